@@ -1,0 +1,237 @@
+"""The sensitive subspace metric: differences inside a learned subspace do not count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from fairlib.numerics import orthonormal_basis, pairwise_squared_distances
+
+__all__ = ["LearnedDirection", "SensitiveSubspace"]
+
+Float = NDArray[np.float64]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class LearnedDirection:
+    """
+    A direction to learn: the normal of a linear model that predicts an attribute from the other columns.
+
+    Parameters
+    ----------
+    attribute : str
+        Key of the attribute in ``sensitive_features``.
+    excluded : tuple of int
+        Columns of X left out of that model: those that hold the attribute itself.
+    """
+
+    attribute: str
+    excluded: tuple[int, ...] = ()
+
+
+class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
+    r"""
+    Euclidean distance outside a sensitive subspace.
+
+    .. math:: d_x^2(x_1, x_2) = \| (I - P)(x_1 - x_2) \|_2^2, \qquad P = B B^\top
+
+    where the orthonormal columns of :math:`B` span the sensitive directions: unit vectors of the columns that
+    hold a sensitive attribute, and normals of linear models that predict an attribute from all other columns
+    (Vargo et al. 2021, equation C.1 and appendix C.2; Yurochkin et al. 2020).
+
+    Parameters
+    ----------
+    indicators : sequence of int
+        Columns whose unit vectors belong to the subspace.
+    learned : sequence of LearnedDirection, or None
+        Directions to learn. None: one for each attribute given to ``fit``.
+    strength : float
+        l2 penalty of the logistic regressions, :math:`\lambda` in
+        :math:`\sum_i \ell_i + \frac{\lambda}{2}\|w\|^2`.
+
+    Attributes
+    ----------
+    basis_ : ndarray, shape (n_features, rank)
+    n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        *,
+        indicators: Sequence[int] = (),
+        learned: Sequence[LearnedDirection] | None = None,
+        strength: float = 0.1,
+    ) -> None:
+        self.indicators = indicators
+        self.learned = learned
+        self.strength = strength
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
+    ) -> SensitiveSubspace:
+        """
+        Learn the subspace from training rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : ignored
+        sensitive_features : mapping of str to array-like, shape (n,)
+            An attribute with two values gives one l2-logistic direction, one with more categories one for
+            each category (one against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
+
+        Raises
+        ------
+        ValueError
+            An indicator or excluded column outside X, a missing or constant attribute, a penalty that is not
+            positive and finite.
+        """
+        data = check_array(X, dtype=np.float64)
+        width = data.shape[1]
+        attributes = {name: np.asarray(values) for name, values in (sensitive_features or {}).items()}
+        learned = self.learned
+        if learned is None:
+            learned = [LearnedDirection(name) for name in attributes]
+        if not (np.isfinite(self.strength) and self.strength > 0):
+            raise ValueError(f"strength must be positive and finite, got {self.strength!r}.")
+        used = [*self.indicators, *(column for item in learned for column in item.excluded)]
+        if any(not 0 <= column < width for column in used):
+            raise ValueError(f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}.")
+
+        directions = [np.eye(width)[column] for column in self.indicators]
+        for item in learned:
+            if item.attribute not in attributes:
+                raise ValueError(
+                    f"learned names the attribute {item.attribute!r}, which sensitive_features lacks; "
+                    f"it has {sorted(attributes)}."
+                )
+            directions += self._normals(data, attributes[item.attribute], item)
+        self.n_features_in_ = width
+        self.basis_ = orthonormal_basis(directions) if directions else np.zeros((width, 0))
+        return self
+
+    def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
+        """Normals of the models that predict `target`, embedded in the full space."""
+        kept = np.setdiff1d(np.arange(data.shape[1]), item.excluded)
+        if kept.size == 0:
+            raise ValueError(f"no column is left to predict {item.attribute!r} from.")
+        if target.shape != (data.shape[0],):
+            raise ValueError(f"{item.attribute!r} must have one value per row of X, got shape {target.shape}.")
+        values = np.unique(target)
+        if values.size < 2:
+            raise ValueError(f"the attribute {item.attribute!r} is constant: no direction can be learned.")
+        if values.size > 2 and np.issubdtype(target.dtype, np.floating):
+            coefficients = [RidgeCV().fit(data[:, kept], target).coef_]
+        else:
+            positives = values[1:] if values.size == 2 else values
+            coefficients = [
+                LogisticRegression(C=1.0 / self.strength, max_iter=2000)
+                .fit(data[:, kept], target == value)
+                .coef_[0]
+                for value in positives
+            ]
+        normals = []
+        for coefficient in coefficients:
+            normal = np.zeros(data.shape[1])
+            normal[kept] = coefficient
+            normals.append(normal)
+        return normals
+
+    def project(self, X: ArrayLike) -> Float:
+        """
+        Remove the sensitive subspace: :math:`X (I - P)`.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, d)
+            Computed as two thin products, never with a d x d matrix.
+        """
+        check_is_fitted(self)
+        data = check_array(X, dtype=np.float64)
+        if data.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {data.shape[1]} features, but this metric was fitted on {self.n_features_in_}."
+            )
+        return data - (data @ self.basis_) @ self.basis_.T
+
+    def distance(self, x1: ArrayLike, x2: ArrayLike) -> Float:
+        """
+        Distance of paired rows.
+
+        Parameters
+        ----------
+        x1, x2 : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        first, second = np.atleast_2d(np.asarray(x1)), np.atleast_2d(np.asarray(x2))
+        if first.shape != second.shape:
+            raise ValueError(f"x1 and x2 must have one shape, got {first.shape} and {second.shape}.")
+        return np.linalg.norm(self.project(first.astype(np.float64) - second.astype(np.float64)), axis=1)
+
+    def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None, *, squared: bool = False) -> Float:
+        """
+        Distances of all pairs.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        Y : array-like, shape (m, d), or None for X itself
+        squared : bool
+            Give :math:`d_x^2`, the transport cost of BuDRO.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, m)
+        """
+        left = self.project(X)
+        right = left if Y is None else self.project(Y)
+        result = pairwise_squared_distances(left, right)
+        if Y is None:
+            np.fill_diagonal(result, 0.0)
+        return result if squared else np.sqrt(result, out=result)
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``metric.safetensors`` (the basis) and ``metric.json`` into `folder`."""
+        from safetensors.numpy import save_file
+
+        check_is_fitted(self)
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        save_file({"basis": self.basis_}, str(target / "metric.safetensors"))
+        description = {"format": FORMAT, "kind": "sensitive-subspace", "rank": int(self.basis_.shape[1])}
+        (target / "metric.json").write_text(json.dumps(description, sort_keys=True))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> SensitiveSubspace:
+        """Read a metric written by :meth:`save`: it measures the same distances."""
+        from safetensors.numpy import load_file
+
+        source = Path(folder)
+        description = json.loads((source / "metric.json").read_text())
+        if description.get("format") != FORMAT or description.get("kind") != "sensitive-subspace":
+            raise ValueError(f"{source} holds no sensitive subspace of format {FORMAT}.")
+        metric = cls()
+        metric.basis_ = load_file(str(source / "metric.safetensors"))["basis"]
+        metric.n_features_in_ = int(metric.basis_.shape[0])
+        return metric

@@ -1,0 +1,31 @@
+"""Measure what a classifier does: performance, group differences and consistency, with bootstrap intervals.
+
+Everything follows from counts per group, label and prediction; a cell with too few rows yields
+"insufficient evidence", never a number. Gates then turn an evaluation into one verdict.
+"""
+
+from __future__ import annotations
+
+from fairlib.evaluation.counts import GroupCounts, group_counts
+from fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
+from fairlib.evaluation.gates import Decision, Gate, GateResult, decide, parse_gates
+from fairlib.evaluation.histograms import score_histograms
+from fairlib.evaluation.metrics import METRIC_MEANINGS
+from fairlib.evaluation.outcomes import Outcomes, with_intersections
+
+__all__ = [
+    "METRIC_MEANINGS",
+    "Decision",
+    "Evaluation",
+    "Gate",
+    "GateResult",
+    "GroupCounts",
+    "MetricValue",
+    "Outcomes",
+    "decide",
+    "evaluate",
+    "group_counts",
+    "parse_gates",
+    "score_histograms",
+    "with_intersections",
+]

@@ -1,0 +1,301 @@
+"""One evaluation: every metric with its interval, or the reason why the evidence does not suffice for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlib.evaluation.bootstrap import (
+    CellCounts,
+    JointTable,
+    auc_draws,
+    percentile_interval,
+    score_table,
+)
+from fairlib.evaluation.counts import GroupCounts
+from fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
+from fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
+from fairlib.randomness import generator
+
+Status = Literal["ok", "insufficient_evidence"]
+
+MIN_DRAWS = 20
+"""Fewer draws than this (other than none) give an interval that says nothing, or has no width at all."""
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """A metric with its interval, or the reason why there is none.
+
+    Parameters
+    ----------
+    value : float or None
+        Point estimate; None exactly where the evidence is insufficient.
+    low, high : float or None
+        Bounds of the bootstrap interval; None without one.
+    status : {"ok", "insufficient_evidence"}
+        Whether the value may be used.
+    reason : str
+        Why the evidence does not suffice; empty if it does.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, an "ok" metric has no value, or an insufficient one has a number.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    status: Status = "ok"
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what a reader could mistake for a measured number."""
+        numbers = [x for x in (self.value, self.low, self.high) if x is not None]
+        if not all(math.isfinite(x) for x in numbers):
+            raise ValueError("MetricValue: got NaN or infinity, expected a finite number; use insufficient()")
+        if self.status not in ("ok", "insufficient_evidence"):
+            raise ValueError(f"status: got {self.status!r}, expected 'ok' or 'insufficient_evidence'")
+        if self.status == "ok" and self.value is None:
+            raise ValueError("MetricValue: got no value with status 'ok'; use insufficient()")
+        if self.status != "ok" and numbers:
+            raise ValueError("MetricValue: got a number with status 'insufficient_evidence'; leave it None")
+        if (self.low is None) != (self.high is None):
+            raise ValueError("MetricValue: got one bound of the interval, expected both or none")
+
+    @classmethod
+    def insufficient(cls, reason: str) -> MetricValue:
+        """Metric without a number, because of ``reason``."""
+        return cls(None, None, None, "insufficient_evidence", reason)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything that an evaluation found out.
+
+    Parameters
+    ----------
+    metrics : mapping of str to MetricValue
+        Flat metric name to value, in reading order.
+    counts : mapping of str to list of dict
+        Per sensitive attribute, the rows of :meth:`fairlib.evaluation.counts.GroupCounts.table`.
+    n : int
+        Number of rows evaluated.
+    settings : mapping
+        ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used.
+    """
+
+    metrics: Mapping[str, MetricValue]
+    counts: Mapping[str, list[dict[str, Any]]]
+    n: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def flat(self) -> dict[str, float]:
+        """Give ``name``, ``name.low`` and ``name.high`` for a log, without metrics that lack evidence."""
+        result = {}
+        for name, metric in self.metrics.items():
+            for suffix, number in (("", metric.value), (".low", metric.low), (".high", metric.high)):
+                if number is not None:
+                    result[name + suffix] = number
+        return result
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the evaluation as plain JSON types, without NaN; ``from_json`` turns it back."""
+        return {
+            "n": self.n,
+            "settings": dict(self.settings),
+            "metrics": {name: asdict(metric) for name, metric in self.metrics.items()},
+            "counts": {name: [dict(row) for row in rows] for name, rows in self.counts.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
+        """Rebuild an evaluation from ``to_json``.
+
+        Raises
+        ------
+        ValueError
+            If a part is missing or a metric is malformed.
+        """
+        try:
+            metrics = {name: MetricValue(**metric) for name, metric in data["metrics"].items()}
+            counts = {name: [dict(row) for row in rows] for name, rows in data["counts"].items()}
+            return cls(metrics, counts, int(data["n"]), dict(data.get("settings", {})))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"evaluation: got malformed JSON ({type(error).__name__}: {error}); "
+                "expected what Evaluation.to_json writes"
+            ) from error
+
+
+def evaluate(
+    outcomes: Outcomes,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    min_cell: int = 5,
+    seed: int = 0,
+    intersections: bool = False,
+) -> Evaluation:
+    """Measure performance, group differences and counterfactual consistency, each with a bootstrap interval.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        The rows to judge.
+    draws : int
+        Bootstrap draws; 0 for none (no intervals).
+    level : float
+        Coverage of the intervals, in (0, 1).
+    min_cell : int
+        A cell (group and true label; for demographic parity the group) with fewer rows makes every metric
+        that needs it insufficient. The table as a whole counts as one group for the metrics without a
+        sensitive attribute.
+    seed : int
+        Seed of the bootstrap. The result does not depend on the order of the rows.
+    intersections : bool
+        Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
+
+    Returns
+    -------
+    Evaluation
+        Every metric is listed, with a number or with the reason why there is none.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or an intersection is ambiguous.
+
+    Notes
+    -----
+    The percentile interval reflects sampling of the evaluated rows only, not of the training. A rate
+    that is exactly 0 or 1 in every group has an interval of no width, however few the rows: raise
+    ``min_cell`` where that matters.
+    """
+    _check_settings(draws, level, min_cell)
+    sensitive = with_intersections(outcomes.sensitive) if intersections else dict(outcomes.sensitive)
+    names: dict[str, tuple[str, ...]] = {}
+    codes: dict[str, tuple[NDArray[np.int64], int]] = {}
+    for attribute, column in sensitive.items():
+        names[attribute], code = encode_groups(column, outcomes.groups.get(attribute, ()))
+        codes[attribute] = (code, len(names[attribute]))
+    table = JointTable(outcomes.y_true, outcomes.y_pred, codes, outcomes.consistent)
+
+    counts = table.counts(table.weights)
+    point = _metric_values(counts, outcomes.n)
+    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score))
+    shortages = _shortages(counts, min_cell)
+
+    resampled = _resample(table, draws, seed)
+    if draws and not shortages["auc"]:
+        resampled["auc"] = auc_draws(
+            outcomes.y_true, outcomes.score, draws, generator(seed, "bootstrap", "auc")
+        )
+
+    metrics = {}
+    for name in _reading_order(point, outcomes):
+        shortage = shortages[name]
+        metrics[name] = (
+            MetricValue.insufficient(shortage)
+            if shortage
+            else _with_interval(float(point[name]), resampled.get(name), level)
+        )
+    return Evaluation(
+        metrics,
+        {
+            attribute: GroupCounts(names[attribute], counts.groups[attribute]).table(min_cell)
+            for attribute in names
+        },
+        outcomes.n,
+        {"draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections},
+    )
+
+
+def _check_settings(draws: int, level: float, min_cell: int) -> None:
+    if draws != 0 and draws < MIN_DRAWS:
+        raise ValueError(f"draws: got {draws}, expected 0 or at least {MIN_DRAWS}; 1000 is usual")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level: got {level}, expected a share between 0 and 1 such as 0.95")
+    if min_cell < 1:
+        raise ValueError(f"min_cell: got {min_cell}, expected at least 1; an empty cell is no evidence")
+
+
+def _metric_values(counts: CellCounts, n: int) -> dict[str, NDArray[np.float64]]:
+    """All metrics that follow from counts, for one table or for many draws at once."""
+    values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
+    for copies, agreeing in counts.agreeing.items():
+        values[f"consistency.{copies}"] = consistency(agreeing, n)
+    for attribute, cells in counts.groups.items():
+        for name, metric in GROUP_METRICS.items():
+            values[f"{name}.{attribute}"] = metric.function(cells)
+    return values
+
+
+def _resample(table: JointTable, draws: int, seed: int) -> dict[str, NDArray[np.float64]]:
+    chunks: dict[str, list[NDArray[np.float64]]] = {}
+    for counts in table.draws(draws, generator(seed, "bootstrap", "cells")):
+        for name, values in _metric_values(counts, table.n).items():
+            chunks.setdefault(name, []).append(values)
+    return {name: np.concatenate(parts) for name, parts in chunks.items()}
+
+
+def _shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
+    """Per metric, why its cells hold too few rows; empty where they suffice."""
+    overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
+    overall["auc"] = "cells"
+    overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
+    shortages = {
+        name: _shortage("the table", counts.overall[None], needs, min_cell) for name, needs in overall.items()
+    }
+    for attribute, cells in counts.groups.items():
+        for name, metric in GROUP_METRICS.items():
+            shortages[f"{name}.{attribute}"] = (
+                f"{attribute}: only {len(cells)} group, nothing to compare it with"
+                if len(cells) < 2
+                else _shortage(attribute, cells, metric.needs, min_cell)
+            )
+    return shortages
+
+
+def _shortage(subject: str, cells: NDArray[np.int64], needs: Needs, min_cell: int) -> str:
+    by_label = cells.sum(axis=-1)
+    needed, kind = {
+        "rows": (by_label.sum(axis=-1), "group"),
+        "positives": (by_label[:, 1], "group and label 1"),
+        "cells": (by_label, "group and label"),
+    }[needs]
+    short = int(np.sum(needed < min_cell))
+    if not short:
+        return ""
+    # The table as a whole is one group, and its cells are best called labels.
+    kind = kind if subject != "the table" else {"rows": "whole", "cells": "label"}[needs]
+    return (
+        f"{subject}: {short} of {needed.size} cells ({kind}) have fewer than {min_cell} rows, "
+        f"the smallest has {int(needed.min())}"
+    )
+
+
+def _with_interval(value: float, draws: NDArray[np.float64] | None, level: float) -> MetricValue:
+    if math.isnan(value):
+        return MetricValue.insufficient("undefined on these rows: it would divide by zero")
+    if draws is None:
+        return MetricValue(value)
+    interval = percentile_interval(draws, level, value)
+    if interval is None:
+        defined = int(np.sum(~np.isnan(draws)))
+        return MetricValue.insufficient(
+            f"undefined in {len(draws) - defined} of {len(draws)} bootstrap draws"
+        )
+    return MetricValue(value, *interval)
+
+
+def _reading_order(values: Mapping[str, Any], outcomes: Outcomes) -> list[str]:
+    """List performance, consistency, then attribute by attribute, then the Theil index."""
+    first = ["accuracy", "balanced_accuracy", "auc", *(f"consistency.{name}" for name in outcomes.consistent)]
+    return [*first, *(name for name in values if name not in first and name != "theil_index"), "theil_index"]

@@ -1,0 +1,199 @@
+r"""Metrics as pure functions of counts, vectorised over leading axes.
+
+``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p; any
+leading axes (for instance bootstrap draws) are kept. A metric that is undefined, because a needed cell is
+empty, is NaN here; callers turn it into "insufficient evidence". With K groups every difference is the
+maximum over pairs of groups, i.e. the largest rate less the smallest, and so never negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.float64]
+
+
+def ratio(numerator: Array, denominator: Array) -> FloatArray:
+    """Divide elementwise, NaN where the denominator is zero."""
+    top, bottom = np.broadcast_arrays(numerator, denominator)
+    result = np.full(bottom.shape, np.nan)
+    np.divide(top, bottom, out=result, where=bottom != 0)
+    return result
+
+
+def positive_rates(counts: Array) -> FloatArray:
+    """P(prediction = 1 | label, group), shape (..., K, 2): FPR at label 0, TPR at label 1."""
+    return ratio(counts[..., 1], counts.sum(axis=-1))
+
+
+def selection_rates(counts: Array) -> FloatArray:
+    """P(prediction = 1 | group), shape (..., K)."""
+    return ratio(counts[..., 1].sum(axis=-1), counts.sum(axis=(-2, -1)))
+
+
+def spread(rates: FloatArray) -> FloatArray:
+    """Largest difference between two groups; ``rates`` has shape (..., K). NaN if any group's rate is."""
+    result: FloatArray = np.max(rates, axis=-1) - np.min(rates, axis=-1)
+    return result
+
+
+def label_gaps(counts: Array) -> FloatArray:
+    r"""Largest gap per label, shape (..., 2).
+
+    .. math:: \mathrm{Gap}_y = \max_{g,h} | P(\hat Y = y | Y = y, g) - P(\hat Y = y | Y = y, h) |
+
+    Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021, appendix C.2, there for two groups.
+    """
+    # P(prediction = 0 | label 0) is one less the FPR: its spread over groups is that of the FPR itself.
+    return spread(np.swapaxes(positive_rates(counts), -1, -2))
+
+
+def gap_max(counts: Array) -> FloatArray:
+    r"""Largest of the two label gaps, :math:`\max_y \mathrm{Gap}_y` (Vargo et al. 2021, eq. C.2)."""
+    result: FloatArray = np.max(label_gaps(counts), axis=-1)
+    return result
+
+
+def gap_rms(counts: Array) -> FloatArray:
+    r"""Root mean square of the label gaps (Vargo et al. 2021, eq. C.2).
+
+    .. math:: \sqrt{\tfrac12 \sum_{y \in \{0, 1\}} \mathrm{Gap}_y^2}
+    """
+    result: FloatArray = np.sqrt(np.mean(label_gaps(counts) ** 2, axis=-1))
+    return result
+
+
+def demographic_parity_difference(counts: Array) -> FloatArray:
+    """Largest difference of selection rates between two groups."""
+    return spread(selection_rates(counts))
+
+
+def equal_opportunity_difference(counts: Array) -> FloatArray:
+    """Largest difference of true positive rates between two groups."""
+    return spread(positive_rates(counts)[..., 1])
+
+
+def average_odds_difference(counts: Array) -> FloatArray:
+    """Mean of the largest TPR difference and the largest FPR difference.
+
+    For two groups this is AIF360's ``average_abs_odds_difference``; for any number of groups it is
+    Fairlearn's ``equalized_odds_difference(agg="mean")``.
+    """
+    result: FloatArray = np.mean(label_gaps(counts), axis=-1)
+    return result
+
+
+def accuracy(counts: Array) -> FloatArray:
+    """Share of rows predicted rightly; ``counts`` has shape (..., 2, 2), over all groups."""
+    return ratio(counts[..., 0, 0] + counts[..., 1, 1], counts.sum(axis=(-2, -1)))
+
+
+def balanced_accuracy(counts: Array) -> FloatArray:
+    """Mean of TPR and TNR; ``counts`` has shape (..., 2, 2), over all groups."""
+    rates = positive_rates(counts)
+    return (rates[..., 1] + 1.0 - rates[..., 0]) / 2.0
+
+
+def theil_index(counts: Array) -> FloatArray:
+    r"""Theil index of the benefits; ``counts`` has shape (..., 2, 2), over all groups.
+
+    .. math:: \frac1n \sum_i \frac{b_i}{\mu} \ln \frac{b_i}{\mu}, \qquad b_i = \hat y_i - y_i + 1,\quad
+              \mu = \tfrac1n \sum_i b_i,\quad 0 \ln 0 = 0
+
+    Speicher et al., "A Unified Approach to Quantifying Algorithmic Unfairness", KDD 2018; as AIF360 has it.
+    Undefined if every benefit is zero (all labels 1, all predictions 0).
+    """
+    n = counts.sum(axis=(-2, -1))
+    right, false_positive = counts[..., 0, 0] + counts[..., 1, 1], counts[..., 0, 1]
+    mean = ratio(right + 2 * false_positive, n)
+    # Benefits are 0 (false negative, contributes nothing), 1 (right) or 2 (false positive).
+    one, two = ratio(np.ones_like(mean), mean), ratio(np.full_like(mean, 2.0), mean)
+    index = ratio(right, n) * one * np.log(one) + ratio(false_positive, n) * two * np.log(two)
+    # Never negative in exact arithmetic; a last-digit -1e-17 would read as an impossible value.
+    return np.maximum(index, 0.0)
+
+
+def consistency(agreeing: Array, n: Array | int) -> FloatArray:
+    """Share of rows whose counterfactual copies all get one label (Vargo et al. 2021, appendix C.2)."""
+    return ratio(agreeing, np.asarray(n))
+
+
+def auc(positives: Array, negatives: Array) -> FloatArray:
+    r"""Area under the ROC curve as the rank statistic, ties counting half.
+
+    .. math:: \frac{1}{n_1 n_0} \sum_s w^+_s \left( \sum_{t < s} w^-_t + \tfrac12 w^-_s \right)
+
+    Parameters
+    ----------
+    positives, negatives : array, shape (..., S)
+        Number (or weight) of rows with label 1 and 0 at each distinct score, scores ascending.
+
+    Returns
+    -------
+    float array, shape (...)
+        NaN where there is no positive or no negative row.
+    """
+    below = np.cumsum(negatives, axis=-1) - negatives / 2
+    concordant = np.sum(positives * below, axis=-1, dtype=float)
+    return ratio(
+        concordant, np.sum(positives, axis=-1, dtype=float) * np.sum(negatives, axis=-1, dtype=float)
+    )
+
+
+Needs = Literal["rows", "positives", "cells"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of the registry: its function, the cells it needs, and one line of meaning."""
+
+    function: Callable[[Array], FloatArray]
+    needs: Needs
+    meaning: str
+
+
+OVERALL_METRICS: dict[str, Metric] = {
+    "accuracy": Metric(accuracy, "rows", "share of rows predicted rightly"),
+    "balanced_accuracy": Metric(
+        balanced_accuracy, "cells", "mean of the true positive and true negative rate"
+    ),
+    "theil_index": Metric(
+        theil_index, "rows", "inequality of the benefit prediction - label + 1 over all rows"
+    ),
+}
+"""Metrics of the table as a whole, from counts of shape (..., 2, 2)."""
+
+GROUP_METRICS: dict[str, Metric] = {
+    "gap_max": Metric(gap_max, "cells", "larger of the TPR and TNR difference between two groups"),
+    "gap_rms": Metric(gap_rms, "cells", "root mean square of the TPR and TNR difference between two groups"),
+    "demographic_parity_difference": Metric(
+        demographic_parity_difference, "rows", "largest difference of selection rates between two groups"
+    ),
+    "equal_opportunity_difference": Metric(
+        equal_opportunity_difference,
+        "positives",
+        "largest difference of true positive rates between two groups",
+    ),
+    "average_odds_difference": Metric(
+        average_odds_difference,
+        "cells",
+        "mean of the largest TPR and the largest FPR difference between two groups",
+    ),
+}
+"""Metrics per sensitive attribute, from counts of shape (..., K, 2, 2)."""
+
+METRIC_MEANINGS: dict[str, str] = {
+    "accuracy": OVERALL_METRICS["accuracy"].meaning,
+    "balanced_accuracy": OVERALL_METRICS["balanced_accuracy"].meaning,
+    "auc": "probability that a positive row scores above a negative one, ties counting half",
+    "consistency.<name>": "share of rows with the same predicted label over all counterfactual copies",
+    **{f"{name}.<attr>": metric.meaning for name, metric in GROUP_METRICS.items()},
+    "theil_index": OVERALL_METRICS["theil_index"].meaning,
+}
+"""Every metric name with one line of meaning, in the order in which an evaluation lists them."""

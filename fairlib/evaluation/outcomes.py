@@ -1,0 +1,228 @@
+"""The rows that an evaluation looks at: labels, predictions, scores, groups and counterfactual agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+PAIR_SEPARATOR = "&"
+
+T = TypeVar("T", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What a binary classifier did on a set of people, column by column.
+
+    Parameters
+    ----------
+    y_true : int array, shape (n,)
+        True labels, 0 or 1.
+    y_pred : int array, shape (n,)
+        Predicted labels, 0 or 1.
+    score : float array, shape (n,)
+        Predicted probability of label 1, in [0, 1].
+    sensitive : mapping of str to array of str, shape (n,)
+        Group label of every row, per sensitive attribute.
+    consistent : mapping of str to bool array, shape (n,)
+        Per set of counterfactual copies: True where all copies of the row got the same predicted label.
+    groups : mapping of str to iterable of str, optional
+        Groups that are known to exist, per attribute. One that has no row here stays in every table with a
+        count of zero, and makes the metrics that need it insufficient, instead of vanishing. Default: those
+        observed.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, there is no row, a label is not 0 or 1, a score is not finite or outside [0, 1],
+        a group label is not a string, or a group is observed that ``groups`` does not list.
+    """
+
+    y_true: NDArray[np.int64]
+    y_pred: NDArray[np.int64]
+    score: NDArray[np.float64]
+    sensitive: Mapping[str, NDArray[np.object_]]
+    consistent: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    groups: Mapping[str, Iterable[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Validate, and bring every column to its one type."""
+        y_true = _binary("y_true", self.y_true)
+        n = len(y_true)
+        if n == 0:
+            raise ValueError("y_true: got 0 rows, expected at least 1; evaluate a non-empty split")
+        y_pred = _same_length("y_pred", _binary("y_pred", self.y_pred), n)
+        score = _same_length("score", _probabilities(self.score), n)
+        sensitive = {
+            name: _same_length(f"sensitive[{name!r}]", _strings(name, column), n)
+            for name, column in self.sensitive.items()
+        }
+        consistent = {
+            name: _same_length(f"consistent[{name!r}]", _flags(name, column), n)
+            for name, column in self.consistent.items()
+        }
+        for argument, names in (("sensitive", sensitive), ("consistent", consistent)):
+            for name in names:
+                _check_name(argument, name)
+        unknown = sorted(set(self.groups) - set(sensitive))
+        if unknown:
+            raise ValueError(
+                f"groups: got attributes {unknown}, expected some of {sorted(sensitive)}; correct the name"
+            )
+        declared = {name: tuple(sorted(set(groups))) for name, groups in self.groups.items()}
+        for name, groups in declared.items():
+            extra = len(set(sensitive[name].tolist()) - set(groups))
+            if extra:
+                raise ValueError(
+                    f"groups[{name!r}]: {extra} observed group(s) are not listed; list every group"
+                )
+        for key, value in (
+            ("y_true", y_true),
+            ("y_pred", y_pred),
+            ("score", score),
+            ("sensitive", sensitive),
+            ("consistent", consistent),
+            ("groups", declared),
+        ):
+            object.__setattr__(self, key, value)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.y_true)
+
+
+def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.object_]]:
+    """Add the intersection of every pair of attributes.
+
+    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``, exactly as if
+    the two columns had been concatenated by hand. Pairs of groups that no row has are not listed.
+
+    Parameters
+    ----------
+    sensitive : mapping of str to array of str, shape (n,)
+        Group label of every row, per sensitive attribute.
+
+    Returns
+    -------
+    dict of str to object array, shape (n,)
+        The given attributes in their order, then the pairs.
+
+    Raises
+    ------
+    ValueError
+        If a pair's name is taken, the columns' lengths differ, or two different pairs of groups would share
+        a label.
+    """
+    columns = {name: _strings(name, column) for name, column in sensitive.items()}
+    result = dict(columns)
+    for first, second in combinations(columns, 2):
+        name = f"{first}{PAIR_SEPARATOR}{second}"
+        if name in result:
+            raise ValueError(f"sensitive: {name!r} is both given and an intersection; rename the given one")
+        _same_length(f"sensitive[{second!r}]", columns[second], len(columns[first]))
+        groups_a, codes_a = encode_groups(columns[first])
+        groups_b, codes_b = encode_groups(columns[second])
+        pairs, codes = np.unique(codes_a * len(groups_b) + codes_b, return_inverse=True)
+        labels = [f"{groups_a[p // len(groups_b)]} & {groups_b[p % len(groups_b)]}" for p in pairs.tolist()]
+        if len(set(labels)) < len(labels):
+            raise ValueError(
+                f"sensitive: two pairs of groups of {first!r} and {second!r} share one joint label; "
+                "rename the groups that contain ' & '"
+            )
+        result[name] = np.array(labels, dtype=object)[codes]
+    return result
+
+
+def encode_groups(
+    column: NDArray[np.object_], groups: Iterable[str] = ()
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Give the groups of a column numbers, in sorted order.
+
+    Parameters
+    ----------
+    column : object array of str, shape (n,)
+        Group label of every row.
+    groups : iterable of str
+        Groups to number too, though no row may have them.
+
+    Returns
+    -------
+    groups : tuple of str, length K
+        Sorted group labels.
+    codes : int array, shape (n,)
+        Position of every row's label in ``groups``.
+    """
+    values = column.tolist()
+    ordered = tuple(sorted(set(values) | set(groups)))
+    # A dictionary look-up per row: ten times faster than sorting a million Python strings.
+    position = {group: k for k, group in enumerate(ordered)}
+    return ordered, np.fromiter(map(position.__getitem__, values), dtype=np.int64, count=len(values))
+
+
+def _vector(argument: str, values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{argument}: got {array.ndim} dimensions, expected 1; pass one value per row")
+    return array
+
+
+def _same_length(argument: str, array: NDArray[T], n: int) -> NDArray[T]:
+    if len(array) != n:
+        raise ValueError(f"{argument}: got {len(array)} rows, expected {n} as in y_true; align the rows")
+    return array
+
+
+def _binary(argument: str, values: ArrayLike) -> NDArray[np.int64]:
+    array = _vector(argument, values)
+    wrong = len(array) if array.dtype.kind not in "biuf" else int(np.sum((array != 0) & (array != 1)))
+    if wrong:
+        raise ValueError(f"{argument}: {wrong} of {len(array)} values are not 0 or 1; encode the labels so")
+    return array.astype(np.int64)
+
+
+def _probabilities(values: ArrayLike) -> NDArray[np.float64]:
+    array = _vector("score", values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"score: got dtype {array.dtype}, expected float; pass the probability of label 1")
+    score = array.astype(np.float64)
+    bad = int(np.sum(~np.isfinite(score)))
+    if bad:
+        raise ValueError(f"score: {bad} of {len(score)} values are NaN or infinite; pass probabilities")
+    outside = int(np.sum((score < 0) | (score > 1)))
+    if outside:
+        raise ValueError(f"score: {outside} of {len(score)} values lie outside [0, 1]; pass probabilities")
+    return score
+
+
+def _strings(name: str, values: ArrayLike) -> NDArray[np.object_]:
+    array = _vector(f"sensitive[{name!r}]", values).astype(object)
+    wrong = sum(not isinstance(value, str) for value in array.tolist())
+    if wrong:
+        raise ValueError(
+            f"sensitive[{name!r}]: {wrong} of {len(array)} group labels are not strings; "
+            "convert them to str and name missing ones as a group of their own"
+        )
+    return array
+
+
+def _flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
+    array = _vector(f"consistent[{name!r}]", values)
+    if array.dtype.kind != "b":
+        raise ValueError(
+            f"consistent[{name!r}]: got dtype {array.dtype}, expected bool; pass True where all copies agree"
+        )
+    return array
+
+
+def _check_name(argument: str, name: str) -> None:
+    # The bounds of a metric are logged under these endings, so a name with one would overwrite a bound.
+    if not name or name.endswith((".low", ".high")):
+        raise ValueError(
+            f"{argument}: got the name {name!r}, expected a name that does not end in .low or .high"
+        )

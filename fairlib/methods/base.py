@@ -1,0 +1,125 @@
+"""What all methods share: input checks, prediction from a score, and parameters-only persistence."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+__all__ = ["BinaryMethod", "Callback", "Progress"]
+
+FORMAT = 1
+MODEL_FILE = "model.json"
+Float32: TypeAlias = NDArray[np.float32]
+Float64: TypeAlias = NDArray[np.float64]
+Progress: TypeAlias = Mapping[str, float]
+Callback: TypeAlias = Callable[[int, int, Progress], None]
+
+
+class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """
+    Base of the binary classifiers.
+
+    A method implements ``fit``, ``_positive_probability`` and the two halves of persistence, ``_write`` and
+    ``_read``. What is saved is what prediction needs and nothing else: no training row, label or sensitive
+    value, so the size of a saved model does not grow with the number of training rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (2,)
+    n_features_in_ : int
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, NDArray[np.int64]]:
+        """Validate and give X as float32 and y as class positions."""
+        data, labels = validate_data(self, X, y, dtype=np.float32, order="C")
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if self.classes_.size > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y has {self.classes_.size} classes."
+            )
+        if self.classes_.size < 2:
+            raise ValueError("y has one class only: a classifier needs both labels in the training rows.")
+        return data, codes.astype(np.int64)
+
+    @abstractmethod
+    def _positive_probability(self, X: Float32) -> Float64:
+        """Probability of ``classes_[1]``, shape (n,)."""
+
+    def predict_proba(self, X: ArrayLike) -> Float64:
+        """
+        Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, 2)
+        """
+        check_is_fitted(self)
+        data = validate_data(self, X, dtype=np.float32, order="C", reset=False)
+        positive = self._positive_probability(data)
+        return np.stack([1.0 - positive, positive], axis=1)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Label of the likelier class; ``classes_[0]`` at exactly one half. Deterministic."""
+        positive = self.predict_proba(X)[:, 1]
+        return self.classes_[(positive > 0.5).astype(np.int64)]
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``model.json`` and the method's own parameter files into `folder`."""
+        check_is_fitted(self)
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        description = {
+            "format": FORMAT,
+            "class": type(self).__name__,
+            "classes": self.classes_.tolist(),
+            "n_features_in": int(self.n_features_in_),
+            "parameters": {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if isinstance(value, str | int | float | bool | tuple | list | None)
+            },
+        }
+        (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
+        self._write(target)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model written by :meth:`save`: it predicts the same."""
+        source = Path(folder)
+        description = json.loads((source / MODEL_FILE).read_text())
+        if description.get("format") != FORMAT or description.get("class") != cls.__name__:
+            raise ValueError(f"{source} holds no {cls.__name__} of format {FORMAT}.")
+        known = set(cls._get_param_names())
+        model = cls(**{name: value for name, value in description["parameters"].items() if name in known})
+        model.classes_ = np.array(description["classes"])
+        model.n_features_in_ = description["n_features_in"]
+        model._read(source)
+        return model
+
+    @abstractmethod
+    def _write(self, folder: Path) -> None:
+        """Write the fitted parameters."""
+
+    @abstractmethod
+    def _read(self, folder: Path) -> None:
+        """Read what ``_write`` wrote."""

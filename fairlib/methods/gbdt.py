@@ -1,0 +1,149 @@
+"""Gradient boosted decision trees (XGBoost), the unmitigated baseline and the others' engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+from numpy.typing import ArrayLike, NDArray
+
+from fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
+
+__all__ = ["BoosterMethod", "GBDTClassifier"]
+
+BOOSTER_FILE = "booster.ubj"
+
+
+class BoosterMethod(BinaryMethod):
+    """
+    Base of the methods whose model is one XGBoost booster.
+
+    Attributes
+    ----------
+    booster_ : xgboost.Booster
+    """
+
+    booster_: xgb.Booster
+    max_depth: int
+    eta: float
+    reg_lambda: float
+    min_child_weight: float
+    balance_classes: bool
+    random_state: int | None
+    n_jobs: int | None
+
+    def _booster_parameters(self, codes: NDArray[np.int64]) -> dict[str, Any]:
+        """XGBoost's parameters; ``base_score`` is fixed so that no intercept is fitted behind our back."""
+        positives = int(codes.sum())
+        return {
+            "objective": "binary:logistic",
+            "tree_method": "hist",
+            "base_score": 0.5,
+            "max_depth": self.max_depth,
+            "eta": self.eta,
+            "reg_lambda": self.reg_lambda,
+            "min_child_weight": self.min_child_weight,
+            "scale_pos_weight": (len(codes) - positives) / positives if self.balance_classes else 1.0,
+            "seed": 0 if self.random_state is None else int(self.random_state),
+            "nthread": self.n_jobs or 0,
+        }
+
+    def _boost(
+        self,
+        X: Float32,
+        codes: NDArray[np.int64],
+        *,
+        steps: int,
+        weights: Float64 | None,
+        callback: Callback | None,
+    ) -> xgb.Booster:
+        """Plain boosting for a fixed number of steps."""
+        if steps < 1:
+            raise ValueError(f"n_steps must be at least 1, got {steps!r}.")
+        matrix = xgb.QuantileDMatrix(X, label=codes, weight=weights, nthread=self.n_jobs or 0)
+        booster = xgb.Booster(self._booster_parameters(codes), [matrix])
+        for step in range(steps):
+            booster.update(matrix, step)
+            if callback is not None:
+                callback(step + 1, steps, {})
+        return without_cache(booster)
+
+    def _positive_probability(self, X: Float32) -> Float64:
+        return self.booster_.inplace_predict(X).astype(np.float64)
+
+    def _write(self, folder: Path) -> None:
+        self.booster_.save_model(folder / BOOSTER_FILE)
+
+    def _read(self, folder: Path) -> None:
+        self.booster_ = xgb.Booster(model_file=folder / BOOSTER_FILE)
+
+
+def without_cache(booster: xgb.Booster) -> xgb.Booster:
+    """A copy that holds the trees alone: a trained booster keeps its training matrix alive."""
+    return xgb.Booster(model_file=booster.save_raw("ubj"))
+
+
+class GBDTClassifier(BoosterMethod):
+    """
+    Gradient boosted trees on the logistic loss.
+
+    Parameters
+    ----------
+    n_steps : int
+        Boosting steps.
+    max_depth, eta, reg_lambda, min_child_weight
+        As XGBoost names them: depth of a tree, learning rate, l2 penalty of leaf weights, least sum of
+        hessians in a child.
+    balance_classes : bool
+        Weight label 1 by n0 / n1 (``scale_pos_weight``).
+    random_state : int or None
+    n_jobs : int or None
+        Threads; None for all.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_steps: int = 100,
+        max_depth: int = 6,
+        eta: float = 0.3,
+        reg_lambda: float = 1.0,
+        min_child_weight: float = 1.0,
+        balance_classes: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_steps = n_steps
+        self.max_depth = max_depth
+        self.eta = eta
+        self.reg_lambda = reg_lambda
+        self.min_child_weight = min_child_weight
+        self.balance_classes = balance_classes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Any = None,
+        callback: Callback | None = None,
+    ) -> GBDTClassifier:
+        """
+        Train.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : array-like, shape (n,)
+            Two distinct values.
+        sensitive_features : ignored
+        callback : callable or None
+            Called after every step with (step, steps, {}).
+        """
+        data, codes = self._check_training(X, y)
+        self.booster_ = self._boost(data, codes, steps=self.n_steps, weights=None, callback=callback)
+        return self

@@ -1,0 +1,99 @@
+"""Project the sensitive subspace out of the features, then boost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from fairlib.methods.base import Callback, Float32, Float64
+from fairlib.methods.gbdt import BoosterMethod
+
+__all__ = ["ProjectedGBDTClassifier"]
+
+
+class ProjectedGBDTClassifier(BoosterMethod):
+    r"""
+    Gradient boosted trees on :math:`X (I - P)`, blind to the sensitive subspace.
+
+    The comparator "project" of Vargo et al. 2021 (appendix C.2).
+
+    Parameters
+    ----------
+    metric : SensitiveSubspace or None
+        A fitted metric whose subspace is removed. None: learned at ``fit`` from ``sensitive_features``.
+    n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, random_state, n_jobs
+        As in :class:`fairlib.methods.gbdt.GBDTClassifier`.
+
+    Attributes
+    ----------
+    metric_ : SensitiveSubspace
+    """
+
+    def __init__(
+        self,
+        metric: SensitiveSubspace | None = None,
+        *,
+        n_steps: int = 100,
+        max_depth: int = 6,
+        eta: float = 0.3,
+        reg_lambda: float = 1.0,
+        min_child_weight: float = 1.0,
+        balance_classes: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.metric = metric
+        self.n_steps = n_steps
+        self.max_depth = max_depth
+        self.eta = eta
+        self.reg_lambda = reg_lambda
+        self.min_child_weight = min_child_weight
+        self.balance_classes = balance_classes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Any = None,
+        callback: Callback | None = None,
+    ) -> ProjectedGBDTClassifier:
+        """
+        Train on the projected features.
+
+        Raises
+        ------
+        ValueError
+            Neither a metric nor sensitive features were given, or the metric has another dimension than X.
+        """
+        data, codes = self._check_training(X, y)
+        if self.metric is not None:
+            self.metric_ = self.metric
+        elif sensitive_features is not None:
+            self.metric_ = SensitiveSubspace().fit(data, sensitive_features=sensitive_features)
+        else:
+            raise ValueError("metric is None: give a fitted metric, or sensitive_features to learn one from.")
+        self.booster_ = self._boost(
+            self._project(data), codes, steps=self.n_steps, weights=None, callback=callback
+        )
+        return self
+
+    def _project(self, X: Float32) -> Float32:
+        return self.metric_.project(X).astype(np.float32)
+
+    def _positive_probability(self, X: Float32) -> Float64:
+        return super()._positive_probability(self._project(X))
+
+    def _write(self, folder: Path) -> None:
+        super()._write(folder)
+        self.metric_.save(folder / "metric")
+
+    def _read(self, folder: Path) -> None:
+        super()._read(folder)
+        self.metric_ = SensitiveSubspace.load(folder / "metric")

@@ -1,0 +1,100 @@
+"""The methods by name; a method's own module is imported only when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlib.methods.base import MODEL_FILE, BinaryMethod
+
+__all__ = ["METHODS", "MethodSpec", "load_model", "method_class"]
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """
+    One method, as jobs and tables of methods see it.
+
+    Parameters
+    ----------
+    name : str
+        What a job writes.
+    module, class_name : str
+        Where its estimator lives.
+    summary : str
+    tasks : tuple of str
+        Kinds of label it can predict.
+    needs_metric : bool
+        Takes the fair metric (constructor argument ``metric``).
+    needs_groups : bool
+        Takes ``sensitive_features`` at ``fit``; every one must have finitely many groups.
+    """
+
+    name: str
+    module: str
+    class_name: str
+    summary: str
+    tasks: tuple[str, ...] = ("binary",)
+    needs_metric: bool = False
+    needs_groups: bool = False
+
+
+METHODS: dict[str, MethodSpec] = {
+    spec.name: spec
+    for spec in (
+        MethodSpec("gbdt", "fairlib.methods.gbdt", "GBDTClassifier", "gradient boosted trees, no mitigation"),
+        MethodSpec(
+            "nn",
+            "fairlib.methods.neural_network",
+            "NeuralNetworkClassifier",
+            "one hidden layer, balanced mini-batches, no mitigation",
+        ),
+        MethodSpec(
+            "project",
+            "fairlib.methods.projection",
+            "ProjectedGBDTClassifier",
+            "project the sensitive subspace out, then gradient boosted trees",
+            needs_metric=True,
+        ),
+        MethodSpec(
+            "reweigh",
+            "fairlib.methods.reweighing",
+            "ReweighedGBDTClassifier",
+            "Kamiran-Calders weights, then gradient boosted trees",
+            needs_groups=True,
+        ),
+        MethodSpec(
+            "budro",
+            "fairlib.methods.budro",
+            "BudroClassifier",
+            "gradient boosting on the worst-case distribution within a fair-metric budget (BuDRO)",
+            needs_metric=True,
+        ),
+    )
+}
+
+
+def method_class(name: str) -> type[BinaryMethod]:
+    """Estimator class of a method; KeyError for an unknown name."""
+    spec = METHODS[name]
+    cls: type[BinaryMethod] = getattr(importlib.import_module(spec.module), spec.class_name)
+    return cls
+
+
+def load_model(folder: str | Path) -> BinaryMethod:
+    """
+    Load any saved model.
+
+    Raises
+    ------
+    ValueError
+        The folder names a class that is no method of ours: only classes of this registry are ever
+        instantiated, whatever the file says.
+    """
+    name = json.loads((Path(folder) / MODEL_FILE).read_text()).get("class")
+    for spec in METHODS.values():
+        if spec.class_name == name:
+            return method_class(spec.name).load(folder)
+    raise ValueError(f"{folder} names the class {name!r}, which is not a method of this version.")

@@ -1,0 +1,9 @@
+"""From columns of a table to a float32 matrix, with feature groups kept.
+
+One column of the table is one group of the matrix: a categorical stays together wherever it goes.
+"""
+
+from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from fairlib.preprocessing.split import split_rows
+
+__all__ = ["ColumnSpec", "TableEncoder", "split_rows"]

@@ -1,0 +1,239 @@
+"""One-hot and standardise, fitted on training rows only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["ColumnSpec", "TableEncoder"]
+
+FORMAT = 1
+MISSING = "(missing)"
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """
+    How one column of a table enters the matrix.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"standard", "onehot", "binary", "date"}
+        ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
+        ``onehot``: one 0/1 column per category seen in training; ``binary``: one 0/1 column.
+    positive : str or None
+        For ``binary``: the value that becomes 1.
+    """
+
+    name: str
+    kind: Literal["standard", "onehot", "binary", "date"]
+    positive: str | None = None
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """What one column's encoding remembers: numbers and category names, never a row."""
+
+    name: str
+    kind: str
+    mean: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] = ()
+    indicates_missing: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        if self.kind == "onehot":
+            return [f"{self.name}={category}" for category in self.categories]
+        if self.kind == "binary":
+            return [f"{self.name}={self.categories[1]}"]
+        return [self.name, f"{self.name}={MISSING}"] if self.indicates_missing else [self.name]
+
+
+class TableEncoder:
+    r"""
+    Encode a table as a float32 matrix.
+
+    Numeric columns become :math:`(x - \mu) / \sigma` with the training rows' mean and (population) standard
+    deviation; a constant column becomes 0. A missing number becomes the mean and, where training rows had
+    missing ones, sets a 0/1 column of its own; a missing category is the category ``(missing)``.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnSpec
+        In the order of the matrix.
+    unseen : {"error", "ignore"}
+        What a category unseen in training does at ``transform``: an error, or zeros in the whole group.
+
+    Attributes
+    ----------
+    feature_names_ : list of str, length d
+    groups_ : dict of str to list of int
+        Positions in the matrix of each table column.
+    kinds_ : dict of str to str
+        For each matrix column: ``"standard"``, ``"onehot"`` or ``"binary"``.
+    """
+
+    def __init__(self, columns: Sequence[ColumnSpec], unseen: Literal["error", "ignore"] = "error") -> None:
+        self.columns = tuple(columns)
+        self.unseen = unseen
+
+    def fit(self, frame: pd.DataFrame) -> TableEncoder:
+        """
+        Learn means, deviations and categories.
+
+        Parameters
+        ----------
+        frame : DataFrame, shape (n, >= number of columns)
+            Training rows.
+
+        Raises
+        ------
+        ValueError
+            A column is missing, an infinite number, a binary column with other than its two values.
+        """
+        if len(frame) == 0:
+            raise ValueError("the encoder needs at least one training row, got 0.")
+        self._fitted = [self._fit_column(spec, frame) for spec in self.columns]
+        self._describe()
+        return self
+
+    def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> _Fitted:
+        if spec.name not in frame.columns:
+            raise ValueError(f"column {spec.name!r} is missing from the table.")
+        if spec.kind in ("standard", "date"):
+            numbers = _numbers(frame[spec.name], spec.kind)
+            present = numbers[~np.isnan(numbers)]
+            if present.size == 0:
+                raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")
+            deviation = float(present.std())
+            # a constant column's deviation is rounding noise of its mean, not a scale
+            scale = deviation if deviation > 1e-12 * max(1.0, float(np.abs(present).max())) else 1.0
+            missing = present.size < numbers.size
+            return _Fitted(spec.name, spec.kind, float(present.mean()), scale, (), missing)
+        values = _texts(frame[spec.name])
+        seen = sorted(set(values))
+        if spec.kind == "onehot":
+            return _Fitted(spec.name, "onehot", categories=tuple(seen))
+        others = [value for value in seen if value != spec.positive]
+        if spec.positive is None or len(others) > 1 or MISSING in seen:
+            raise ValueError(
+                f"column {spec.name!r} is encoded as binary but has {len(seen)} values"
+                f"{', missing ones included' if MISSING in seen else ''}: use the encoding onehot."
+            )
+        return _Fitted(spec.name, "binary", categories=(others[0] if others else "other", spec.positive))
+
+    def _describe(self) -> None:
+        """Derive names, groups and kinds from the fitted columns."""
+        self.feature_names_: list[str] = []
+        self.groups_: dict[str, list[int]] = {}
+        self.kinds_: dict[str, str] = {}
+        for item in self._fitted:
+            start = len(self.feature_names_)
+            self.feature_names_ += item.columns
+            self.groups_[item.name] = list(range(start, len(self.feature_names_)))
+            for name in item.columns:
+                numeric = item.kind in ("standard", "date")
+                self.kinds_[name] = ("standard" if name == item.name else "onehot") if numeric else item.kind
+
+    @property
+    def categories_(self) -> dict[str, tuple[str, ...]]:
+        """Categories seen in training, for every categorical column."""
+        return {item.name: item.categories for item in self._fitted if item.categories}
+
+    def transform(self, frame: pd.DataFrame) -> Float32:
+        """
+        Encode rows.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Must have the columns of ``fit``; more are ignored.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, d)
+
+        Raises
+        ------
+        ValueError
+            A column is missing; a category unseen in training with ``unseen="error"``, naming the column.
+        """
+        parts = [self._transform_column(item, frame) for item in self._fitted]
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+    def _transform_column(self, item: _Fitted, frame: pd.DataFrame) -> NDArray[Any]:
+        if item.name not in frame.columns:
+            raise ValueError(f"column {item.name!r} is missing from the table.")
+        if item.kind in ("standard", "date"):
+            numbers = _numbers(frame[item.name], item.kind)
+            absent = np.isnan(numbers)
+            scaled = np.where(absent, 0.0, (numbers - item.mean) / item.scale)
+            return np.stack([scaled, absent], axis=1) if item.indicates_missing else scaled[:, None]
+        values = _texts(frame[item.name])
+        index = {category: position for position, category in enumerate(item.categories)}
+        codes = np.array([index.get(value, -1) for value in values], dtype=np.int64)
+        if self.unseen == "error" and (codes < 0).any():
+            raise ValueError(
+                f"column {item.name!r} has {int((codes < 0).sum())} rows with a category unseen in training; "
+                "set unseenCategories: ignore in the contract to encode those as zeros."
+            )
+        if item.kind == "binary":
+            return (codes == 1)[:, None]
+        return codes[:, None] == np.arange(len(item.categories))[None, :]
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted encoder as JSON."""
+        content = {
+            "format": FORMAT,
+            "unseen": self.unseen,
+            "specs": [asdict(spec) for spec in self.columns],
+            "fitted": [asdict(item) for item in self._fitted],
+        }
+        Path(path).write_text(json.dumps(content, indent=1, sort_keys=True))
+
+    @classmethod
+    def load(cls, path: str | Path) -> TableEncoder:
+        """Read an encoder written by :meth:`save`: it encodes the same rows alike."""
+        content = json.loads(Path(path).read_text())
+        if content.get("format") != FORMAT:
+            raise ValueError(f"{path} holds no encoder of format {FORMAT}.")
+        encoder = cls([ColumnSpec(**spec) for spec in content["specs"]], content["unseen"])
+        encoder._fitted = [
+            _Fitted(**{**item, "categories": tuple(item["categories"])}) for item in content["fitted"]
+        ]
+        encoder._describe()
+        return encoder
+
+
+def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
+    """Values as float64 with NaN where missing; dates as days since 1970-01-01."""
+    if kind == "date":
+        days = pd.to_datetime(series).to_numpy(dtype="datetime64[s]").astype(np.float64) / 86400.0
+        days[pd.isna(series).to_numpy()] = np.nan
+        return days
+    numbers = pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.isinf(numbers).any():
+        raise ValueError(f"column {series.name!r} has infinite values.")
+    return numbers
+
+
+def _texts(series: pd.Series) -> list[str]:
+    """Category names: booleans in lower case as YAML writes them, missing ones as ``(missing)``."""
+    absent = pd.isna(series).to_numpy()
+    if pd.api.types.is_bool_dtype(series):
+        texts = [str(value).lower() for value in series]
+    elif pd.api.types.is_numeric_dtype(series):
+        texts = [f"{value:g}" if value == value else MISSING for value in series.astype(float)]
+    else:
+        texts = [str(value) for value in series]
+    return [MISSING if gone else text for text, gone in zip(texts, absent, strict=True)]

@@ -1,0 +1,34 @@
+"""Seeds: one number in a job, from which every step derives its own."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+__all__ = ["derive_seed", "generator"]
+
+
+def derive_seed(seed: int, *labels: str) -> int:
+    """
+    Seed for one purpose, a pure function of the job's seed and the purpose's name.
+
+    Parameters
+    ----------
+    seed : int
+    *labels : str
+        Names of the purpose, such as ``"split"``. Different names give unrelated seeds, so that adding a
+        random choice to one step never changes another step.
+
+    Returns
+    -------
+    int
+        In ``[0, 2**31)``: every library accepts it.
+    """
+    text = "\x1f".join([str(int(seed)), *labels])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def generator(seed: int, *labels: str) -> np.random.Generator:
+    """Explicit generator seeded by :func:`derive_seed`."""
+    return np.random.default_rng(derive_seed(seed, *labels))

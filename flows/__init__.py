@@ -1,0 +1,1 @@
+"""What runs: the flows, the shipped jobs and the command line."""

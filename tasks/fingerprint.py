@@ -1,0 +1,109 @@
+"""Fingerprints of code and environment, for cache keys and provenance."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import subprocess
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["code_digest", "git_state", "library_versions", "source_closure"]
+
+PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")
+NUMERIC_LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "torch", "numba")
+
+
+def source_closure(modules: Iterable[str]) -> dict[str, Path]:
+    """
+    Our own modules that `modules` import, directly or not, wherever in a file the import stands.
+
+    Parameters
+    ----------
+    modules : iterable of str
+        Dotted names.
+
+    Returns
+    -------
+    dict of str to Path
+        Module name to source file, the packages above each module included.
+    """
+    found: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name.partition(".")[0] not in PACKAGES:
+            continue
+        path = _source(name)
+        if path is None:
+            continue
+        found[name] = path
+        waiting.append(name.rpartition(".")[0])
+        waiting += _imports(path)
+    found.pop("", None)
+    return dict(sorted(found.items()))
+
+
+@functools.cache
+def _source(name: str) -> Path | None:
+    """Source file of one of our modules; None for a name that is not a module (an attribute, say)."""
+    if not name:
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def _imports(path: Path) -> list[str]:
+    """Absolute names that a file imports, with imported names tried as submodules too."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.append(node.module)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return [name for name in names if name.partition(".")[0] in PACKAGES]
+
+
+def code_digest(modules: Iterable[str]) -> str:
+    """Digest of the bytes of every file in the closure of `modules`."""
+    digest = hashlib.sha256()
+    for name, path in source_closure(modules).items():
+        digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def library_versions(names: Iterable[str] = NUMERIC_LIBRARIES) -> dict[str, str]:
+    """Installed versions, from package metadata: nothing is imported."""
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def git_state() -> tuple[str | None, bool | None]:
+    """Commit of our source tree and whether it has changes; (None, None) outside a checkout."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None, None
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return commit, bool(_git(root, "status", "--porcelain"))
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()

@@ -1,0 +1,280 @@
+"""The store: content-addressed artifacts, step records and run folders, on disk or at any fsspec URL."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import fsspec
+from filelock import FileLock
+
+from tasks.artifacts import Artifact, sha256_of_path
+from tasks.errors import InputError, NotCarriedOut
+
+__all__ = ["Store", "StepRecord", "default_store_url"]
+
+LOCK_TIMEOUT_S = 6 * 3600.0
+
+
+def default_store_url() -> str:
+    """``EVENHAND_STORE``, or ``./evenhand-store``."""
+    return os.environ.get("EVENHAND_STORE") or "evenhand-store"
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What a finished step left: its outputs by name, facts worth telling, and how long it took."""
+
+    step: str
+    key: str
+    outputs: dict[str, Artifact]
+    facts: dict[str, Any]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "step": self.step,
+            "key": self.key,
+            "outputs": {name: artifact.to_dict() for name, artifact in self.outputs.items()},
+            "facts": self.facts,
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> StepRecord:
+        """Read :meth:`to_dict`."""
+        outputs = {name: Artifact.from_dict(item) for name, item in content["outputs"].items()}
+        return cls(content["step"], content["key"], outputs, content["facts"], content["seconds"])
+
+
+class Store:
+    """
+    A folder of artifacts (`artifacts/`), step records (`steps/`) and runs (`runs/`).
+
+    Everything is written under a temporary name and renamed, so that a crash leaves no half file under a
+    final name. On an object store, where a put is atomic, a folder's files are written first and its record
+    last. Locks, and copies of remote artifacts, are local.
+    """
+
+    def __init__(self, url: str | None = None) -> None:
+        self.url = url or default_store_url()
+        try:
+            self.filesystem, root = fsspec.core.url_to_fs(self.url)
+        except (ImportError, ValueError) as error:
+            raise InputError(f"the store {self.url!r} cannot be opened: {error}") from None
+        self.root = root
+        self.is_local = "file" in (
+            self.filesystem.protocol if isinstance(self.filesystem.protocol, tuple) else (self.filesystem.protocol,)
+        )
+        try:
+            if self.is_local:
+                Path(root).mkdir(parents=True, exist_ok=True, mode=0o700)
+                self.local = Path(root)
+                probe = self.local / f".write-{uuid.uuid4().hex}"
+                probe.touch()
+                probe.unlink()
+            else:
+                home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+                name = "".join(c if c.isalnum() else "-" for c in self.url)
+                self.local = Path(home) / "evenhand" / "stores" / name
+                self.local.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InputError(
+                f"the store {self.url!r} cannot be written ({error.strerror or error}): set EVENHAND_STORE to a "
+                "folder or URL that can."
+            ) from None
+
+    # paths
+
+    def _path(self, *parts: str) -> str:
+        return str(PurePosixPath(self.root, *parts))
+
+    def scratch(self) -> Path:
+        """Local folder for temporary files, on the same file system as a local store."""
+        folder = self.local / "tmp"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def workdir(self) -> Iterator[Path]:
+        """A temporary folder, removed at the end."""
+        folder = Path(tempfile.mkdtemp(dir=self.scratch()))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """
+        Exclusive lock between processes of this machine.
+
+        It is the operating system's lock on an open file: a killed process releases it.
+        """
+        folder = self.local / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f"{name}.lock", timeout=LOCK_TIMEOUT_S):
+            yield
+
+    # artifacts
+
+    def put(self, source: Path, kind: str) -> Artifact:
+        """Move a finished file or folder into the store under its content's name."""
+        digest, files, size = sha256_of_path(source)
+        name = f"{digest}{''.join(source.suffixes) if source.is_file() else ''}"
+        final = self._path("artifacts", kind, name)
+        if self.is_local:
+            target = Path(final)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.exists() and sha256_of_path(target)[0] != digest:
+                _remove(target)
+            if not target.exists():
+                try:
+                    source.rename(target)
+                except OSError:
+                    if not target.exists():  # another run put the same content a moment ago: nothing to do
+                        raise
+        else:
+            self.filesystem.put(str(source), final, recursive=source.is_dir())
+        return Artifact(self._uri(final), digest, kind, size, files)
+
+    def _uri(self, path: str) -> str:
+        return path if self.is_local else self.filesystem.unstrip_protocol(path)
+
+    def fetch(self, artifact: Artifact) -> Path:
+        """
+        Local path of an artifact, after its bytes were checked against the digest.
+
+        Raises
+        ------
+        NotCarriedOut
+            It is gone or was changed.
+        """
+        path = self._local_copy(artifact)
+        if path is None or sha256_of_path(path)[0] != artifact.sha256:
+            raise NotCarriedOut(
+                f"the {artifact.kind} artifact {artifact.sha256[:12]} is missing from the store or damaged: run again."
+            )
+        return path
+
+    def _local_copy(self, artifact: Artifact) -> Path | None:
+        if self.is_local:
+            path = Path(artifact.uri)
+            return path if path.exists() else None
+        copy = self.local / "artifacts" / PurePosixPath(artifact.uri).name
+        if not copy.exists():
+            remote = self.filesystem._strip_protocol(artifact.uri)
+            if not self.filesystem.exists(remote):
+                return None
+            with self.workdir() as folder:
+                self.filesystem.get(remote, str(folder / "part"), recursive=bool(artifact.files))
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                (folder / "part").rename(copy)
+        return copy
+
+    def is_whole(self, artifact: Artifact) -> bool:
+        """Whether the artifact is there with the bytes that it had."""
+        path = self._local_copy(artifact)
+        return path is not None and sha256_of_path(path)[0] == artifact.sha256
+
+    # text files
+
+    def write_text(self, text: str, *parts: str) -> str:
+        """Write a small file in one step and give its URI."""
+        final = self._path(*parts)
+        if self.is_local:
+            target = Path(final)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(target)
+        else:
+            self.filesystem.pipe_file(final, text.encode())
+        return self._uri(final)
+
+    def read_text(self, *parts: str) -> str | None:
+        """Content of a small file, or None if there is none."""
+        try:
+            return self.filesystem.cat_file(self._path(*parts)).decode()
+        except FileNotFoundError:
+            return None
+
+    # step records
+
+    def find(self, step: str, key: str) -> StepRecord | None:
+        """Record of a finished step whose outputs are all still whole."""
+        text = self.read_text("steps", step, f"{key}.json")
+        if text is None:
+            return None
+        try:
+            record = StepRecord.from_dict(json.loads(text))
+        except (json.JSONDecodeError, KeyError, TypeError):
+            return None
+        return record if all(self.is_whole(artifact) for artifact in record.outputs.values()) else None
+
+    def save(self, record: StepRecord) -> None:
+        """Write a step's record: from now on the step is done."""
+        self.write_text(json.dumps(record.to_dict(), sort_keys=True), "steps", record.step, f"{record.key}.json")
+
+    # housekeeping
+
+    def usage(self) -> list[dict[str, Any]]:
+        """Every step record with the size of its outputs and its age, newest first."""
+        rows = []
+        for path in self.filesystem.glob(self._path("steps", "*", "*.json")):
+            record = StepRecord.from_dict(json.loads(self.filesystem.cat_file(path)))
+            modified = self.filesystem.info(path).get("mtime") or 0.0
+            modified = modified if isinstance(modified, int | float) else 0.0
+            rows.append(
+                {
+                    "step": record.step,
+                    "key": record.key,
+                    "bytes": sum(artifact.size for artifact in record.outputs.values()),
+                    "age_s": max(0.0, time.time() - modified),
+                }
+            )
+        return sorted(rows, key=lambda row: row["age_s"])
+
+    def prune(self, keep: int) -> tuple[int, int]:
+        """
+        Keep the newest `keep` records of every step and what they point at; delete the rest.
+
+        Returns
+        -------
+        records, bytes
+            Deleted.
+        """
+        seen: dict[str, int] = {}
+        removed = 0
+        for row in self.usage():
+            seen[row["step"]] = seen.get(row["step"], 0) + 1
+            if seen[row["step"]] > keep:
+                self.filesystem.rm(self._path("steps", row["step"], f"{row['key']}.json"))
+                removed += 1
+        alive = set()
+        for path in self.filesystem.glob(self._path("steps", "*", "*.json")):
+            record = StepRecord.from_dict(json.loads(self.filesystem.cat_file(path)))
+            alive |= {artifact.uri for artifact in record.outputs.values()}
+        freed = 0
+        for path in self.filesystem.glob(self._path("artifacts", "*", "*")):
+            if self._uri(path) not in alive:
+                freed += int(self.filesystem.du(path))
+                self.filesystem.rm(path, recursive=True)
+        return removed, freed
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

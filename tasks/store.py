@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -76,23 +77,33 @@ class Store:
         self.is_local = "file" in (
             self.filesystem.protocol if isinstance(self.filesystem.protocol, tuple) else (self.filesystem.protocol,)
         )
+        self.local = Path(root) if self.is_local else self.local_folder(self.url)
         try:
-            if self.is_local:
-                Path(root).mkdir(parents=True, exist_ok=True, mode=0o700)
-                self.local = Path(root)
-                probe = self.local / f".write-{uuid.uuid4().hex}"
-                probe.touch()
-                probe.unlink()
-            else:
-                home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-                name = "".join(c if c.isalnum() else "-" for c in self.url)
-                self.local = Path(home) / "evenhand" / "stores" / name
-                self.local.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.local.mkdir(parents=True, exist_ok=True, mode=0o700)
+            probe = self.local / f".write-{uuid.uuid4().hex}"
+            probe.touch()
+            probe.unlink()
         except OSError as error:
             raise InputError(
                 f"the store {self.url!r} cannot be written ({error.strerror or error}): set EVENHAND_STORE to a "
                 "folder or URL that can."
             ) from None
+
+    @staticmethod
+    def local_folder(url: str) -> Path:
+        """Folder on this machine: the store itself, or for a remote one a per-user cache beside it."""
+        if "://" not in url:
+            return Path(url)
+        if url.startswith("file://"):
+            return Path(url.removeprefix("file://"))
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        return Path(home) / "evenhand" / "stores" / "".join(c if c.isalnum() else "-" for c in url)
+
+    @staticmethod
+    def name_of(url: str) -> str:
+        """Short name of a store's place, for keys outside it."""
+        place = url if "://" in url else str(Path(url).resolve())
+        return hashlib.sha256(place.encode()).hexdigest()[:12]
 
     # paths
 
@@ -149,7 +160,7 @@ class Store:
         return Artifact(self._uri(final), digest, kind, size, files)
 
     def _uri(self, path: str) -> str:
-        return path if self.is_local else self.filesystem.unstrip_protocol(path)
+        return str(Path(path).resolve()) if self.is_local else str(self.filesystem.unstrip_protocol(path))
 
     def fetch(self, artifact: Artifact) -> Path:
         """
@@ -168,7 +179,7 @@ class Store:
         return path
 
     def _local_copy(self, artifact: Artifact) -> Path | None:
-        if self.is_local:
+        if "://" not in artifact.uri:  # in a local store, or a user's own file
             path = Path(artifact.uri)
             return path if path.exists() else None
         copy = self.local / "artifacts" / PurePosixPath(artifact.uri).name
@@ -209,6 +220,18 @@ class Store:
         except FileNotFoundError:
             return None
 
+    def exists(self, *parts: str) -> bool:
+        """Whether there is such a file."""
+        return bool(self.filesystem.exists(self._path(*parts)))
+
+    def uri(self, *parts: str) -> str:
+        """Address of a file of the store."""
+        return self._uri(self._path(*parts))
+
+    def runs(self) -> list[str]:
+        """Ids of all runs, oldest first."""
+        return sorted(path.rsplit("/", 1)[-1] for path in self.filesystem.glob(self._path("runs", "*")))
+
     # step records
 
     def find(self, step: str, key: str) -> StepRecord | None:
@@ -225,6 +248,12 @@ class Store:
     def save(self, record: StepRecord) -> None:
         """Write a step's record: from now on the step is done."""
         self.write_text(json.dumps(record.to_dict(), sort_keys=True), "steps", record.step, f"{record.key}.json")
+
+    def forget(self, step: str, key: str) -> None:
+        """Remove a record, so that its step runs again."""
+        path = self._path("steps", step, f"{key}.json")
+        if self.filesystem.exists(path):
+            self.filesystem.rm(path)
 
     # housekeeping
 

@@ -1,0 +1,354 @@
+"""A starter contract for a table that the project has never seen."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+
+from data_contracts.arrow import decode, is_text, looks_like_dates
+from data_contracts.errors import ContractError, did_you_mean
+from data_contracts.model import Column, Contract
+
+MAX_CATEGORIES = 50
+MAX_GROUPS = 10
+_POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos")
+_ID_NAME = re.compile(r"(^|[_\-. ])(id|ids|key|uuid|guid|index|idx|nr|no|number)$", re.IGNORECASE)
+
+
+def infer_contract(
+    table: pa.Table,
+    name: str,
+    label: str,
+    sensitive: Sequence[str],
+    positive: Any = None,
+    ids: Sequence[str] = (),
+) -> Contract:
+    """Describe a table as it is, for a person to read and correct.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Read, with or without typed columns.
+    name : str
+        Name of the contract.
+    label : str
+        Column to predict; it must hold two values and no gaps.
+    sensitive : sequence of str
+        Columns whose groups are compared. They are not made model inputs.
+    positive : optional
+        The label's value that becomes 1, as itself or as text. Default: 1, true, yes or a value such as
+        ``>50K`` where there is one, else the rarer value.
+    ids : sequence of str, default=()
+        Columns that identify rows.
+
+    Returns
+    -------
+    Contract
+        The table, coerced to it, passes it.
+
+    Raises
+    ------
+    ContractError
+        Where a named column is not there, the label has not exactly two values, or a column cannot be
+        described.
+    """
+    names = table.column_names
+    if not table.num_rows:
+        raise ContractError(f"table '{name}' has no rows: give one with rows to infer a contract from")
+    twice = sorted({item for item in names if names.count(item) > 1})
+    if twice:
+        raise ContractError(f"table '{name}' has column '{twice[0]}' twice: rename one of them")
+    for role, wanted in (("label", [label]), ("sensitive", sensitive), ("ids", ids)):
+        for item in wanted:
+            if item not in names:
+                raise ContractError(f"{role} column '{item}' is not in the table{did_you_mean(item, names)}")
+    roles: dict[str, str] = {}
+    for role, wanted in (("label", [label]), ("sensitive", sensitive), ("id", ids)):
+        for item in wanted:
+            if roles.get(item, role) != role:
+                raise ContractError(f"column '{item}' is named as {roles[item]} and as {role}: choose one")
+            roles[item] = role
+    columns = [_infer(table.column(item), item, roles.get(item), positive) for item in names]
+    rows = table.num_rows
+    gaps = any(column.role == "sensitive" and not column.required for column in columns)
+    return Contract(
+        name=name,
+        version="0.1.0",
+        description=f"Inferred from a table of {rows:,} rows and {len(names)} columns; review before use.",
+        columns=tuple(columns),
+        min_rows=min(max(100, rows // 10), rows),
+        max_rows=rows * 10,
+        unseen_categories="ignore",
+        missing_sensitive="own_group" if gaps else "error",
+    )
+
+
+def _infer(values: pa.ChunkedArray, name: str, role: str | None, positive: Any) -> Column:
+    values = decode(values)
+    kind = _logical_type(values, name)
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.string())
+    if kind == "date" and is_text(values.type):
+        values = pc.utf8_slice_codeunits(pc.utf8_trim_whitespace(values), 0, 10).cast(pa.date32())
+    required = values.null_count == 0
+    present = values.drop_null()
+    if pa.types.is_floating(values.type):
+        present = present.filter(pc.is_finite(present))
+    if role == "label":
+        return _label(present, name, kind, positive, len(values))
+    if role == "sensitive":
+        return _sensitive(present, name, kind, required)
+    if role == "id":
+        return Column(name, kind, required, "Identifies a row; never a model input.", role="id")
+    return _feature(present, name, kind, required)
+
+
+def _logical_type(values: pa.ChunkedArray, name: str) -> str:
+    kind = values.type
+    if is_text(kind):
+        return "date" if looks_like_dates(values) else "string"
+    if pa.types.is_null(kind):
+        return "string"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "date"
+    raise ContractError(
+        f"column '{name}' has type {kind}, which no contract describes: drop or convert it first"
+    )
+
+
+def _label(present: pa.ChunkedArray, name: str, kind: str, positive: Any, rows: int) -> Column:
+    if len(present) < rows:
+        raise ContractError(
+            f"label column '{name}' has no usable value in {rows - len(present):,} of {rows:,} rows: "
+            "fill them or drop these rows"
+        )
+    if kind == "date":
+        raise ContractError(f"label column '{name}' holds dates; expected two values: choose another label")
+    distinct = pc.count_distinct(present).as_py()
+    if distinct != 2:
+        raise ContractError(
+            f"label column '{name}' has {distinct:,} distinct value{'s' if distinct != 1 else ''}, expected "
+            "two: choose another column or reduce it to two values"
+        )
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}
+    allowed = sorted(counts)
+    if positive is None:
+        chosen, why = _guess_positive(counts)
+    else:
+        chosen, why = _match_positive(positive, allowed, name), "as asked"
+    description = f"Outcome to predict; {chosen!r} becomes 1 ({why})."
+    return Column(name, kind, True, description, allowed=tuple(allowed), role="label", positive=chosen)
+
+
+def _guess_positive(counts: dict[Any, int]) -> tuple[Any, str]:
+    for value in sorted(counts, reverse=True):
+        text = str(value).strip().lower()
+        if value == 1 or text in _POSITIVE_WORDS or text.startswith(">"):
+            return value, "it reads as the positive value"
+    rarest = min(counts.values())
+    return max(value for value in counts if counts[value] == rarest), "the rarer value"
+
+
+def _match_positive(positive: Any, allowed: list[Any], name: str) -> Any:
+    for value in allowed:
+        if str(value).lower() == str(positive).strip().lower() or value == positive:
+            return value
+    shown = " and ".join(repr(value) for value in allowed)
+    raise ContractError(
+        f"positive is {positive!r}, but label column '{name}' holds {shown}: name one of them"
+    )
+
+
+def _sensitive(present: pa.ChunkedArray, name: str, kind: str, required: bool) -> Column:
+    distinct = pc.count_distinct(present).as_py()
+    where = f"sensitive column '{name}'"
+    description = "Sensitive: its groups are compared; not a model input."
+    if kind == "date":
+        raise ContractError(f"{where} holds dates: derive a numeric column (age, year) and name that instead")
+    if distinct < 2:
+        raise ContractError(f"{where} holds {distinct} distinct values: there are no groups to compare")
+    allowed: tuple[Any, ...] | None = None
+    bins: tuple[float, ...] | None = None
+    if kind in ("integer", "number") and distinct > MAX_GROUPS:
+        bins = (_cut(present, kind),)
+        description = "Sensitive: groups below and above the cut point are compared; not a model input."
+    elif kind == "string" and distinct > MAX_CATEGORIES:
+        raise ContractError(
+            f"{where} holds {distinct:,} distinct values, too many groups to compare: derive a coarser column"
+        )
+    elif kind != "boolean":
+        allowed = tuple(sorted(pc.unique(present).to_pylist()))
+    return Column(name, kind, required, description, allowed=allowed, role="sensitive", bins=bins)
+
+
+def _cut(present: pa.ChunkedArray, kind: str) -> float:
+    """Return the rounded median, moved so that both groups have rows."""
+    wide = present.cast(pa.float64(), safe=False)
+    median = pc.quantile(wide, q=0.5)[0].as_py()
+    low, high = (pc.min(wide).as_py(), pc.max(wide).as_py())
+    if kind == "integer":
+        return float(min(max(round(median), low + 1), high))
+    digits = 2 - math.floor(math.log10(abs(median))) if median else 0
+    for candidate in (round(median, digits), median):
+        if low < candidate <= high:
+            return float(candidate)
+    return float(pc.min(wide.filter(pc.greater(wide, low))).as_py())
+
+
+def _feature(present: pa.ChunkedArray, name: str, kind: str, required: bool) -> Column:
+    rows = len(present)
+    distinct = pc.count_distinct(present).as_py()
+    if distinct < 2:
+        held = "one value only" if distinct else "no value"
+        return Column(name, kind, False, f"Ignored: it holds {held}, nothing to learn from.", role="ignore")
+    if kind == "integer" and distinct == rows and rows > MAX_GROUPS and _ID_NAME.search(name):
+        return Column(name, kind, required, "Ignored: differs in every row, like an id.", role="ignore")
+    if kind == "string":
+        if distinct == rows:
+            why = "Ignored: differs in every row, like an identifier or free text."
+            return Column(name, kind, required, why, role="ignore")
+        if distinct > MAX_CATEGORIES or distinct * 2 >= rows:
+            why = f"Ignored: {distinct:,} distinct values are too many categories; group them to use it."
+            return Column(name, kind, required, why, role="ignore")
+        allowed = tuple(sorted(pc.unique(present).to_pylist()))
+        return Column(name, kind, required, "Category.", allowed=allowed, role="feature", is_feature=True)
+    minimum: float | None = None
+    if kind in ("integer", "number") and pc.min(present).as_py() >= 0:
+        minimum = 0 if kind == "integer" else 0.0
+    words = {"integer": "Whole number.", "number": "Number.", "boolean": "True or false.", "date": "Date."}
+    return Column(name, kind, required, words[kind], minimum=minimum, role="feature", is_feature=True)
+
+
+_HEADER = """\
+# Data contract in the form of the Open Data Contract Standard v3: what the table promises.
+# A table that breaks it stops the run before anything is learned. Read it once, column by column.
+"""
+_COMMENTS = {
+    "schema:": """\
+# role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
+# id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
+# required: true refuses missing values; validValues and logicalTypeOptions bound what may stand in it.
+""",
+    "customProperties:": """\
+# unseenCategories: error | ignore        a category that no training row had
+# onViolation: stop | quarantine          end the run, or set bad rows aside up to quarantineShare of all
+# missingSensitive: error | own_group | drop
+""",
+}
+
+
+def to_yaml(contract: Contract) -> str:
+    """Write a contract as an Open Data Contract Standard v3 file.
+
+    Parameters
+    ----------
+    contract : Contract
+        What to write.
+
+    Returns
+    -------
+    str
+        YAML with a few comments; read back, it is equal to ``contract``.
+    """
+    table: dict[str, Any] = {
+        "name": contract.name,
+        "logicalType": "object",
+        "properties": [_property(column) for column in contract.columns],
+    }
+    if contract.max_rows is not None:
+        bounds = [contract.min_rows, contract.max_rows]
+        table["quality"] = [{"type": "library", "rule": "rowCount", "mustBeBetween": bounds}]
+    elif contract.min_rows != 1:
+        raise ContractError(f"contract '{contract.name}': a row count needs an upper bound to be written")
+    document = {
+        "apiVersion": "v3.0.2",
+        "kind": "DataContract",
+        "id": f"evenhand-{re.sub(r'[^a-z0-9]+', '-', contract.name.lower()).strip('-') or 'table'}",
+        "name": contract.name,
+        "version": contract.version,
+        "status": "draft" if contract.version.startswith("0.") else "active",
+        "description": {"purpose": contract.description},
+        "schema": [table],
+        "customProperties": [
+            {"property": "unseenCategories", "value": contract.unseen_categories},
+            {"property": "onViolation", "value": contract.on_violation},
+            {"property": "quarantineShare", "value": contract.quarantine_share},
+            {"property": "missingSensitive", "value": contract.missing_sensitive},
+        ],
+    }
+    text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    lines = [_COMMENTS.get(line, "") + line for line in text.split("\n")]
+    return _HEADER + "\n".join(lines)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Short lists and mappings on one line, without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_list(dumper: yaml.SafeDumper, data: list[Any]) -> yaml.Node:
+    flow = all(isinstance(item, (str, int, float, bool, dt.date)) for item in data)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flow)
+
+
+def _represent_dict(dumper: yaml.SafeDumper, data: dict[str, Any]) -> yaml.Node:
+    small = set(data) in ({"property", "value"}, {"minimum"}, {"maximum"}, {"minimum", "maximum"})
+    return dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=small)
+
+
+def _represent_str(dumper: yaml.SafeDumper, data: str) -> yaml.Node:
+    # line breaks of every alphabet survive in double quotes only
+    style = '"' if re.search(r"[\n\r\x85\u2028\u2029]", data) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Dumper.add_representer(str, _represent_str)
+_Dumper.add_representer(list, _represent_list)
+_Dumper.add_representer(dict, _represent_dict)
+
+
+def _property(column: Column) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "name": column.name,
+        "logicalType": column.logical_type,
+        "required": column.required,
+        "description": column.description,
+    }
+    options = {"minimum": column.minimum, "maximum": column.maximum}
+    options = {key: value for key, value in options.items() if value is not None}
+    if options:
+        item["logicalTypeOptions"] = options
+    if column.allowed is not None:
+        item["quality"] = [{"type": "library", "rule": "validValues", "validValues": list(column.allowed)}]
+    extra: dict[str, Any] = {"role": column.role}
+    if column.role == "sensitive" and column.is_feature:
+        extra["use"] = "feature"
+    if column.positive is not None:
+        extra["positive"] = column.positive
+    if column.encoding is not None and (column.encoding == "binary" or _unusual(column)):
+        extra["encoding"] = column.encoding
+    if column.bins is not None:
+        whole = column.logical_type == "integer"
+        extra["bins"] = [int(cut) for cut in column.bins] if whole else list(column.bins)
+    item["customProperties"] = [{"property": key, "value": value} for key, value in extra.items()]
+    return item
+
+
+def _unusual(column: Column) -> bool:
+    """Tell whether the encoding is not the one that the type has by default."""
+    return (column.encoding == "onehot") != (column.logical_type in ("string", "boolean"))

@@ -1,0 +1,494 @@
+"""A contract in memory: what each column of a table is, may hold and is used for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from data_contracts.errors import ContractError, ContractViolation, Violation, did_you_mean
+from data_contracts.odcs import (
+    COLUMN_PROPERTIES,
+    CONTRACT_PROPERTIES,
+    ContractDocument,
+    PropertyDocument,
+    custom_properties,
+    parse_document,
+)
+
+__all__ = [
+    "Column",
+    "Contract",
+    "ContractError",
+    "ContractViolation",
+    "Violation",
+    "load_contract",
+    "parse_contract",
+    "shipped_contracts",
+]
+
+Value = bool | int | float | str | dt.date
+
+LOGICAL_TYPES = ("string", "integer", "number", "boolean", "date")
+ROLES = ("label", "sensitive", "feature", "id", "ignore")
+ENCODINGS = ("onehot", "binary", "standard")
+_ENCODINGS_OF = {
+    "string": ("onehot", "binary"),
+    "boolean": ("onehot", "binary"),
+    "integer": ("standard", "onehot", "binary"),
+    "number": ("standard", "binary"),
+    "date": ("standard",),
+}
+_NUMERIC = ("integer", "number")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+        As in the table.
+    logical_type : {'string', 'integer', 'number', 'boolean', 'date'}
+        Kind of value.
+    required : bool
+        True where a missing value is a violation. For a sensitive column the contract's
+        ``missing_sensitive`` decides instead.
+    description : str
+        One sentence for people.
+    minimum, maximum : int, float, datetime.date or None
+        Inclusive bounds; None leaves a side open.
+    allowed : tuple or None
+        The values the column may hold; None leaves them open.
+    role : {'label', 'sensitive', 'feature', 'id', 'ignore'}
+        What the column is used for.
+    is_feature : bool
+        True for features, and for sensitive columns that are model inputs too.
+    positive : str, int, float, bool or None
+        The label's value that becomes 1; for a binary encoding the value that becomes 1.
+    encoding : {'onehot', 'binary', 'standard'} or None
+        How a model input becomes numbers; None for columns that are no input.
+    bins : tuple of float or None
+        Cut points of a numeric sensitive column, for group metrics only.
+    """
+
+    name: str
+    logical_type: str
+    required: bool = False
+    description: str = ""
+    minimum: int | float | dt.date | None = None
+    maximum: int | float | dt.date | None = None
+    allowed: tuple[Value, ...] | None = None
+    role: str = "feature"
+    is_feature: bool = False
+    positive: Value | None = None
+    encoding: str | None = None
+    bins: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a column that contradicts itself."""
+        where = f"column '{self.name}'"
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ContractError("a column has an empty name: give every column a name")
+        _one_of(where, "logicalType", self.logical_type, LOGICAL_TYPES)
+        _one_of(where, "role", self.role, ROLES)
+        if self.is_feature != (self.role == "feature") and self.role != "sensitive":
+            raise ContractError(
+                f"{where}: use: feature is for sensitive columns only, not for role {self.role}"
+            )
+        self._check_values(where)
+        self._check_encoding(where)
+        self._check_bins(where)
+
+    @property
+    def is_numeric(self) -> bool:
+        """True for integers and numbers."""
+        return self.logical_type in _NUMERIC
+
+    @property
+    def shows_values(self) -> bool:
+        """True where offending values may be shown: never for sensitive columns and ids."""
+        return self.role not in ("sensitive", "id")
+
+    def _check_values(self, where: str) -> None:
+        for key in ("minimum", "maximum"):
+            value = getattr(self, key)
+            if value is None:
+                continue
+            if self.logical_type in ("string", "boolean"):
+                raise ContractError(f"{where}: {key} means nothing for a {self.logical_type}: remove it")
+            object.__setattr__(self, key, _typed(where, key, value, self.logical_type))
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:  # type: ignore[operator]
+            raise ContractError(f"{where}: minimum is above maximum: swap them")
+        if self.allowed is not None:
+            allowed = tuple(_typed(where, "validValues", value, self.logical_type) for value in self.allowed)
+            if not allowed:
+                raise ContractError(f"{where}: validValues is empty: list the values or remove the rule")
+            if len(set(allowed)) < len(allowed):
+                raise ContractError(f"{where}: validValues names a value twice: keep one of them")
+            object.__setattr__(self, "allowed", allowed)
+        if self.positive is not None:
+            positive = _typed(where, "positive", self.positive, self.logical_type)
+            if self.allowed is not None and positive not in self.allowed:
+                raise ContractError(f"{where}: positive is not among validValues: use one of them")
+            object.__setattr__(self, "positive", positive)
+
+    def _check_encoding(self, where: str) -> None:
+        if not self.is_feature:
+            if self.encoding is not None:
+                raise ContractError(
+                    f"{where}: encoding is for model inputs; role {self.role} is none: remove it"
+                )
+            if self.positive is not None and self.role != "label":
+                raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
+            return
+        encoding = self.encoding or ("standard" if self.logical_type in (*_NUMERIC, "date") else "onehot")
+        _one_of(where, "encoding", encoding, ENCODINGS)
+        if encoding not in _ENCODINGS_OF[self.logical_type]:
+            fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
+            raise ContractError(
+                f"{where}: encoding {encoding} does not fit a {self.logical_type}: use {fitting}"
+            )
+        if encoding == "binary":
+            if self.logical_type == "boolean" and self.positive is None:
+                object.__setattr__(self, "positive", True)
+            if self.positive is None:
+                raise ContractError(f"{where}: encoding: binary needs positive, the value that becomes 1")
+            if self.logical_type != "boolean" and (self.allowed is None or len(self.allowed) != 2):
+                raise ContractError(f"{where}: encoding: binary needs validValues with exactly two values")
+        elif self.positive is not None:
+            raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
+        object.__setattr__(self, "encoding", encoding)
+
+    def _check_bins(self, where: str) -> None:
+        if self.bins is None:
+            if self.role == "sensitive" and self.is_numeric and self.allowed is None:
+                raise ContractError(
+                    f"{where}: a numeric sensitive column needs bins (cut points, such as [25]) to form "
+                    "the groups that are compared, or validValues where its few values are the groups"
+                )
+            if self.role == "sensitive" and self.logical_type == "date":
+                raise ContractError(
+                    f"{where}: a date cannot be sensitive: use a numeric column (age, year) with bins"
+                )
+            return
+        if self.role != "sensitive" or not self.is_numeric:
+            raise ContractError(f"{where}: bins is for numeric sensitive columns only: remove it")
+        bins = tuple(_finite(where, "bins", cut) for cut in self.bins)
+        if not bins or any(a >= b for a, b in zip(bins, bins[1:], strict=False)):
+            raise ContractError(f"{where}: bins must hold at least one cut point, in rising order")
+        if self.logical_type == "integer" and any(cut != int(cut) for cut in bins):
+            raise ContractError(f"{where}: bins of an integer column must be whole numbers")
+        object.__setattr__(self, "bins", bins)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the column as plain JSON types."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        for key in ("minimum", "maximum", "positive"):
+            data[key] = _plain(data[key])
+        data["allowed"] = None if self.allowed is None else [_plain(value) for value in self.allowed]
+        data["bins"] = None if self.bins is None else list(self.bins)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Column:
+        """Rebuild a column from :meth:`to_dict`."""
+        _only_known("column", data, [field.name for field in fields(cls)])
+        values = dict(data)
+        for key in ("allowed", "bins"):
+            if values.get(key) is not None:
+                values[key] = tuple(values[key])
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a table promises.
+
+    Attributes
+    ----------
+    name, version, description : str
+        Who it is.
+    columns : tuple of Column
+        In the order in which the table is kept.
+    min_rows, max_rows : int or None
+        Inclusive bounds on the number of rows; ``max_rows`` may be open.
+    unseen_categories : {'error', 'ignore'}
+        What the encoder does with a category that no training row had.
+    on_violation : {'stop', 'quarantine'}
+        Whether bad rows end the run, or are set aside.
+    quarantine_share : float
+        Largest share of rows that may be set aside, in [0, 1].
+    missing_sensitive : {'error', 'own_group', 'drop'}
+        What a missing value of a sensitive column means.
+    """
+
+    name: str
+    version: str
+    description: str
+    columns: tuple[Column, ...]
+    min_rows: int = 1
+    max_rows: int | None = None
+    unseen_categories: str = "error"
+    on_violation: str = "stop"
+    quarantine_share: float = 0.05
+    missing_sensitive: str = "error"
+
+    def __post_init__(self) -> None:
+        """Refuse a contract whose parts do not fit together."""
+        for key in ("name", "version"):
+            if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
+                raise ContractError(f"{key} of the contract is empty: give it one")
+        where = f"contract '{self.name}'"
+        _one_of(where, "unseenCategories", self.unseen_categories, ("error", "ignore"))
+        _one_of(where, "onViolation", self.on_violation, ("stop", "quarantine"))
+        _one_of(where, "missingSensitive", self.missing_sensitive, ("error", "own_group", "drop"))
+        share = _finite(where, "quarantineShare", self.quarantine_share)
+        if not 0.0 <= share <= 1.0:
+            raise ContractError(f"{where}: quarantineShare is {share:g}, expected a share between 0 and 1")
+        object.__setattr__(self, "quarantine_share", share)
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if self.min_rows < 1:
+            raise ContractError(
+                f"{where}: the row count may not start below 1 (an empty table passes nothing)"
+            )
+        if self.max_rows is not None and self.max_rows < self.min_rows:
+            raise ContractError(f"{where}: rowCount ends below its start: swap the bounds")
+        self._check_columns(where)
+
+    def _check_columns(self, where: str) -> None:
+        names = [column.name for column in self.columns]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ContractError(f"{where}: column '{twice[0]}' is described twice: keep one of them")
+        labels = [column for column in self.columns if column.role == "label"]
+        if len(labels) != 1:
+            raise ContractError(
+                f"{where}: {len(labels) or 'no'} columns have role label, expected exactly one"
+            )
+        label = labels[0]
+        if label.positive is None:
+            raise ContractError(f"{where}: label '{label.name}' needs positive, the value that becomes 1")
+        if not label.required:
+            raise ContractError(f"{where}: label '{label.name}' needs required: true")
+        if label.allowed is not None and len(label.allowed) != 2:
+            raise ContractError(
+                f"{where}: label '{label.name}' lists {len(label.allowed)} values, expected two"
+            )
+        if label.logical_type == "date":
+            raise ContractError(f"{where}: label '{label.name}' is a date; expected a column with two values")
+        if not self.features:
+            raise ContractError(f"{where}: no column is a model input: give one the role feature")
+        if self.missing_sensitive == "own_group":
+            for column in self.sensitive:
+                if column.is_feature and column.encoding != "onehot":
+                    raise ContractError(
+                        f"{where}: missingSensitive: own_group cannot encode a missing '{column.name}' as "
+                        f"{column.encoding}: use error or drop, or encoding: onehot"
+                    )
+
+    @property
+    def label(self) -> Column:
+        """The column that is predicted."""
+        return next(column for column in self.columns if column.role == "label")
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """The model inputs, sensitive ones with ``use: feature`` included."""
+        return tuple(column for column in self.columns if column.is_feature)
+
+    @property
+    def sensitive(self) -> tuple[Column, ...]:
+        """The sensitive columns, model inputs or not."""
+        return tuple(column for column in self.columns if column.role == "sensitive")
+
+    @property
+    def ids(self) -> tuple[Column, ...]:
+        """The columns that identify rows."""
+        return tuple(column for column in self.columns if column.role == "id")
+
+    def column(self, name: str) -> Column:
+        """Return the column called ``name``, or raise ContractError naming the nearest one."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        known = [column.name for column in self.columns]
+        raise ContractError(f"contract '{self.name}' has no column '{name}'{did_you_mean(name, known)}")
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the content: comments, key order and layout of the file do not count."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the contract as plain JSON types."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**data, "columns": [column.to_dict() for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Contract:
+        """Rebuild a contract from :meth:`to_dict`."""
+        _only_known("contract", data, [field.name for field in fields(cls)])
+        columns = tuple(Column.from_dict(column) for column in data["columns"])
+        return cls(**{**data, "columns": columns})
+
+
+def load_contract(name_or_path: str) -> Contract:
+    """Load a contract that ships with the package, or one from a file.
+
+    Parameters
+    ----------
+    name_or_path : str
+        A shipped name, such as ``adult``, or the path of a YAML file.
+
+    Returns
+    -------
+    Contract
+        Checked.
+
+    Raises
+    ------
+    ContractError
+        Where there is no such contract (the nearest shipped name is given) or it is wrong.
+    """
+    name = str(name_or_path)
+    if name in shipped_contracts():
+        text = resources.files("data_contracts").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+        return parse_contract(text, f"'{name}'")
+    path = Path(name).expanduser()
+    if path.suffix.lower() not in (".yaml", ".yml") and os.sep not in name and not path.is_file():
+        raise ContractError(
+            f"no shipped contract is called '{name}'{did_you_mean(name, shipped_contracts())} "
+            "(or give the path of a .yaml file)"
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ContractError(f"contract file '{name}' is not UTF-8 text: save it as UTF-8") from None
+    except OSError as error:
+        raise ContractError(f"contract file '{name}' cannot be read: {error.strerror}") from None
+    return parse_contract(text, f"'{path.name}'")
+
+
+def parse_contract(text: str, source: str = "text") -> Contract:
+    """Make a contract from YAML text; see :func:`load_contract`."""
+    document = parse_document(text, source)
+    try:
+        return _from_document(document)
+    except ContractError as error:
+        message = str(error)
+        raise ContractError(message if source in message else f"contract {source}: {message}") from None
+
+
+def shipped_contracts() -> list[str]:
+    """Return the names of the contracts that ship with the package, sorted."""
+    folder = resources.files("data_contracts")
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )
+
+
+def _from_document(document: ContractDocument) -> Contract:
+    table = document.tables[0]
+    extra = custom_properties(document.customProperties, CONTRACT_PROPERTIES, f"contract '{document.name}'")
+    if len(table.quality) > 1:
+        raise ContractError(f"contract '{document.name}': rowCount stands twice: keep one of them")
+    low, high = table.quality[0].mustBeBetween if table.quality else (1, None)
+    return Contract(
+        name=document.name,
+        version=document.version,
+        description=document.description.purpose,
+        columns=tuple(_column(item) for item in table.properties),
+        min_rows=low,
+        max_rows=high,
+        unseen_categories=extra.get("unseenCategories", "error"),
+        on_violation=extra.get("onViolation", "stop"),
+        quarantine_share=extra.get("quarantineShare", 0.05),
+        missing_sensitive=extra.get("missingSensitive", "error"),
+    )
+
+
+def _column(item: PropertyDocument) -> Column:
+    where = f"column '{item.name}'"
+    extra = custom_properties(item.customProperties, COLUMN_PROPERTIES, where)
+    if "role" not in extra:
+        raise ContractError(f"{where}: customProperties lacks role: say one of {', '.join(ROLES)}")
+    if len(item.quality) > 1:
+        raise ContractError(f"{where}: validValues stands twice: keep one of them")
+    if extra.get("use") not in (None, "feature"):
+        raise ContractError(f"{where}: use is {extra['use']!r}, expected feature (or leave it out)")
+    if "use" in extra and extra["role"] != "sensitive":
+        raise ContractError(f"{where}: use: feature is for sensitive columns only: remove it")
+    bins = extra.get("bins")
+    if bins is not None and not isinstance(bins, list):
+        raise ContractError(f"{where}: bins is {bins!r}, expected a list such as [25]")
+    return Column(
+        name=item.name,
+        logical_type=item.logicalType,
+        required=item.required,
+        description=item.description,
+        minimum=item.logicalTypeOptions.minimum,
+        maximum=item.logicalTypeOptions.maximum,
+        allowed=tuple(item.quality[0].validValues) if item.quality else None,
+        role=extra["role"],
+        is_feature=extra["role"] == "feature" or extra.get("use") == "feature",
+        positive=extra.get("positive"),
+        encoding=extra.get("encoding"),
+        bins=None if bins is None else tuple(bins),
+    )
+
+
+def _one_of(where: str, key: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ContractError(f"{where}: {key} is {value!r}, expected one of {', '.join(known)}")
+
+
+def _only_known(where: str, data: Mapping[str, Any], known: list[str]) -> None:
+    for key in data:
+        if key not in known:
+            raise ContractError(f"{where}: unknown key '{key}'{did_you_mean(key, known)}")
+
+
+def _finite(where: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ContractError(f"{where}: {key} must hold finite numbers")
+    return float(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _typed(where: str, key: str, value: Any, logical_type: str) -> Any:
+    """Return ``value`` as the column's type, or say how to write it."""
+    if logical_type == "number":
+        return _finite(where, key, value)
+    if logical_type == "date":
+        if isinstance(value, str):
+            try:
+                value = dt.date.fromisoformat(value)
+            except ValueError:
+                raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31") from None
+        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+            return value
+        raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31")
+    expected = {"string": str, "integer": int, "boolean": bool}[logical_type]
+    if isinstance(value, expected) and (expected is bool or not isinstance(value, bool)):
+        return value
+    if logical_type == "string":
+        kind = (
+            "true/false (YAML reads an unquoted yes, no, on or off so)"
+            if isinstance(value, bool)
+            else "no text"
+        )
+        raise ContractError(f"{where}: {key} holds a value that is {kind}: put it in quotes")
+    raise ContractError(f"{where}: {key} must hold {logical_type} values")

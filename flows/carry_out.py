@@ -1,0 +1,58 @@
+"""Carry a job out with any engine, and leave its verdict and pages whatever happens."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from flows.job import ResolvedJob
+from flows.outcome import model_card, write_report
+from flows.pipeline import Engine, Run, run_pipeline
+from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
+from tasks.errors import EvenhandError, NotCarriedOut
+from tasks.store import Store
+
+__all__ = ["carry_out"]
+
+
+def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
+    """
+    Run the pipeline and leave its verdict and pages, whatever happens.
+
+    Raises
+    ------
+    EvenhandError
+        After the verdict of a failed run was written. A gate that refuses raises nothing here.
+    """
+    run = Run()
+    verdict = Verdict(run_id, "failed", 4)
+    try:
+        outcome = run_pipeline(resolved, store, engine, run, time.perf_counter, model_card(resolved))
+        verdict.exit_code = EXIT_OF_VERDICT[outcome]
+        verdict.status = "published" if outcome == "passed" else "gated"
+        _fill(verdict, store, run)
+        write_report(store, resolved, run, verdict)
+    except EvenhandError as error:
+        verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
+        raise
+    except OSError as error:
+        verdict.status, verdict.exit_code = "failed", 4
+        verdict.error = f"{type(error).__name__}: {error.strerror or 'input or output failed'}"
+        raise NotCarriedOut(verdict.error) from error
+    finally:
+        verdict.seconds = {name: round(value, 3) for name, value in run.seconds.items()}
+        verdict.cached = list(run.cached)
+        if verdict.status != "failed" or verdict.error:
+            write_verdict(store, verdict)
+    return verdict
+
+
+def _fill(verdict: Verdict, store: Store, run: Run) -> None:
+    evaluation = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())
+    for name, metric in evaluation["metrics"].items():
+        verdict.metrics[name] = metric["value"]
+        if metric["low"] is not None:
+            verdict.metrics |= {f"{name}.low": metric["low"], f"{name}.high": metric["high"]}
+    verdict.gates = json.loads(store.fetch(run.output("gate", "decision")).read_text())
+    if "publish" in run.records:
+        verdict.model = {key: run.records["publish"].facts[key] for key in ("name", "version", "alias", "uri")}

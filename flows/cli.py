@@ -1,0 +1,196 @@
+"""The command line. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="evenhand",
+    help="Turn a table of people into a gated, published, individually fair model, with proof.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 done, 1 a gate refused, 2 the job, data or contract is wrong, "
+    "3 not enough evidence for a gate, 4 could not be carried out.",
+)
+cache_app = typer.Typer(help="Look at the store's cached steps, or make it smaller.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="Folder or URL of the store (default: EVENHAND_STORE).")
+]
+
+
+def main() -> None:
+    """Entry point: one clear line on stderr for every error that we can name."""
+    app()
+
+
+@app.command()
+def run(
+    job: Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, such as method.eta=0.04; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+    store: StoreOption = None,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Run the steps in this process, without Prefect.")
+    ] = False,
+) -> None:
+    """Run a job: ingest, contract, preprocess, train, evaluate, gate, publish."""
+    from flows.commands.run import run_job
+
+    raise typer.Exit(run_job(job, overrides or [], as_json=as_json, store_url=store, direct=direct))
+
+
+@app.command()
+def init(
+    table: Annotated[str, typer.Argument(help="CSV or Parquet file, or folder of Parquet files.")],
+    label: Annotated[str, typer.Option("--label", help="Column to predict; it must have two values.")],
+    sensitive: Annotated[
+        list[str], typer.Option("--sensitive", help="Sensitive column; may be repeated.")
+    ],
+    positive: Annotated[
+        str | None, typer.Option("--positive", help="The label's value that becomes 1.")
+    ] = None,
+    identifier: Annotated[
+        list[str] | None, typer.Option("--id", help="Column that identifies people; never used.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of contract and job.")] = None,
+    method: Annotated[str, typer.Option("--method", help="Method of the job.")] = "gbdt",
+    folder: Annotated[Path, typer.Option("--into", help="Folder to write into.")] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+) -> None:
+    """Write a starter contract and job for a new table, ready to run."""
+    from flows.commands.init import write_starter_files
+
+    _carry_out(
+        lambda: write_starter_files(
+            table,
+            label=label,
+            sensitive=sensitive,
+            positive=positive,
+            ids=identifier or [],
+            name=name,
+            method=method,
+            folder=folder,
+            force=force,
+        )
+    )
+
+
+@app.command()
+def jobs() -> None:
+    """List the shipped jobs."""
+    from flows.job import shipped_jobs
+
+    _rows(shipped_jobs().items())
+
+
+@app.command()
+def datasets() -> None:
+    """List the known tables."""
+    from fairlib.datasets.recipes import RECIPES
+
+    _rows([("loans", "synthetic loan applications, generated"), *((r.name, r.summary) for r in RECIPES.values())])
+
+
+@app.command()
+def methods() -> None:
+    """List the methods."""
+    from fairlib.methods.registry import METHODS
+
+    _rows((spec.name, f"{spec.summary} [{', '.join(spec.tasks)}]") for spec in METHODS.values())
+
+
+@app.command()
+def metrics() -> None:
+    """List the metrics that gates may name."""
+    from fairlib.evaluation.metrics import METRIC_MEANINGS
+
+    _rows(METRIC_MEANINGS.items())
+
+
+@app.command()
+def report(
+    run_id: Annotated[str, typer.Argument(help="A run's id, or `latest`.")] = "latest",
+    store: StoreOption = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Print the path of a run's report."""
+    from flows.commands.report import report_path
+
+    def show() -> None:
+        path = report_path(run_id, store)
+        print(path)
+        if open_it:
+            typer.launch(path)
+
+    _carry_out(show)
+
+
+@cache_app.command("ls")
+def cache_ls(store: StoreOption = None, as_json: Json = False) -> None:
+    """List finished steps, newest first."""
+    from tasks.store import Store
+
+    def show() -> None:
+        rows = Store(store).usage()
+        if as_json:
+            print(json.dumps(rows))
+            return
+        for row in rows:
+            print(f"{row['step']:12} {row['key'][:12]} {row['bytes'] / 1e6:9.2f} MB {row['age_s'] / 3600:8.1f} h old")
+        print(f"{len(rows)} steps, {sum(row['bytes'] for row in rows) / 1e6:.2f} MB")
+
+    _carry_out(show)
+
+
+@cache_app.command("gc")
+def cache_gc(
+    keep: Annotated[int, typer.Option("--keep", min=0, help="Newest records of each step to keep.")] = 5,
+    store: StoreOption = None,
+) -> None:
+    """Delete all but the newest results of each step, and what only they point at."""
+    from tasks.store import Store
+
+    def prune() -> None:
+        records, freed = Store(store).prune(keep)
+        print(f"removed {records} steps, freed {freed / 1e6:.2f} MB")
+
+    _carry_out(prune)
+
+
+@cache_app.command("clear")
+def cache_clear(store: StoreOption = None) -> None:
+    """Delete all cached steps. Runs, reports and published models stay."""
+    cache_gc(keep=0, store=store)
+
+
+def _carry_out(action: Callable[[], Any]) -> None:
+    """Do it; an error of ours becomes one line on stderr and its exit code."""
+    from tasks.errors import EvenhandError
+
+    try:
+        action()
+    except EvenhandError as error:
+        print(f"evenhand: {error}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from None
+
+
+def _rows(rows: Any) -> None:
+    """Two columns, the first as wide as its longest entry."""
+    pairs = list(rows)
+    width = max(len(name) for name, _ in pairs)
+    for name, text in pairs:
+        print(f"{name:{width}}  {text}")

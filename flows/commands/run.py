@@ -1,0 +1,175 @@
+"""``evenhand run``: carry a job out, print what came of it, and give the exit code of its verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.job import ResolvedJob, load_job, resolve
+from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
+from flows.server import start_temporary_server
+from flows.verdict import Verdict, read_verdict
+from tasks.errors import EvenhandError, NotCarriedOut
+from tasks.progress import Listener, listen
+from tasks.store import Store
+
+__all__ = ["run_job"]
+
+HEAVY = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
+SHOWN_METRICS = 14
+
+
+def run_job(
+    name: str, overrides: Sequence[str], *, as_json: bool, store_url: str | None, direct: bool
+) -> int:
+    """Run, print, and return the exit code."""
+    started = time.perf_counter()
+    run_id, store, error = "", None, None  # type: str, Store | None, EvenhandError | None
+    try:
+        home = prepare_environment(store_url)
+        resolved = resolve(*load_job(name, overrides))
+        store = Store(store_url)
+        from flows.outcome import new_run_id
+
+        run_id = new_run_id(resolved.job.name)
+        with _progress(quiet=as_json) as listener, listen(listener):
+            _execute(name, overrides, resolved, store, run_id, home, direct=direct)
+    except EvenhandError as caught:
+        error = caught
+    except Exception as caught:  # noqa: BLE001 - a fault of ours must not look like a refusal (exit code 1)
+        if os.environ.get("EVENHAND_LOG"):
+            traceback.print_exc()
+        error = NotCarriedOut(_fault(caught))
+    verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or _no_verdict(run_id, error)
+    _print(verdict, as_json=as_json, seconds=time.perf_counter() - started)
+    return verdict.exit_code
+
+
+def _fault(error: Exception) -> str:
+    reason = (str(error).splitlines() or [""])[0][:300]
+    return f"internal fault ({type(error).__name__}: {reason}): run again with EVENHAND_LOG=1 to see where."
+
+
+def _no_verdict(run_id: str, error: EvenhandError | None) -> Verdict:
+    """A run that left no verdict has failed, whatever else was said of it."""
+    message = str(error) if error else "the run ended without a verdict: see the log above."
+    return Verdict(run_id, "failed", error.exit_code if error else 4, message)
+
+
+def _execute(
+    name: str,
+    overrides: Sequence[str],
+    resolved: ResolvedJob,
+    store: Store,
+    run_id: str,
+    home: Path,
+    *,
+    direct: bool,
+) -> None:
+    """Find everything in the cache, or start the flow."""
+    from flows.carry_out import carry_out
+    from flows.pipeline import CacheMiss, DirectEngine
+
+    if direct:
+        carry_out(resolved, store, run_id, DirectEngine(store))
+        return
+    if not os.environ.get("PREFECT_API_URL"):
+        # nothing to compute is nothing to orchestrate: starting a server would take most of the time
+        with contextlib.suppress(CacheMiss):
+            carry_out(resolved, store, run_id, DirectEngine(store, cached_only=True))
+            return
+    prepare_prefect_home(home)
+    _quiet_console()
+    wait_for_server = start_temporary_server(SERVER_START_S)
+    for module in HEAVY:
+        importlib.import_module(module)
+    from flows.retrain import retrain
+
+    wait_for_server()
+    try:
+        retrain(name, list(overrides), store.url, run_id)
+    except EvenhandError:
+        raise
+    except Exception as error:
+        if read_verdict(store, run_id) is None:
+            raise NotCarriedOut(_prefect_failed(error)) from error
+
+
+def _prefect_failed(error: Exception) -> str:
+    reason = (str(error).splitlines() or [""])[0][:300]
+    where = os.environ.get("PREFECT_API_URL")
+    cure = f"is the Prefect server at {where} up?" if where else "`--direct` runs without Prefect."
+    return f"the flow could not be carried out ({type(error).__name__}: {reason}): {cure}"
+
+
+def _quiet_console() -> None:
+    """Keep Prefect's log off the terminal, unless asked for; a server still receives it."""
+    if not os.environ.get("EVENHAND_LOG"):
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Listener | None]:
+    """A bar on stderr for every step that reports, if a person is watching."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        known: dict[str, Any] = {}
+
+        def show(step: str, done: int, total: int, values: Mapping[str, float]) -> None:
+            if step not in known:
+                known[step] = bars.add_task(step, total=total)
+            bars.update(known[step], completed=done)
+
+        yield show
+
+
+def _print(verdict: Verdict, *, as_json: bool, seconds: float) -> None:
+    if as_json:
+        print(json.dumps(verdict.to_dict()))
+        if verdict.error:
+            print(f"evenhand: {verdict.error}", file=sys.stderr)
+        return
+    if verdict.error:
+        print(f"evenhand: {verdict.error}", file=sys.stderr)
+        return
+    for step, spent in verdict.seconds.items():
+        print(f"  {step:12} {'cached' if step in verdict.cached else f'{spent:6.1f} s'}")
+    print()
+    names = [name for name in verdict.metrics if not name.endswith((".low", ".high"))]
+    width = max(len(name) for name in names)
+    for name in names:
+        print(f"  {name:{width}}  {_value(verdict.metrics, name)}")
+    print()
+    for result in verdict.gates["results"]:
+        print(f"  {'pass' if result['passed'] else 'FAIL'}  {result['text']}")
+    print()
+    if verdict.model:
+        model = verdict.model
+        print(f"published {model['name']} version {model['version']} as {model['uri']}")
+    else:
+        words = "the gates refused the model" if verdict.exit_code == 1 else "not enough evidence for a gate"
+        print(f"not published: {words}")
+    print(f"report    {verdict.artifacts['report']}")
+    print(f"run       {verdict.run_id}, {seconds:.1f} s")
+
+
+def _value(metrics: Mapping[str, float | None], name: str) -> str:
+    value = metrics[name]
+    if value is None:
+        return "insufficient evidence"
+    low, high = metrics.get(f"{name}.low"), metrics.get(f"{name}.high")
+    return f"{value:.3f}" if low is None or high is None else f"{value:.3f}  [{low:.3f}, {high:.3f}]"

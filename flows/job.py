@@ -1,0 +1,373 @@
+"""The job: one YAML file that says which table, what is sensitive, which method, which gates."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from data_contracts.errors import ContractError
+from data_contracts.model import Contract, load_contract, shipped_contracts
+from fairlib.datasets.recipes import RECIPES
+from fairlib.evaluation.gates import parse_gates
+from fairlib.methods.registry import METHODS, method_class
+from tasks.errors import InputError
+
+__all__ = ["Job", "ResolvedJob", "load_job", "resolve", "shipped_jobs"]
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+# set by the training step, never by a job
+RESERVED_ARGUMENTS = ("metric", "random_state")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TableSource(_Section):
+    """Where the table is: a known name, a file or folder or URL, or a query."""
+
+    name: str
+    path: str | None = None
+    format: Literal["csv", "parquet"] | None = None
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    null_values: list[str] | None = None
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    sql: str | None = None
+    connection: str | None = None
+    rows: Annotated[int, Field(ge=10)] | None = None
+
+
+class Split(_Section):
+    """Share of test rows, and whether the label's shares are kept equal."""
+
+    test: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    stratify: bool = True
+
+
+class FairMetric(_Section):
+    """The sensitive subspace; None means every sensitive attribute."""
+
+    kind: Literal["sensitive-subspace"] = "sensitive-subspace"
+    indicators: list[str] | None = None
+    learned: list[str] | None = None
+    strength: Annotated[float, Field(gt=0)] = 0.1
+
+
+class Evaluate(_Section):
+    """What is measured."""
+
+    counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
+    draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    min_cell: Annotated[int, Field(ge=1)] = 5
+    intersections: bool = False
+
+
+class Paper(_Section):
+    """The row of a paper that the report shows beside ours."""
+
+    source: str
+    row: dict[str, tuple[float, float | None]]
+
+
+class Publish(_Section):
+    """Name in the model registry and the alias that a passing model takes."""
+
+    model: str | None = None
+    alias: str = "champion"
+    intended_use: str | None = None
+
+
+class Job(_Section):
+    """A job as written."""
+
+    name: str
+    description: str = ""
+    table: TableSource
+    contract: str | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    split: Split = Split()
+    fair_metric: FairMetric = FairMetric()
+    method: dict[str, Any]
+    evaluate: Evaluate = Evaluate()
+    gates: dict[str, dict[str, Any]] = {}
+    publish: Publish = Publish()
+    paper: Paper | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if not NAME.fullmatch(value):
+            raise ValueError("use letters, digits, dots, dashes and underscores")
+        return value
+
+    @field_validator("table", mode="before")
+    @classmethod
+    def _short_table(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _short_method(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _source_is_one(self) -> Job:
+        given = [key for key in ("path", "sql") if getattr(self.table, key)]
+        known = self.table.name in RECIPES or self.table.name == "loans"
+        if len(given) > 1:
+            raise ValueError("table has both path and sql: keep one")
+        if not given and not known:
+            names = [*RECIPES, "loans"]
+            raise ValueError(
+                f"table {self.table.name!r} is no known table{_nearest(self.table.name, names)}: "
+                "give table.path or table.sql"
+            )
+        return self
+
+
+class ResolvedJob(_Section):
+    """A job with its contract, method and counterfactuals checked against each other: ready to run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    job: Job
+    contract: Contract
+    method: str
+    arguments: dict[str, Any]
+    folder: str
+
+    @property
+    def model_name(self) -> str:
+        """Name in the registry."""
+        return self.job.publish.model or self.job.name
+
+    def source(self) -> dict[str, Any]:
+        """The table's source with its path made absolute against the job file's folder."""
+        source = self.job.table.model_dump()
+        path = source["path"]
+        if path and "://" not in path:
+            source["path"] = str((Path(self.folder) / Path(path).expanduser()).resolve())
+        return source
+
+
+def shipped_jobs() -> dict[str, str]:
+    """Names and descriptions of the jobs that come with the package."""
+    folder = resources.files("flows") / "jobs"
+    return {
+        item.name.removesuffix(".yaml"): yaml.safe_load(item.read_text()).get("description", "")
+        for item in sorted(folder.iterdir(), key=lambda item: item.name)
+        if item.name.endswith(".yaml")
+    }
+
+
+def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str]:
+    """
+    Read a shipped job or a job file and apply ``KEY=VALUE`` overrides.
+
+    Returns
+    -------
+    job, folder
+        The folder against which its relative paths are meant.
+
+    Raises
+    ------
+    InputError
+        No such job, unreadable YAML, an unknown key or value.
+    """
+    content, folder = _read(name_or_path)
+    for override in overrides:
+        _apply(content, override)
+    return _validate(content, name_or_path), folder
+
+
+def _read(name_or_path: str) -> tuple[dict[str, Any], str]:
+    path = Path(name_or_path)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        try:
+            text, folder = path.read_text(encoding="utf-8"), str(path.resolve().parent)
+        except (OSError, UnicodeDecodeError):
+            raise InputError(f"the job file {name_or_path} cannot be read: check its path.") from None
+    else:
+        item = resources.files("flows") / "jobs" / f"{name_or_path}.yaml"
+        if not NAME.fullmatch(name_or_path) or not item.is_file():
+            names = list(shipped_jobs())
+            raise InputError(
+                f"there is no job {name_or_path!r}{_nearest(name_or_path, names)}; "
+                "`evenhand jobs` lists the shipped ones, or give a path."
+            )
+        text, folder = item.read_text(encoding="utf-8"), str(Path.cwd())
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}" if mark else ""
+        raise InputError(f"the job {name_or_path} is not valid YAML{place}.") from None
+    if not isinstance(content, dict):
+        raise InputError(f"the job {name_or_path} must be a mapping of keys to values.")
+    return content, folder
+
+
+def _apply(content: dict[str, Any], override: str) -> None:
+    """Set one dotted key; the value is read as YAML, so numbers and lists come out as such."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
+    try:
+        value = _number(yaml.safe_load(text))
+    except yaml.YAMLError:
+        raise InputError(f"--set {key}: the value is not valid YAML.") from None
+    *parents, last = key.split(".")
+    node = content
+    for parent in parents:
+        child = node.get(parent)
+        if isinstance(child, str) and parent in ("method", "table"):
+            child = {"name": child}
+        node[parent] = child = {} if child is None else child
+        if not isinstance(child, dict):
+            raise InputError(f"--set {key}: {parent} is not a section.")
+        node = child
+    node[last] = value
+
+
+def _number(value: Any) -> Any:
+    """YAML 1.1 reads 1e-4 as text: make it the number that was meant."""
+    if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
+        return float(value)
+    return value
+
+
+def _validate(content: Mapping[str, Any], name: str) -> Job:
+    try:
+        return Job.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"job {name}: {_explain(error)}") from None
+
+
+def _explain(error: ValidationError) -> str:
+    """First problem in one line, unknown keys with the nearest known one."""
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        section: Any = Job
+        for part in problem["loc"][:-1]:
+            field = section.model_fields.get(part) if inspect.isclass(section) else None
+            section = field.annotation if field is not None else section
+        known = list(getattr(section, "model_fields", {}))
+        key = str(problem["loc"][-1])
+        return f"unknown key {place!r}{_nearest(key, known)}; known: {', '.join(known)}."
+    if problem["type"] == "missing":
+        return f"the key {place!r} is missing."
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}." if place else f"{message}."
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def resolve(job: Job, folder: str) -> ResolvedJob:
+    """
+    Check the whole job before anything runs.
+
+    Raises
+    ------
+    InputError
+        One line that names the key and the cure.
+    """
+    contract = _contract(job, folder)
+    method, arguments = _method(job)
+    _check_metric(job, contract)
+    _check_counterfactuals(job, contract)
+    try:
+        gates = parse_gates(job.gates)
+    except ValueError as error:
+        raise InputError(f"job {job.name}: gates: {error}") from None
+    for gate in gates:
+        kind, _, subject = gate.metric.partition(".")
+        if kind == "consistency" and subject not in job.evaluate.counterfactuals:
+            raise InputError(
+                f"job {job.name}: the gate {gate.metric} names no counterfactual"
+                f"{_nearest(subject, list(job.evaluate.counterfactuals))}."
+            )
+    return ResolvedJob(job=job, contract=contract, method=method, arguments=arguments, folder=folder)
+
+
+def _contract(job: Job, folder: str) -> Contract:
+    name = job.contract or job.table.name
+    path = Path(folder) / name
+    try:
+        return load_contract(str(path) if name not in shipped_contracts() and path.is_file() else name)
+    except ContractError as error:
+        raise InputError(f"job {job.name}: {error}") from None
+
+
+def _method(job: Job) -> tuple[str, dict[str, Any]]:
+    arguments = dict(job.method)
+    name = arguments.pop("name", None)
+    if name not in METHODS:
+        known = ", ".join(METHODS)
+        raise InputError(
+            f"job {job.name}: method {name!r} is not known{_nearest(str(name), list(METHODS))}; known: {known}."
+        )
+    accepted = [
+        key for key in inspect.signature(method_class(name)).parameters if key not in RESERVED_ARGUMENTS
+    ]
+    for key in arguments:
+        if key not in accepted:
+            raise InputError(
+                f"job {job.name}: unknown key 'method.{key}'{_nearest(key, accepted)}; "
+                f"{name} takes: {', '.join(accepted)}."
+            )
+    return name, {key: _number(value) for key, value in arguments.items()}
+
+
+def _check_metric(job: Job, contract: Contract) -> None:
+    names = [column.name for column in contract.sensitive]
+    features = [column.name for column in contract.features]
+    for key, listed, known in (
+        ("indicators", job.fair_metric.indicators, features),
+        ("learned", job.fair_metric.learned, names),
+    ):
+        for name in listed or []:
+            if name not in known:
+                raise InputError(
+                    f"job {job.name}: fair_metric.{key} names {name!r}{_nearest(name, known)}; "
+                    f"the contract has {', '.join(known)}."
+                )
+
+
+def _check_counterfactuals(job: Job, contract: Contract) -> None:
+    """Every changed column is a model input and every value one that the contract allows."""
+    features = {column.name: column for column in contract.features}
+    for name, changes in job.evaluate.counterfactuals.items():
+        where = f"job {job.name}: the counterfactual {name!r}"
+        for column_name, values in changes.items():
+            if column_name not in features:
+                raise InputError(
+                    f"{where} changes the column {column_name!r}, which is no model input"
+                    f"{_nearest(column_name, list(features))}."
+                )
+            column = features[column_name]
+            if values == "all":
+                if column.encoding == "standard":
+                    raise InputError(f"{where}: {column_name!r} is a number: list its values instead of all.")
+                continue
+            if len(values) < 2 and len(changes) == 1:
+                raise InputError(f"{where} lists one value of {column_name!r}: a copy needs another to differ from.")
+            for value in values:
+                if column.allowed is not None and value not in column.allowed:
+                    known = [str(item) for item in column.allowed]
+                    raise InputError(
+                        f"{where} gives {column_name!r} the value {value!r}, which its contract does not allow"
+                        f"{_nearest(str(value), known)}."
+                    )

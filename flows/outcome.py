@@ -1,0 +1,161 @@
+"""What a run leaves behind for people: its folder with job, report, pages and verdict."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from flows.job import ResolvedJob
+from flows.pipeline import Run
+from flows.verdict import Verdict
+from tasks.fingerprint import git_state, library_versions
+from tasks.reporting.page import render_report
+from tasks.store import Store
+
+__all__ = ["new_run_id", "model_card", "write_report"]
+
+REPORTED_PACKAGES = (
+    "prefect",
+    "great-expectations",
+    "mlflow-skinny",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "torch",
+    "xgboost",
+    "xgboost-cpu",
+)
+
+
+def new_run_id(job_name: str) -> str:
+    """Time, job and a little chance: sorts by time, never collides."""
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{stamp}-{job_name}-{secrets.token_hex(3)}"
+
+
+def model_card(resolved: ResolvedJob) -> dict[str, Any]:
+    """What is known about the model before it is trained."""
+    job, contract = resolved.job, resolved.contract
+    return {
+        "name": resolved.model_name,
+        "description": job.description,
+        "intended_use": job.publish.intended_use,
+        "table": job.table.name,
+        "contract": {"name": contract.name, "version": contract.version, "digest": contract.digest},
+        "sensitive": [column.name for column in contract.sensitive],
+        "method": resolved.method,
+        "parameters": resolved.arguments,
+        "seed": job.seed,
+    }
+
+
+def write_report(store: Store, resolved: ResolvedJob, run: Run, verdict: Verdict) -> None:
+    """
+    Write the run's pages and add their addresses to the verdict.
+
+    The report tells this run's own story (what was cached, how long each step took), so it is never cached.
+    """
+    folder = ("runs", verdict.run_id)
+    add = verdict.artifacts.__setitem__
+    add("job", store.write_text(yaml.safe_dump(_job_document(resolved), sort_keys=False), *folder, "job.yaml"))
+    for step, record in run.records.items():
+        for name, artifact in record.outputs.items():
+            add(f"{step}.{name}", artifact.uri)
+    contract_page = None
+    if "contract" in run.records:
+        text = store.fetch(run.output("contract", "page")).read_text()
+        add("contract_page", store.write_text(text, *folder, "contract.html"))
+        contract_page = "contract.html"
+    if "evaluate" in run.records:
+        metrics = store.fetch(run.output("evaluate", "metrics")).read_text()
+        add("metrics", store.write_text(metrics, *folder, "metrics.json"))
+        context = _context(store, resolved, run, verdict, json.loads(metrics), contract_page)
+        add("report", store.write_text(render_report(context), *folder, "report.html"))
+    if "publish" in run.records:
+        card = store.fetch(run.output("publish", "card"))
+        for name in ("model_card.json", "model_card.md"):
+            add(name, store.write_text((card / name).read_text(), *folder, name))
+
+
+def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
+    """The job as it ran: overrides applied, contract by name and digest."""
+    document = resolved.job.model_dump(mode="json", exclude_none=True)
+    return document | {"contract": f"{resolved.contract.name} {resolved.contract.version}"}
+
+
+def _context(
+    store: Store,
+    resolved: ResolvedJob,
+    run: Run,
+    verdict: Verdict,
+    evaluation: Mapping[str, Any],
+    contract_page: str | None,
+) -> dict[str, Any]:
+    """Everything the report shows, as plain JSON types."""
+    job, contract = resolved.job, resolved.contract
+    facts = run.records["preprocess"].facts
+    status = "insufficient_evidence" if verdict.exit_code == 3 else verdict.status
+    commit, dirty = git_state()
+    return {
+        "title": job.name,
+        "job": {
+            "name": job.name,
+            "method": resolved.method,
+            "parameters": resolved.arguments,
+            "seed": job.seed,
+            "description": job.description,
+        },
+        "run_id": verdict.run_id,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "status": status,
+        "table": {
+            "name": job.table.name,
+            "rows": run.records["contract"].facts["rows_kept"],
+            "train_rows": facts["train_rows"],
+            "test_rows": facts["test_rows"],
+            "features": facts["features"],
+            "fingerprint": run.output("ingest", "raw").sha256,
+            "contract_name": contract.name,
+            "contract_version": contract.version,
+            "contract_page": contract_page,
+        },
+        "evaluation": dict(evaluation),
+        "paper": job.paper.model_dump() if job.paper else None,
+        "gates": verdict.gates and {key: verdict.gates[key] for key in ("verdict", "results", "note")},
+        "histograms": json.loads(store.fetch(run.output("evaluate", "histograms")).read_text()),
+        "steps": [
+            {"name": name, "seconds": run.seconds[name], "cached": name in run.cached} for name in run.records
+        ],
+        "model": verdict.model,
+        "training": _training(store, run),
+        "environment": {
+            "python": platform.python_version(),
+            "packages": library_versions(REPORTED_PACKAGES),
+            "git_commit": commit,
+            "git_dirty": dirty,
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        },
+        "files": [
+            {"name": "the job as it ran", "href": "job.yaml"},
+            {"name": "metrics", "href": "metrics.json"},
+        ]
+        + ([{"name": "model card", "href": "model_card.md"}] if verdict.model else []),
+    }
+
+
+def _training(store: Store, run: Run) -> dict[str, Any] | None:
+    """Loss curves of methods that keep a history."""
+    if "history" not in run.records["train"].outputs:
+        return None
+    history = json.loads(store.fetch(run.output("train", "history")).read_text())
+    series = {name: history[name] for name in ("adversarial_loss", "loss") if name in history}
+    steps = len(next(iter(series.values()), []))
+    return {"steps": list(range(1, steps + 1)), "series": series} if steps else None

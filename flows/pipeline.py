@@ -1,0 +1,205 @@
+"""The composition of a retraining run, apart from who carries the steps out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from flows.job import ResolvedJob
+from tasks.artifacts import Artifact
+from tasks.progress import report_progress
+from tasks.sources import fetch_source, needs_network
+from tasks.step import run_step, step_key
+from tasks.steps import get_step
+from tasks.store import StepRecord, Store
+
+__all__ = ["CacheMiss", "DirectEngine", "Engine", "Run", "run_pipeline"]
+
+
+class CacheMiss(Exception):
+    """A step would have to run."""
+
+
+class Engine(Protocol):
+    """Who carries out steps."""
+
+    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
+        """Bring the table's bytes here."""
+
+    def run(
+        self, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], *, refresh: bool
+    ) -> tuple[StepRecord, bool]:
+        """Run a step, or find its record; say which."""
+
+
+@dataclass
+class DirectEngine:
+    """Runs the steps in this process, one after another. With `cached_only` it runs none: it finds them."""
+
+    store: Store
+    cached_only: bool = False
+
+    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
+        """Fetch, unless that would need the network while only the cache may be used."""
+        if self.cached_only and needs_network(source):
+            raise CacheMiss
+        return fetch_source(self.store, source)
+
+    def run(
+        self, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], *, refresh: bool
+    ) -> tuple[StepRecord, bool]:
+        """Run the step here."""
+        if refresh:
+            if self.cached_only:
+                raise CacheMiss
+            self.store.forget(name, key)
+        elif self.cached_only:
+            record = self.store.find(name, key)
+            if record is None:
+                raise CacheMiss
+            return record, True
+        return run_step(self.store, get_step(name), key, parameters, inputs, report_progress(name))
+
+
+@dataclass
+class Run:
+    """What has happened so far: records of finished steps, in order, and which were cached."""
+
+    records: dict[str, StepRecord] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    cached: list[str] = field(default_factory=list)
+
+    def output(self, step: str, name: str) -> Artifact:
+        """Handle of a finished step's output."""
+        return self.records[step].outputs[name]
+
+
+def run_pipeline(
+    resolved: ResolvedJob,
+    store: Store,
+    engine: Engine,
+    run: Run,
+    clock: Callable[[], float],
+    card: Mapping[str, Any],
+) -> str:
+    """
+    Carry a job out up to its verdict, and publish if the gates let it pass.
+
+    Returns
+    -------
+    str
+        The gates' verdict: ``passed`` (and published), ``refused`` or ``insufficient_evidence``.
+    """
+    from tasks.publish import is_current, tracking_uri
+    from tasks.train import method_modules
+
+    job, contract = resolved.job, resolved.contract
+    seed = job.seed
+
+    def step(
+        name: str,
+        parameters: dict[str, Any],
+        inputs: dict[str, Artifact],
+        *,
+        modules: list[str] | None = None,
+        holds: Callable[[StepRecord], bool] | None = None,
+    ) -> None:
+        started = clock()
+        key = step_key(get_step(name), parameters, inputs, modules or ())
+        known = store.find(name, key) if holds is not None else None
+        refresh = known is not None and holds is not None and not holds(known)
+        record, cached = engine.run(name, key, parameters, inputs, refresh=refresh)
+        run.records[name] = record
+        run.seconds[name] = clock() - started
+        if cached:
+            run.cached.append(name)
+
+    started = clock()
+    source = resolved.source()
+    files = engine.fetch(source)
+    fetched = clock() - started
+    reading = {key: source[key] for key in ("name", "path", "format", "delimiter", "null_values", "sql", "rows")}
+    if reading["path"]:
+        # only the ending matters for reading: the same bytes elsewhere are the same table
+        reading["path"] = reading["path"].rsplit("/", 1)[-1]
+    step("ingest", {"source": reading, "seed": seed if not files else None}, files)
+    run.seconds["ingest"] += fetched
+    step("contract", {"contract": contract.to_dict()}, {"raw": run.output("ingest", "raw")})
+    step(
+        "preprocess",
+        {"contract": contract.to_dict(), "split": job.split.model_dump(), "seed": seed},
+        {"checked": run.output("contract", "checked")},
+    )
+    train_inputs = {"train": run.output("preprocess", "train")}
+    if _needs_metric(resolved.method):
+        step("fair_metric", {"fair_metric": job.fair_metric.model_dump()}, train_inputs)
+        train_inputs["metric"] = run.output("fair_metric", "metric")
+    modules = method_modules(resolved.method)
+    step(
+        "train",
+        {"method": resolved.method, "arguments": resolved.arguments, "seed": seed},
+        train_inputs,
+        modules=modules,
+    )
+    step(
+        "evaluate",
+        {"evaluate": job.evaluate.model_dump(), "seed": seed},
+        {
+            "model": run.output("train", "model"),
+            "encoder": run.output("preprocess", "encoder"),
+            "test": run.output("preprocess", "test"),
+        },
+        modules=modules,
+    )
+    step("gate", {"gates": job.gates}, {"metrics": run.output("evaluate", "metrics")})
+    decision = json.loads(store.fetch(run.output("gate", "decision")).read_text())
+    if not decision["passed"]:
+        return str(decision["verdict"])
+
+    uri = tracking_uri(store)
+    step(
+        "publish",
+        {
+            "name": resolved.model_name,
+            "alias": job.publish.alias,
+            "tracking_uri": uri,
+            "artifact_root": None if "://" in store.url else str((store.local / "mlflow-artifacts").resolve()),
+            "inputs": {
+                "features": [column.name for column in contract.features],
+                "label_values": _label_values(resolved),
+            },
+            "content": {
+                "model": run.output("train", "model").sha256,
+                "encoder": run.output("preprocess", "encoder").sha256,
+                "metrics": run.output("evaluate", "metrics").sha256,
+                "decision": run.output("gate", "decision").sha256,
+            },
+            "card": {
+                **card,
+                "data_fingerprint": run.output("ingest", "raw").sha256,
+            },
+        },
+        {
+            "model": run.output("train", "model"),
+            "encoder": run.output("preprocess", "encoder"),
+            "metrics": run.output("evaluate", "metrics"),
+            "decision": run.output("gate", "decision"),
+        },
+        holds=lambda record: is_current(record, uri),
+    )
+    return "passed"
+
+
+def _needs_metric(method: str) -> bool:
+    from fairlib.methods.registry import METHODS
+
+    return METHODS[method].needs_metric
+
+
+def _label_values(resolved: ResolvedJob) -> list[Any]:
+    """The label's values for 0 and 1; without a list of allowed values, 0 is "not positive"."""
+    label = resolved.contract.label
+    others = [value for value in label.allowed or () if value != label.positive]
+    return [others[0] if others else f"not {label.positive}", label.positive]

@@ -1,0 +1,49 @@
+"""Contract: the raw table keeps its promises, or the run ends here."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data_contracts.arrow import coerce
+from data_contracts.checking import check_table
+from data_contracts.errors import ContractError, ContractViolation
+from data_contracts.model import Contract
+from data_contracts.page import validation_html
+from data_contracts.result import raise_for
+from tasks.errors import InputError
+from tasks.step import Step, StepContext, StepResult
+
+__all__ = ["STEP"]
+
+
+def check_contract(context: StepContext) -> StepResult:
+    """Write the checked table, the validation result and its page; bad rows to a quarantine, if allowed."""
+    contract = Contract.from_dict(context.parameters["contract"])
+    try:
+        table = coerce(pq.read_table(context.inputs["raw"]), contract)
+        result = check_table(table, contract)
+        raise_for(result)
+    except (ContractViolation, ContractError) as error:
+        raise InputError(str(error)) from None
+    report = result.to_json()
+    outputs = {}
+    folder = context.workdir
+    keep = pa.array(result.keep)
+    pq.write_table(table.filter(keep), folder / "checked.parquet")
+    outputs["checked"] = (folder / "checked.parquet", "checked")
+    (folder / "validation.json").write_text(json.dumps(report, sort_keys=True))
+    outputs["validation"] = (folder / "validation.json", "validation")
+    (folder / "validation.html").write_text(validation_html(report))
+    outputs["page"] = (folder / "validation.html", "validation-page")
+    if result.rows_kept < result.rows:
+        quarantine = table.filter(pa.array(~result.keep))
+        pq.write_table(quarantine, folder / "quarantine.parquet")
+        outputs["quarantine"] = (folder / "quarantine.parquet", "quarantine")
+    facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
+    return StepResult(outputs, facts)
+
+
+STEP = Step("contract", check_contract)

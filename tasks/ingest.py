@@ -1,0 +1,134 @@
+"""Ingest: whatever the table is stored as becomes one Parquet file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from fairlib.datasets.loans import make_loans
+from fairlib.datasets.recipes import RECIPES
+from tasks.errors import InputError
+from tasks.step import Step, StepContext, StepResult
+
+__all__ = ["STEP", "read_table"]
+
+DELIMITERS = ",;\t|"
+SUFFIXES = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+def ingest(context: StepContext) -> StepResult:
+    """Read the table and write ``raw.parquet``."""
+    source = context.parameters["source"]
+    if source["name"] == "loans" and not (source.get("path") or source.get("sql")):
+        frame = make_loans(source.get("rows") or 20_000, seed=context.parameters["seed"])
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    elif source["name"] in RECIPES and not (source.get("path") or source.get("sql")):
+        table = pa.Table.from_pandas(RECIPES[source["name"]].read(context.inputs), preserve_index=False)
+    else:
+        (path,) = context.inputs.values()
+        table = read_table(path, source)
+    twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
+    if twice:
+        raise InputError(f"the column name {twice[0]!r} stands more than once in the table: rename all but one.")
+    target = context.workdir / "raw.parquet"
+    # one digest for one content: no pandas metadata, whose version notes would change it
+    pq.write_table(table.replace_schema_metadata(None), target)
+    return StepResult({"raw": (target, "raw")}, {"rows": table.num_rows, "columns": table.num_columns})
+
+
+def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
+    """
+    Read a CSV (any delimiter, quoted or not, gzip) or Parquet file, or a folder of Parquet files.
+
+    Parameters
+    ----------
+    path : Path
+    source : mapping
+        ``path`` (its ending tells the format unless ``format`` does), ``delimiter``, ``null_values``.
+
+    Raises
+    ------
+    InputError
+        An empty, truncated or ragged file, or one that is not what its ending says.
+    """
+    name = Path(str(source.get("path") or path).split("?")[0]).name
+    kind = source.get("format") or _format_of(name, path)
+    if path.is_dir():
+        return _read_parquet(path, name)
+    if path.stat().st_size == 0:
+        raise InputError(f"{name} is empty: check where it is written.")
+    with path.open("rb") as stream:
+        magic = stream.read(4)
+    if kind == "parquet":
+        if magic != b"PAR1":
+            raise InputError(f"{name} is not a Parquet file, whatever its ending says: set table.format in the job.")
+        return _read_parquet(path, name)
+    if magic == b"PAR1" or magic[:2] == b"PK":
+        found = "Parquet" if magic == b"PAR1" else "a zip archive"
+        raise InputError(f"{name} is {found}, not CSV, whatever its ending says: rename it or set table.format.")
+    gzipped = magic[:2] == b"\x1f\x8b"
+    if name.endswith(".gz") and not gzipped:
+        raise InputError(f"{name} is not compressed by gzip, whatever its ending says: rename it.")
+    return _read_csv(path, name, source, gzipped)
+
+
+def _format_of(name: str, path: Path) -> str:
+    if path.is_dir():
+        return "parquet"
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InputError(f"{name} has no ending that tells its format: set table.format to csv or parquet.")
+    return SUFFIXES[suffix]
+
+
+def _read_parquet(path: Path, name: str) -> pa.Table:
+    try:
+        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        tables = [pq.read_table(file) for file in files]
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{name} is a damaged or truncated Parquet file: write it again.") from None
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException:
+        raise InputError(f"the Parquet files in {name} have different columns or types: make them alike.") from None
+
+
+def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.Table:
+    raw = pa.input_stream(str(path), compression="gzip" if gzipped else None)
+    convert: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
+    if source.get("null_values") is not None:
+        convert["null_values"] = list(source["null_values"])
+    try:
+        with raw as stream:
+            content = stream.read()
+        delimiter = source.get("delimiter") or _sniff(content, name)
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(content),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(**convert),
+        )
+    except pa.ArrowInvalid as error:
+        # Arrow's message quotes the offending row, which may hold a person's data: keep the first words only
+        reason = str(error).split(":")[1].split(" row")[0].strip() if ":" in str(error) else "unreadable"
+        raise InputError(f"{name} cannot be read as CSV ({reason}): check table.delimiter and the quoting.") from None
+    except (OSError, pa.ArrowException):
+        raise InputError(f"{name} is damaged or truncated: write it again.") from None
+
+
+def _sniff(content: bytes, name: str) -> str:
+    """Delimiter of the header line: the candidate that splits it into most fields."""
+    lines = content[:65536].decode("utf-8", errors="replace").splitlines()
+    header = next((line for line in lines if line.strip()), "")
+    if not header:
+        raise InputError(f"{name} is empty: check where it is written.")
+    counts = {mark: len(next(csv.reader([header], delimiter=mark))) for mark in DELIMITERS}
+    return max(counts, key=lambda mark: (counts[mark], -DELIMITERS.index(mark)))
+
+
+STEP = Step("ingest", ingest)

@@ -1,0 +1,111 @@
+"""The steps as Prefect tasks: thin shells around :func:`tasks.step.run_step`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.context import TaskRunContext
+from prefect.tasks import Task, exponential_backoff
+
+from tasks.artifacts import Artifact
+from tasks.errors import InputError
+from tasks.progress import report_progress
+from tasks.sources import fetch_source
+from tasks.step import run_step
+from tasks.steps import STEP_NAMES, get_step
+from tasks.store import Store
+
+__all__ = ["STEP_TASKS", "fetch_task"]
+
+HOUR_S = 3600
+TIMEOUT_S = {"train": 24 * HOUR_S, "publish": HOUR_S // 4}
+SUMMARIES = {
+    "ingest": "Read the table and store it as Parquet.",
+    "contract": "Check the raw table against its data contract.",
+    "preprocess": "Split, then one-hot and standardise with the training rows alone.",
+    "fair_metric": "Learn the sensitive subspace from the training rows.",
+    "train": "Train the job's method.",
+    "evaluate": "Measure performance, group gaps and consistency on the test rows.",
+    "gate": "Decide whether the model may ship.",
+    "publish": "Register the model and move its alias.",
+}
+
+
+class StepKey(CachePolicy):
+    """
+    Our own key: step, parameters, inputs' digests, code digest, library versions, seed.
+
+    It is computed by the flow (:func:`tasks.step.step_key`) and handed to the task. Whether the artifacts
+    behind it are still whole is checked there as well: if not, the flow asks for a refresh.
+    """
+
+    def compute_key(
+        self,
+        task_ctx: TaskRunContext,
+        inputs: dict[str, Any],
+        flow_parameters: dict[str, Any],
+        **kwargs: Any,
+    ) -> str | None:
+        """Key of Prefect's own record; the store is part of it, as artifacts live in one store."""
+        return f"evenhand-{inputs['step']}-{Store.name_of(inputs['store_url'])}-{inputs['key']}"
+
+
+def _step_task(name: str) -> Task[..., dict[str, Any]]:
+    def run(
+        step: str,
+        key: str,
+        store_url: str,
+        parameters: dict[str, Any],
+        inputs: dict[str, dict[str, Any]],
+    ) -> dict[str, Any]:
+        record, cached = run_step(
+            Store(store_url),
+            get_step(step),
+            key,
+            parameters,
+            {label: Artifact.from_dict(item) for label, item in inputs.items()},
+            report_progress(step, prefect=True),
+        )
+        return {"record": record.to_dict(), "cached": cached}
+
+    return task(
+        run,
+        name=name,
+        task_run_name=name,
+        description=SUMMARIES[name],
+        tags={"evenhand", name},
+        cache_policy=StepKey(),
+        persist_result=True,
+        result_serializer="json",
+        timeout_seconds=TIMEOUT_S.get(name, HOUR_S),
+        log_prints=False,
+    )
+
+
+STEP_TASKS = {name: _step_task(name) for name in STEP_NAMES}
+
+
+def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
+    """A network read may work the next time; a wrong digest or a bad query will not."""
+    error = state.result(raise_on_failure=False)
+    return not (isinstance(error, InputError) and "cannot be reached" not in str(error))
+
+
+@task(
+    name="fetch",
+    task_run_name="fetch",
+    description="Read the table's bytes over the network.",
+    tags={"evenhand", "network"},
+    retries=2,
+    retry_delay_seconds=exponential_backoff(backoff_factor=1),
+    retry_jitter_factor=0.5,
+    retry_condition_fn=_worth_retrying,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    timeout_seconds=HOUR_S,
+)
+def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Fetch the source's files; never cached, for their digests decide what is."""
+    return {name: artifact.to_dict() for name, artifact in fetch_source(Store(store_url), source).items()}

@@ -1,0 +1,145 @@
+"""Preprocess: split, then one-hot and standardise with what the training rows alone say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from data_contracts.checking import check_encoded
+from data_contracts.groups import bin_names, group_labels
+from data_contracts.model import Column, Contract
+from data_contracts.result import CheckResult
+from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from fairlib.preprocessing.split import split_rows
+from tasks.dataset import write_dataset
+from tasks.errors import InputError
+from tasks.step import Step, StepContext, StepResult
+
+__all__ = ["STEP", "column_specs"]
+
+
+def column_specs(contract: Contract) -> list[ColumnSpec]:
+    """Encoding of every model input, numeric columns first, as the papers' tables have them."""
+    specs = []
+    for column in contract.features:
+        kind = "date" if column.logical_type == "date" else str(column.encoding)
+        positive = str(column.positive).lower() if column.logical_type == "boolean" else str(column.positive)
+        specs.append(ColumnSpec(column.name, kind, positive if kind == "binary" else None))  # type: ignore[arg-type]
+    order = {"standard": 0, "date": 0, "binary": 1, "onehot": 2}
+    return sorted(specs, key=lambda spec: order[spec.kind])
+
+
+def preprocess(context: StepContext) -> StepResult:
+    """Write ``train/``, ``test/`` (with the raw features of the test rows), ``encoder.json``."""
+    contract = Contract.from_dict(context.parameters["contract"])
+    table = pq.read_table(context.inputs["checked"])
+    label = contract.label
+    y = np.array([value == label.positive for value in table[label.name].to_pylist()], dtype=np.int64)
+    split = context.parameters["split"]
+    try:
+        train, test = split_rows(
+            y, test=split["test"], stratify=split["stratify"], seed=context.parameters["seed"]
+        )
+    except ValueError as error:
+        raise InputError(f"the table cannot be split: {error}") from None
+    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
+    _check_parts(contract, y, sensitive, {"training": train, "test": test})
+
+    features: pd.DataFrame = table.select([column.name for column in contract.features]).to_pandas()
+    encoder = TableEncoder(column_specs(contract), contract.unseen_categories)  # type: ignore[arg-type]
+    try:
+        encoder.fit(features.iloc[train])
+        parts = {"train": encoder.transform(features.iloc[train]), "test": encoder.transform(features.iloc[test])}
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    reports = {name: _check_matrix(matrix, encoder, contract) for name, matrix in parts.items()}
+    numbers = {
+        column.name: table[column.name].to_pandas().to_numpy(dtype=np.float64)
+        for column in contract.sensitive
+        if column.bins is not None
+    }
+    for name, rows in (("train", train), ("test", test)):
+        write_dataset(
+            context.workdir / name,
+            X=parts[name],
+            y=y[rows],
+            rows=rows,
+            names=encoder.feature_names_,
+            groups=encoder.groups_,
+            kinds=encoder.kinds_,
+            sensitive={key: values[rows] for key, values in sensitive.items()},
+            numbers={key: values[rows] for key, values in numbers.items()},
+        )
+    # counterfactual copies are made of raw rows, which only evaluation needs
+    raw = pa.Table.from_pandas(features.iloc[test], preserve_index=False).replace_schema_metadata(None)
+    pq.write_table(raw, context.workdir / "test" / "raw.parquet")
+    encoder.save(context.workdir / "encoder.json")
+    (context.workdir / "validation.json").write_text(
+        json.dumps({name: report.to_json() for name, report in reports.items()}, sort_keys=True)
+    )
+    facts = {
+        "train_rows": len(train),
+        "test_rows": len(test),
+        "features": len(encoder.feature_names_),
+        "checks": sum(len(report.checks) for report in reports.values()),
+    }
+    names: dict[str, Path] = {name: context.workdir / name for name in ("train", "test", "encoder.json")}
+    return StepResult(
+        {
+            "train": (names["train"], "dataset"),
+            "test": (names["test"], "dataset"),
+            "encoder": (names["encoder.json"], "encoder"),
+            "validation": (context.workdir / "validation.json", "validation"),
+        },
+        facts,
+    )
+
+
+def _check_parts(
+    contract: Contract,
+    y: NDArray[np.int64],
+    sensitive: dict[str, NDArray[np.str_]],
+    parts: dict[str, NDArray[np.int64]],
+) -> None:
+    """Both labels and every group must occur in both parts: else nothing can be learned or compared."""
+    for part, rows in parts.items():
+        if np.unique(y[rows]).size < 2:
+            raise InputError(
+                f"the {part} rows have one value of the label {contract.label.name!r} only: "
+                "use a stratified split or more rows."
+            )
+        for column in contract.sensitive:
+            present = set(sensitive[column.name][rows])
+            lacking = sorted(_declared(column) - present)
+            if lacking:
+                raise InputError(
+                    f"the group {lacking[0]!r} of the sensitive column {column.name!r} has no {part} rows"
+                    f"{f' (and {len(lacking) - 1} more groups)' if len(lacking) > 1 else ''}: "
+                    "merge small groups, collect rows, or take it out of the contract."
+                )
+
+
+def _declared(column: Column) -> set[str]:
+    if column.bins is not None:
+        return set(bin_names(column))
+    if column.allowed is None:
+        return set()
+    values = pa.array(list(column.allowed))
+    return set(group_labels(values, column))
+
+
+def _check_matrix(matrix: NDArray[np.float32], encoder: TableEncoder, contract: Contract) -> CheckResult:
+    frame = pa.table([pa.array(column) for column in matrix.T], names=encoder.feature_names_)
+    result = check_encoded(frame, encoder.kinds_, rows=len(matrix), contract=contract)
+    if not result.success:
+        raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
+    return result
+
+
+STEP = Step("preprocess", preprocess)

@@ -1,0 +1,64 @@
+"""Progress of long steps: to whoever listens in this process, and to Prefect where a run is under way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["Listener", "listen", "report_progress"]
+
+Listener = Callable[[str, int, int, Mapping[str, float]], None]
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+ARTIFACT_EVERY_S = 3.0
+
+
+@contextmanager
+def listen(listener: Listener | None) -> Iterator[None]:
+    """Send progress as (step, done, total, values) to `listener` within the block."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def report_progress(step: str, *, prefect: bool = False) -> Callable[[int, int, Mapping[str, float]], None]:
+    """Build the callback of one step; with `prefect` it also keeps a progress artifact up to date."""
+    listener = _listener.get()
+    artifact = _PrefectProgress(step) if prefect else None
+
+    def report(done: int, total: int, values: Mapping[str, float]) -> None:
+        if listener is not None:
+            listener(step, done, total, values)
+        if artifact is not None:
+            artifact(done, total, values)
+
+    return report
+
+
+class _PrefectProgress:
+    """A progress artifact that appears after some seconds, so that quick steps cost no calls."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.last = time.monotonic()
+        self.identifier: object = None
+
+    def __call__(self, done: int, total: int, values: Mapping[str, float]) -> None:
+        now = time.monotonic()
+        if now - self.last < ARTIFACT_EVERY_S and not (done == total and self.identifier):
+            return
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+        self.last = now
+        share = 100.0 * done / total
+        words = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        description = f"{self.step}: {done} of {total}{f' ({words})' if words else ''}"
+        if self.identifier is None:
+            self.identifier = create_progress_artifact(
+                progress=share, key=f"{self.step.replace('_', '-')}-progress", description=description
+            )
+        else:
+            update_progress_artifact(artifact_id=self.identifier, progress=share, description=description)  # type: ignore[arg-type]

@@ -1,0 +1,194 @@
+"""Publish: register the model in MLflow and move the alias, or leave everything as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import NotCarriedOut
+from tasks.fingerprint import git_state, library_versions
+from tasks.model_card import card_markdown
+from tasks.step import Step, StepContext, StepResult
+from tasks.store import StepRecord, Store
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = ["STEP", "is_current", "tracking_uri"]
+
+MLFLOW_DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+DIGEST_TAG = "evenhand.content"
+PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "xgboost-cpu", "xgboost", "torch", "safetensors", "numba")
+
+
+def tracking_uri(store: Store) -> str:
+    """``MLFLOW_TRACKING_URI``, or a SQLite file inside the store."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(store.local / 'mlflow.db').resolve()}"
+
+
+@contextmanager
+def _client(uri: str) -> Iterator[MlflowClient]:
+    """MLflow, quiet and without telemetry; every way in which it is out of reach is one error."""
+    for name, value in MLFLOW_DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+    import requests
+    import sqlalchemy.exc
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # its database set-up logs every migration
+            logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
+            mlflow.set_tracking_uri(uri)
+            mlflow.set_registry_uri(uri)
+            yield mlflow.MlflowClient()
+    except (mlflow.MlflowException, requests.RequestException, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+        reason = str(error).splitlines()[0][:200]
+        shown = uri.split("@")[-1]  # a database URI may hold a password
+        raise NotCarriedOut(
+            f"the model registry at {shown} did not answer as it should ({type(error).__name__}: {reason}): "
+            "check MLFLOW_TRACKING_URI and the server, then run again."
+        ) from None
+
+
+def is_current(record: StepRecord, uri: str) -> bool:
+    """Whether a cached publication still holds: its version is there and has its alias."""
+    facts = record.facts
+    with _client(uri) as client:
+        from mlflow import MlflowException
+
+        try:
+            version = client.get_model_version_by_alias(facts["name"], facts["alias"])
+        except MlflowException as error:
+            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                return False
+            raise
+    return str(version.version) == facts["version"]
+
+
+def publish(context: StepContext) -> StepResult:
+    """
+    Register the bundle unless this very content is registered already, then move the alias in one call.
+
+    A version that was registered but whose alias could not be moved is found and reused by the next try.
+    """
+    parameters = context.parameters
+    bundle = context.workdir / "bundle"
+    shutil.copytree(context.inputs["model"], bundle / "model")
+    shutil.copyfile(context.inputs["encoder"], bundle / "encoder.json")
+    (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
+    card = dict(parameters["card"])
+    card["metrics"] = json.loads(context.inputs["metrics"].read_text())["metrics"]
+    card["gates"] = json.loads(context.inputs["decision"].read_text())
+    card["packages"] = library_versions(PACKAGES)
+    commit, dirty = git_state()
+    card["git_commit"] = commit and (f"{commit} with uncommitted changes" if dirty else commit)
+    card_folder = context.workdir / "card"
+    card_folder.mkdir()
+    (card_folder / "model_card.json").write_text(json.dumps(card, indent=1, sort_keys=True))
+    (card_folder / "model_card.md").write_text(card_markdown(card))
+    content = hashlib.sha256(json.dumps(parameters["content"], sort_keys=True).encode()).hexdigest()
+
+    with _client(parameters["tracking_uri"]) as client:
+        name, alias = parameters["name"], parameters["alias"]
+        version = _registered(client, name, content)
+        if version is None:
+            version = _register(client, name, content, bundle, card_folder, card, parameters["artifact_root"])
+        client.set_registered_model_alias(name, alias, version)
+    facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
+    return StepResult({"card": (card_folder, "card")}, facts)
+
+
+def _registered(client: MlflowClient, name: str, content: str) -> str | None:
+    """Version of `name` that holds this content."""
+    found = client.search_model_versions(f"name = '{name}'")
+    for version in found:
+        if version.tags.get(DIGEST_TAG) == content and version.status == "READY":
+            return str(version.version)
+    return None
+
+
+def _register(
+    client: MlflowClient,
+    name: str,
+    content: str,
+    bundle: Path,
+    card_folder: Path,
+    card: Mapping[str, Any],
+    artifact_root: str | None,
+) -> str:
+    """Log a run with parameters, metrics, card and model, and register the model."""
+    import mlflow
+
+    from fairlib import __file__ as fairlib_file
+    from tasks.serving import __file__ as serving_file
+
+    experiment = client.get_experiment_by_name("evenhand")
+    if experiment is None:
+        identifier = client.create_experiment("evenhand", artifact_location=artifact_root)
+    else:
+        identifier = experiment.experiment_id
+    with mlflow.start_run(experiment_id=identifier, run_name=name) as run:
+        mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
+        mlflow.log_metrics(
+            {
+                key: value
+                for metric, entry in card["metrics"].items()
+                for key, value in (
+                    # MLflow refuses the & of intersections in a metric's name
+                    (metric.replace("&", "/"), entry["value"]),
+                    (f"{metric.replace('&', '/')}.low", entry["low"]),
+                    (f"{metric.replace('&', '/')}.high", entry["high"]),
+                )
+                if value is not None
+            }
+        )
+        mlflow.log_artifacts(str(card_folder), "card")
+        logged = mlflow.pyfunc.log_model(
+            name="model",
+            python_model=str(Path(serving_file).parent / "model_code.py"),
+            artifacts={"bundle": str(bundle)},
+            code_paths=[str(_clean_copy(Path(fairlib_file).parent, bundle.parent))],
+            pip_requirements=[
+                # a local build label such as +cpu names no release that pip could find
+                f"{package}=={version.partition('+')[0]}"
+                for package, version in card["packages"].items()
+            ],
+        )
+    try:
+        client.create_registered_model(name)
+    except mlflow.MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    tags = {DIGEST_TAG: content, "evenhand.contract": str(card["contract"]["version"])}
+    description = (card_folder / "model_card.md").read_text()
+    version = client.create_model_version(
+        name, logged.model_uri, run_id=run.info.run_id, tags=tags, description=description
+    )
+    return str(version.version)
+
+
+def _clean_copy(package: Path, folder: Path) -> Path:
+    """The package without compiled leftovers."""
+    target = folder / "code" / package.name
+    shutil.copytree(package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
+    return target
+
+
+STEP = Step("publish", publish, ("tasks.serving.model_code",))

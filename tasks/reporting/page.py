@@ -1,0 +1,192 @@
+"""One run as one HTML page that needs nothing else: no script, no network, no font."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from tasks.reporting import figures, formats, markup, words
+from tasks.reporting.context import ReportContext, parse_context
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("tasks.reporting", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("number", "percent", "count", "interval", "seconds", "moment", "breakable"):
+        environment.filters[name] = getattr(formats, name)
+    environment.filters["link"] = formats.relative_link
+    environment.filters["phrase"] = words.metric_phrase
+    return environment
+
+
+def _gates(context: ReportContext) -> dict[str, Any] | None:
+    if context.gates is None:
+        return None
+    rows = []
+    for result in context.gates.results:
+        status = "passed" if result.passed else result.status
+        symbol, verdict = words.GATE_STATUS.get(status, words.GATE_STATUS["refused"])
+        found, asked = formats.apart(result.value, result.limit)
+        margin = words.margin(result)
+        if margin is None:
+            distance = "cannot be told"
+        elif margin < 0:
+            distance = f"{formats.number(-margin)} {words.too(result)}"
+        else:
+            distance = f"{formats.number(margin)} to spare"
+        end = "lower" if result.kind == "min" else "upper"
+        compared = "the estimate" if result.bound == "point" else f"{end} end of the {context.interval}"
+        rows.append(
+            {
+                "metric": words.metric(result.metric),
+                "name": result.metric,
+                "asked": f"{'at least' if result.kind == 'min' else 'at most'} {asked}",
+                "compared": compared,
+                "value": found,
+                "symbol": symbol,
+                "verdict": verdict,
+                "kind": status if status in words.GATE_STATUS else "refused",
+                "distance": distance,
+                "text": "" if result.passed else result.text,
+            }
+        )
+    return {"rows": rows, "verdict": context.gates.verdict}
+
+
+def _made(context: ReportContext) -> list[dict[str, Any]]:
+    job, table, environment = context.job, context.table, context.environment
+    features = table.features if isinstance(table.features, int) else len(table.features)
+    commit = environment.git_commit or "not recorded"
+    if environment.git_commit and environment.git_dirty:
+        commit += ", with changes not committed"
+    seed = "not set" if job.seed is None else str(job.seed)
+    groups: list[tuple[str, list[tuple[str, str]]]] = [
+        (
+            "The job",
+            [("Job", job.name), ("Method", f"{job.method}: {words.method(job.method)}"), ("Seed", seed)]
+            + formats.flatten(job.parameters),
+        ),
+        (
+            "The table",
+            [
+                ("Table", table.name),
+                ("Rows", formats.count(table.rows)),
+                ("Rows to learn from", formats.count(table.train_rows)),
+                ("Rows held back to judge", formats.count(table.test_rows)),
+                ("Features", formats.count(features)),
+                ("Fingerprint (SHA-256)", table.fingerprint),
+                ("Contract", f"{table.contract_name}, version {table.contract_version}"),
+            ],
+        ),
+        (
+            "The machine and the code",
+            [
+                ("Run", context.run_id),
+                ("Git commit", commit),
+                ("Python", environment.python),
+                ("Machine", environment.machine or "not recorded"),
+                *sorted(environment.packages.items()),
+            ],
+        ),
+    ]
+    if context.evaluation is not None:
+        settings = context.evaluation.settings
+        held = [
+            ("Rows judged", formats.count(context.evaluation.n)),
+            ("Level of the intervals", f"{100 * settings.level:g}%"),
+            ("Bootstrap draws", formats.count(settings.draws)),
+            ("Rows that a rate needs", formats.count(settings.min_cell)),
+        ]
+        groups.insert(2, ("The evaluation", held))
+    return [{"caption": caption, "rows": rows} for caption, rows in groups]
+
+
+def _sections(context: ReportContext) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"extra-{i}",
+            "title": section.title,
+            "paragraphs": [markup.paragraph(text) for text in section.html_safe_paragraphs],
+            "table": section.table,
+            "svg": markup.drawing(section.svg) if section.svg else None,
+        }
+        for i, section in enumerate(context.sections, start=1)
+    ]
+
+
+def cell(value: str | int | float | bool | None) -> str:
+    """Show one cell of a section's table."""
+    if value is None:
+        return formats.MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return formats.count(value)
+    return formats.number(value) if isinstance(value, float) else value
+
+
+def render_report(context: Mapping[str, Any]) -> str:
+    """Write the report of one run.
+
+    Parameters
+    ----------
+    context : mapping
+        Plain JSON with the keys of :class:`tasks.reporting.context.ReportContext`. Where ``headline`` is
+        empty it is written from the rest.
+
+    Returns
+    -------
+    str
+        A whole HTML document. The same context gives the same text.
+
+    Raises
+    ------
+    ValueError
+        If the context does not fit the model, or a section's SVG does more than draw.
+    """
+    checked = parse_context(context)
+    symbol, status = words.STATUS[checked.status]
+    parts: dict[str, Any] = {
+        "gates": _gates(checked),
+        "metrics": figures.metrics(checked),
+        "rates": figures.rates(checked),
+        "scores": figures.scores(checked),
+        "training": figures.training(checked),
+        "sections": _sections(checked),
+        "steps": figures.steps(checked),
+        "made": _made(checked),
+    }
+    titles = {
+        "gates": "Gates",
+        "metrics": "How good, how even",
+        "rates": "Group by group",
+        "scores": "Scores",
+        "training": "Training",
+        "steps": "Steps",
+        "made": "How it was made",
+    }
+    contents: list[tuple[str, str]] = []
+    for name, part in parts.items():
+        if name == "sections":
+            contents += [(section["id"], section["title"]) for section in part]
+        elif part:
+            contents.append((name, titles[name]))
+    template = _environment().get_template("report.html.j2")
+    return template.render(
+        c=checked,
+        headline=checked.headline or words.headline(checked),
+        symbol=symbol,
+        status=status,
+        contents=contents,
+        cell=cell,
+        **parts,
+    )

@@ -1,0 +1,1 @@
+"""What a published model runs: raw columns of a table in, predictions out."""

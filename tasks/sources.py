@@ -1,0 +1,199 @@
+"""Where a table's bytes come from: files, folders, URLs, databases, or a generator.
+
+Finding the bytes is not cached, reading them is: the digests found here are part of the reading step's key.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from fairlib.datasets.recipes import RECIPES, RawFile
+from tasks.artifacts import Artifact, sha256_of_file, sha256_of_path
+from tasks.errors import InputError
+from tasks.store import Store
+
+__all__ = ["data_folder", "fetch_source", "needs_network"]
+
+TIMEOUT_S = 60
+
+
+def data_folder() -> Path:
+    """Folder of the publishers' raw files: ``EVENHAND_DATA``, or a per-user cache."""
+    given = os.environ.get("EVENHAND_DATA")
+    if given:
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "evenhand" / "data"
+
+
+def needs_network(source: Mapping[str, Any]) -> bool:
+    """Whether fetching may leave this machine, and so deserves retries."""
+    if source.get("sql"):
+        return True
+    if source.get("path"):
+        return "://" in source["path"] and not source["path"].startswith(("file://", "memory://"))
+    recipe = RECIPES.get(source["name"])
+    return recipe is not None and any(_present(raw) is None for raw in recipe.files)
+
+
+def _present(raw: RawFile) -> Path | None:
+    for folder in (data_folder(), _download_folder()):
+        if (folder / raw.name).is_file():
+            return folder / raw.name
+    return None
+
+
+def _download_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "evenhand" / "data"
+
+
+def fetch_source(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]:
+    """
+    Bring a table's bytes to this machine.
+
+    Parameters
+    ----------
+    store : Store
+    source : mapping
+        The job's ``table``: a known name, or a ``path`` (local or fsspec URL), or ``sql`` and ``connection``.
+
+    Returns
+    -------
+    dict of str to Artifact
+        Handles of local files by name; empty for a generated table.
+
+    Raises
+    ------
+    InputError
+        Nothing there, unreachable, or a digest other than the pinned one.
+    """
+    if source.get("sql"):
+        return {"query.parquet": _query(store, source)}
+    if source.get("path"):
+        return _from_path(store, source)
+    recipe = RECIPES.get(source["name"])
+    if recipe is None:
+        return {}
+    return {raw.name: _known_file(store, raw) for raw in recipe.files}
+
+
+def _handle(path: Path) -> Artifact:
+    digest, files, size = sha256_of_path(path)
+    return Artifact(str(path.resolve()), digest, "source", size, files)
+
+
+def _check_digest(path: Path, expected: str, name: str) -> None:
+    found = sha256_of_file(path)
+    if found != expected:
+        raise InputError(
+            f"{name} has sha256 {found[:12]}…, expected {expected[:12]}…: it is another version or damaged; "
+            "fetch it again from its publisher."
+        )
+
+
+def _known_file(store: Store, raw: RawFile) -> Artifact:
+    path = _present(raw)
+    if path is None:
+        path = _download_folder() / raw.name
+        with store.workdir() as folder:
+            part = folder / "download"
+            _download(raw.url, part)
+            if raw.member is not None:
+                part = _extract(part, raw.member, folder)
+            _check_digest(part, raw.sha256, raw.url)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            shutil.copyfile(part, temporary)
+            temporary.replace(path)
+    _check_digest(path, raw.sha256, str(path))
+    return _handle(path)
+
+
+def _extract(archive: Path, member: str, folder: Path) -> Path:
+    try:
+        with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
+            target = folder / "member"
+            with target.open("wb") as out:
+                shutil.copyfileobj(stream, out)
+            return target
+    except (zipfile.BadZipFile, KeyError):
+        raise InputError(f"the downloaded archive holds no {member}: fetch the file by hand.") from None
+
+
+def _download(url: str, target: Path) -> None:
+    options: dict[str, Any] = {}
+    if url.startswith(("http://", "https://")):
+        import aiohttp
+
+        options["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S)}
+    try:
+        with fsspec.open(url, "rb", **options) as stream, target.open("wb") as out:
+            shutil.copyfileobj(stream, out)
+    except ImportError as error:
+        raise InputError(
+            f"reading {url.split('://')[0]}:// needs a package that is not installed ({error}): "
+            "pip install 'evenhand[s3]' for s3."
+        ) from None
+    except Exception as error:  # noqa: BLE001 - every file system brings exceptions of its own
+        raise InputError(
+            f"{url} cannot be reached or holds nothing ({type(error).__name__}): check the address and the network."
+        ) from None
+
+
+def _from_path(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]:
+    location = source["path"]
+    if "://" in location and not location.startswith("file://"):
+        with store.workdir() as folder:
+            part = folder / Path(location.split("?")[0]).name
+            _download(location, part)
+            if source.get("sha256"):
+                _check_digest(part, source["sha256"], location)
+            name = part.name
+            return {name: store.put(part, "source")}
+    path = Path(location.removeprefix("file://")).expanduser()
+    if not path.exists():
+        raise InputError(f"there is no file {path}: check the table's path in the job.")
+    if path.is_dir() and not any(path.rglob("*.parquet")):
+        raise InputError(f"the folder {path} holds no .parquet file: give a file, or a folder of Parquet files.")
+    if source.get("sha256"):
+        _check_digest(path, source["sha256"], str(path))
+    return {path.name: _handle(path)}
+
+
+def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
+    """Run a query and keep its result as Parquet."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import sqlalchemy
+
+    connection = os.path.expandvars(source.get("connection") or "")
+    if not connection or connection.startswith("$"):
+        raise InputError(
+            "table.sql needs table.connection, a SQLAlchemy URL or the name of an environment variable as $NAME "
+            "that holds one."
+        )
+    try:
+        engine = sqlalchemy.create_engine(connection)
+    except Exception as error:  # noqa: BLE001 - a malformed URL or a missing driver, by the driver's own exceptions
+        raise InputError(f"table.connection cannot be used ({type(error).__name__}): is its driver installed?") from None
+    try:
+        with engine.connect() as opened:
+            frame = pd.read_sql(sqlalchemy.text(source["sql"]), opened)
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
+        raise InputError(f"table.sql failed: {reason}") from None
+    finally:
+        engine.dispose()
+    with store.workdir() as folder:
+        part = folder / "query.parquet"
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), part)
+        return store.put(part, "source")

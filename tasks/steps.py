@@ -1,0 +1,19 @@
+"""All steps by name."""
+
+from __future__ import annotations
+
+import importlib
+
+from tasks.step import Step
+
+__all__ = ["STEP_NAMES", "get_step"]
+
+STEP_NAMES = ("ingest", "contract", "preprocess", "fair_metric", "train", "evaluate", "gate", "publish")
+
+
+def get_step(name: str) -> Step:
+    """Import a step's module and give the step; KeyError for an unknown name."""
+    if name not in STEP_NAMES:
+        raise KeyError(name)
+    step: Step = importlib.import_module(f"tasks.{name}").STEP
+    return step

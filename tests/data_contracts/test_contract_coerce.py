@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from contract_samples import make_people
+
+from data_contracts.arrow import coerce
+from data_contracts.checking import check_table
+from data_contracts.errors import ContractViolation
+from data_contracts.groups import bin_names, group_labels
+from data_contracts.model import Column, Contract
+
+
+def one(kind: str, values: pa.Array, **options: object) -> list[object]:
+    """Bring one column to ``kind``."""
+    label = Column("y", "integer", True, role="label", positive=1)
+    column = Column("c", kind, role="feature", is_feature=True, **options)  # type: ignore[arg-type]
+    table = coerce(pa.table({"c": values}), Contract("t", "1", "", (column, label)))
+    expected = {
+        "string": pa.string(), "integer": pa.int64(), "number": pa.float64(),
+        "boolean": pa.bool_(), "date": pa.date32(),
+    }  # fmt: skip
+    assert table.schema.field("c").type == expected[kind]
+    return table.column("c").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        ("integer", ["1", " 2 ", "", None, "-3", "+4", "5.0"], [1, 2, None, None, -3, 4, 5]),
+        ("integer", [1.0, None, 3.0], [1, None, 3]),
+        ("integer", [True, False], [1, 0]),
+        ("number", ["1.5", "-.5", "1e3", "+2", "7"], [1.5, -0.5, 1000.0, 2.0, 7.0]),
+        ("number", [1, None], [1.0, None]),
+        ("number", [2**60 + 1], [float(2**60)]),
+        ("boolean", ["true", "False", "YES", "0", None], [True, False, True, False, None]),
+        ("boolean", [0, 1], [False, True]),
+        ("date", ["2024-02-29", "2024-01-01 13:00:00"], [dt.date(2024, 2, 29), dt.date(2024, 1, 1)]),
+        ("date", [dt.datetime(2024, 1, 1, 23)], [dt.date(2024, 1, 1)]),
+        ("string", [0, 1, None], ["0", "1", None]),
+        ("string", [1.0, None], ["1", None]),
+        ("string", [" a "], [" a "]),
+        ("string", [True, False], ["true", "false"]),
+    ],
+)  # fmt: skip
+def test_values_that_fit(kind, values, expected):
+    assert one(kind, pa.array(values)) == expected
+
+
+def test_other_arrow_types():
+    assert one("string", pa.array(["a", "b", "a"]).dictionary_encode()) == ["a", "b", "a"]
+    assert one("string", pa.array(["a"], pa.large_string())) == ["a"]
+    assert one("number", pa.array([1.5], pa.float32())) == [1.5]
+    assert one("number", pa.array([1, 2], pa.decimal128(5, 1))) == [1.0, 2.0]
+    assert one("integer", pa.array([7], pa.uint8())) == [7]
+    assert one("integer", pa.nulls(2)) == [None, None]
+    assert one("string", pa.array([True, None, False]), allowed=("True", "False")) == ["True", None, "False"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "count"),
+    [
+        ("integer", ["1", "x9", "2.5"], 2),
+        ("integer", [1.0, 1.5, float("inf")], 2),
+        ("integer", ["99999999999999999999"], 1),
+        ("integer", [dt.date(2024, 1, 1)], 1),
+        ("number", ["1,5", "2"], 1),
+        ("number", [True, None], 1),
+        ("boolean", ["maybe", "yes"], 1),
+        ("boolean", [0, 2, 3], 2),
+        ("date", ["2024-02-30", "2024-01-01"], 1),
+        ("date", ["01/02/2024"], 1),
+        ("date", [3], 1),
+        ("string", [1.5, 2.0], 1),
+        ("string", [b"x"], 1),
+        ("string", [["x"]], 1),
+    ],
+)
+def test_values_that_do_not_fit(kind, values, count):
+    with pytest.raises(ContractViolation) as caught:
+        one(kind, pa.array(values))
+    (found,) = caught.value.violations
+    assert (found.column, found.expectation, found.count, found.examples) == ("c", f"type {kind}", count, ())
+    assert "x9" not in str(caught.value)
+
+
+def test_several_columns_at_once(contract):
+    people = make_people()
+    table = people.set_column(3, "income", pa.array(["secret"] * 20)).set_column(
+        1, "age", pa.array(["old"] * 20)
+    )
+    with pytest.raises(ContractViolation, match=r"'age'.*\(and 1 more violation\)$") as caught:
+        coerce(table, contract)
+    assert "old" not in str(caught.value)
+
+
+def test_order_extras_and_csv_text(contract):
+    people = make_people()
+    text = pa.table({n: [None if v is None else str(v) for v in people.column(n).to_pylist()]
+                     for n in reversed(people.column_names)})  # fmt: skip
+    text = text.add_column(2, "extra", [list(range(20))])
+    back = coerce(text, contract)
+    assert back.column_names == [*people.column_names, "extra"]
+    assert back.select(people.column_names).equals(people)
+    assert coerce(back, contract).equals(back)
+    missing = coerce(text.drop_columns(["job"]), contract)
+    assert "job" not in missing.column_names
+    twice = coerce(people.append_column("job", people.column("job")), contract)
+    assert twice.column_names.count("job") == 2
+    assert not check_table(twice, contract).success
+
+
+def test_bins_name_groups():
+    age = Column("age", "integer", role="sensitive", bins=(25, 60))
+    assert bin_names(age) == ("<25", "25-59", ">=60")
+    labels = group_labels(pa.array([24, 25, 59, 60, None]), age)
+    assert labels.tolist() == ["<25", "25-59", "25-59", ">=60", "missing"]
+    assert labels.dtype.kind == "U"
+    assert bin_names(Column("age", "integer", role="sensitive", bins=(25,))) == ("<25", ">=25")
+    assert bin_names(Column("age", "integer", role="sensitive", bins=(25, 26))) == ("<25", "25", ">=26")
+    share = Column("share", "number", role="sensitive", bins=(0.5, 1.5))
+    assert bin_names(share) == ("<0.5", "0.5 to <1.5", ">=1.5")
+    assert group_labels(pa.array([0.4, 0.5, 2]), share).tolist() == ["<0.5", "0.5 to <1.5", ">=1.5"]
+    with pytest.raises(ValueError, match="no bins"):
+        bin_names(Column("sex", "string", role="sensitive"))
+
+
+def test_groups_without_bins():
+    sex = Column("sex", "string", role="sensitive")
+    values = pa.array(["m", None, "f"]).dictionary_encode()
+    assert group_labels(values, sex).tolist() == ["m", "missing", "f"]
+    assert group_labels(pa.array([True, None]), Column("b", "boolean", role="sensitive")).tolist() == [
+        "true",
+        "missing",
+    ]
+    coded = Column("n", "number", role="sensitive", allowed=(0, 1.5))
+    assert group_labels(pa.array([0.0, 1.5]), coded).tolist() == ["0", "1.5"]
+    assert np.array_equal(
+        group_labels(pa.array([3]), Column("i", "integer", role="sensitive", allowed=(3,))), ["3"]
+    )

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import datetime as dt
+import string
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from contract_samples import make_people
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from data_contracts.arrow import coerce
+from data_contracts.checking import check_batch, check_table
+from data_contracts.errors import ContractError
+from data_contracts.inference import infer_contract, to_yaml
+from data_contracts.model import load_contract, parse_contract, shipped_contracts
+
+
+def make_clients(rows: int = 300) -> pa.Table:
+    rng = np.random.default_rng(7)
+    return pa.table(
+        {
+            "client_id": np.arange(rows) + 1000,
+            "name": [f"person {i}" for i in range(rows)],
+            "region": rng.choice(["north", "south", "no"], rows),
+            "street": [f"street {i % 120}" for i in range(rows)],
+            "joined": pa.array(15000 + rng.integers(0, 900, rows), pa.int32()).cast(pa.date32()),
+            "amount": rng.normal(size=rows),
+            "visits": rng.integers(0, 40, rows),
+            "note": ["same"] * rows,
+            "empty": pa.nulls(rows),
+            "gap": [None if i % 7 == 0 else float(i % 5) for i in range(rows)],
+            "age": rng.integers(18, 80, rows),
+            "sex": rng.choice(["f", "m"], rows),
+            "level": rng.integers(0, 3, rows),
+            "left": rng.choice(["yes", "no"], rows, p=[0.8, 0.2]),
+        }
+    )
+
+
+def test_a_table_never_seen():
+    table = make_clients()
+    contract = infer_contract(table, "clients", "left", ["age", "sex", "level"])
+    roles = {column.name: column.role for column in contract.columns}
+    assert roles == {
+        "client_id": "ignore", "name": "ignore", "region": "feature", "street": "ignore", "joined": "feature",
+        "amount": "feature", "visits": "feature", "note": "ignore", "empty": "ignore", "gap": "feature",
+        "age": "sensitive", "sex": "sensitive", "level": "sensitive", "left": "label",
+    }  # fmt: skip
+    assert contract.label.positive == "yes"
+    assert contract.column("region").allowed == ("no", "north", "south")
+    assert contract.column("joined").logical_type == "date"
+    assert contract.column("amount").minimum is None
+    assert contract.column("visits").minimum == 0
+    assert contract.column("visits").maximum is None
+    assert not contract.column("gap").required
+    median = float(np.median(table.column("age").to_numpy()))
+    assert contract.column("age").bins == (round(median),)
+    assert contract.column("level").allowed == (0, 1, 2)
+    assert not any(column.is_feature for column in contract.sensitive)
+    assert contract.unseen_categories == "ignore"
+    assert (contract.min_rows, contract.max_rows) == (100, 3000)
+    assert check_table(coerce(table, contract), contract).success
+    assert parse_contract(to_yaml(contract)) == contract
+    assert check_batch(table.select([c.name for c in contract.features]).slice(0, 3), contract).success
+
+
+def test_yaml_has_guiding_comments():
+    text = to_yaml(infer_contract(make_clients(), "clients", "left", ["sex"]))
+    assert text.startswith("# Data contract")
+    assert "\n# role of a column" in text
+    assert "\n# unseenCategories: error | ignore" in text
+    assert "'no'" in text
+
+
+@pytest.mark.parametrize("name", ["adult", "bank", "compas", "german", "loans"])
+def test_shipped_contracts_survive_writing(name):
+    assert name in shipped_contracts()
+    assert parse_contract(to_yaml(load_contract(name))) == load_contract(name)
+
+
+def test_every_setting_survives_writing(contract):
+    assert parse_contract(to_yaml(contract)) == contract
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "reason"),
+    [
+        ([0, 1, 1, 1], 1, "reads as"),
+        ([True, False, True, True], True, "reads as"),
+        (["Yes", "No", "Yes", "Yes"], "Yes", "reads as"),
+        (["<=50K", ">50K", ">50K", ">50K"], ">50K", "reads as"),
+        (["good", "good", "bad", "good"], "bad", "rarer"),
+        ([2, 1, 2, 2], 1, "reads as"),
+        ([5, 5, 7, 5], 7, "rarer"),
+        ([0.0, 1.0, 1.0, 1.0], 1.0, "reads as"),
+        (["a", "b", "a", "b"], "b", "rarer"),
+    ],
+)
+def test_default_positive(values, positive, reason):
+    table = pa.table({"x": [1.0, 2.0, 3.0, 4.0], "y": values})
+    label = infer_contract(table, "t", "y", []).label
+    assert label.positive == positive
+    assert type(label.positive) is type(positive)
+    assert reason in label.description
+
+
+def test_positive_as_text():
+    table = pa.table({"x": [1.0, 2.0], "y": [0, 1]})
+    assert infer_contract(table, "t", "y", [], positive="0").label.positive == 0
+    flags = pa.table({"x": [1.0, 2.0], "y": [True, False]})
+    assert infer_contract(flags, "t", "y", [], positive="false").label.positive is False
+    with pytest.raises(ContractError, match="positive is 'z'.*0 and 1"):
+        infer_contract(table, "t", "y", [], positive="z")
+
+
+@pytest.mark.parametrize(
+    ("label", "sensitive", "message"),
+    [
+        ("lft", ["sex"], "label column 'lft'.*did you mean 'left'"),
+        ("left", ["sexx"], "sensitive column 'sexx'.*did you mean 'sex'"),
+        ("region", ["sex"], "'region' has 3 distinct values"),
+        ("note", ["sex"], "'note' has 1 distinct value,"),
+        ("gap", ["sex"], "no usable value in 43 of 300 rows"),
+        ("joined", ["sex"], "dates"),
+        ("left", ["left"], "named as label and as sensitive"),
+        ("left", ["name"], "300 distinct values, too many groups"),
+        ("left", ["note"], "no groups to compare"),
+        ("left", ["empty"], "no groups to compare"),
+        ("left", ["joined"], "holds dates"),
+    ],
+)
+def test_wrong_requests(label, sensitive, message):
+    with pytest.raises(ContractError, match=message):
+        infer_contract(make_clients(), "clients", label, sensitive)
+
+
+def test_tables_that_cannot_be_described():
+    with pytest.raises(ContractError, match="no rows"):
+        infer_contract(make_clients().slice(0, 0), "t", "left", [])
+    with pytest.raises(ContractError, match="twice"):
+        infer_contract(pa.Table.from_arrays([pa.array([1]), pa.array([1])], ["a", "a"]), "t", "a", [])
+    with pytest.raises(ContractError, match="list<"):
+        infer_contract(pa.table({"y": [0, 1], "x": [[1], [2]]}), "t", "y", [])
+    with pytest.raises(ContractError, match="no column is a model input"):
+        infer_contract(pa.table({"y": [0, 1]}), "t", "y", [])
+
+
+def test_ids_and_gaps_in_sensitive_columns():
+    table = make_people().set_column(2, "sex", pa.array(["f", None] * 10))
+    table = table.set_column(2, "sex", pa.array(["f", "m", None, "m"] * 5))
+    contract = infer_contract(table, "p", "paid", ["sex"], ids=["key"])
+    assert [c.name for c in contract.ids] == ["key"]
+    assert contract.missing_sensitive == "own_group"
+    assert check_table(coerce(table, contract), contract).success
+
+
+def test_text_dates_become_dates():
+    table = pa.table({"y": [0, 1, 1], "d": ["2024-01-01", "2024-05-01 10:00:00", None]})
+    contract = infer_contract(table, "t", "y", [])
+    assert contract.column("d").logical_type == "date"
+    coerced = coerce(table, contract)
+    assert coerced.column("d").to_pylist()[0] == dt.date(2024, 1, 1)
+
+
+def test_cut_point_leaves_rows_on_both_sides():
+    skewed = [0] * 30 + list(range(1, 15))
+    table = pa.table({"y": [i % 2 for i in range(44)], "x": list(range(44)), "s": skewed})
+    assert infer_contract(table, "t", "y", ["s"]).column("s").bins == (1.0,)
+    table = table.set_column(2, "s", pa.array([v / 8 for v in skewed]))
+    assert infer_contract(table, "t", "y", ["s"]).column("s").bins == (0.125,)
+    heavy = pa.array([1e-9 * i for i in range(44)])
+    (cut,) = infer_contract(table.set_column(2, "s", heavy), "t", "y", ["s"]).column("s").bins
+    assert 0 < cut <= 43e-9
+
+
+_NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs",)) | st.sampled_from(string.ascii_letters),
+    min_size=1,
+    max_size=8,
+).filter(lambda text: bool(text.strip()))
+_TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=6)
+
+
+@st.composite
+def tables(draw):
+    rows = draw(st.integers(4, 30))
+    names = draw(st.lists(_NAMES, min_size=3, max_size=6, unique=True))
+    kinds = [
+        st.integers(-(2**40), 2**40),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+        st.dates(),
+        st.sampled_from(["no", "yes", "1", "~", "null", "2024-01-01", ": x", "#", "'", "a\nb"]),
+        _TEXTS,
+    ]
+    data = {names[0]: [i % 2 for i in range(rows)], names[1]: [float(i) for i in range(rows)]}
+    data[names[2]] = [("u", "v")[i % 2] for i in range(rows)]
+    for name in names[3:]:
+        values = st.none() | draw(st.sampled_from(kinds))
+        data[name] = draw(st.lists(values, min_size=rows, max_size=rows))
+    return names, pa.table(data)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tables())
+def test_round_trip_and_own_table_passes(case):
+    names, table = case
+    contract = infer_contract(table, names[0], names[0], [names[2]])
+    again = parse_contract(to_yaml(contract))
+    assert again == contract
+    assert again.digest == contract.digest
+    assert type(contract).from_dict(contract.to_dict()) == contract
+    result = check_table(coerce(table, contract), contract)
+    assert result.violations == ()

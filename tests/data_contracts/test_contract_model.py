@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from data_contracts.errors import ContractError, ContractViolation, Violation, nearest
+from data_contracts.model import Column, Contract, load_contract, parse_contract, shipped_contracts
+from data_contracts.page import expected_columns_markdown
+
+
+def test_reads_every_part(contract):
+    assert (contract.name, contract.version, contract.description) == ("people", "1.2.0", "Hand-made people.")
+    assert (contract.min_rows, contract.max_rows) == (4, 1000)
+    assert contract.label.name == "paid"
+    assert contract.label.positive is True
+    assert [c.name for c in contract.features] == ["age", "income", "job", "since"]
+    assert [c.name for c in contract.sensitive] == ["age", "sex"]
+    assert [c.name for c in contract.ids] == ["key"]
+    assert contract.column("age").bins == (25.0, 60.0)
+    assert [contract.column(n).encoding for n in ("age", "income", "job", "since", "sex", "paid")] == [
+        "standard",
+        "standard",
+        "onehot",
+        "standard",
+        None,
+        None,
+    ]
+    assert contract.column("job").allowed == ("clerk", "smith", "no")
+    assert (contract.unseen_categories, contract.on_violation) == ("error", "stop")
+    assert (contract.quarantine_share, contract.missing_sensitive) == (0.05, "error")
+
+
+def test_json_round_trip_and_digest(contract, people_yaml):
+    again = Contract.from_dict(json.loads(json.dumps(contract.to_dict())))
+    assert again == contract
+    assert again.digest == contract.digest
+    commented = "# a comment\n" + people_yaml.replace(
+        "    logicalType: number\n    required: true\n", "    required: true\n    logicalType: number\n"
+    )
+    assert commented != people_yaml
+    assert parse_contract(commented).digest == contract.digest
+    changed = parse_contract(people_yaml.replace("maximum: 99", "maximum: 98"))
+    assert changed.digest != contract.digest
+
+
+def test_frozen(contract):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        contract.name = "other"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    required: true\n    logicalTypeOptions: {minimum: 0}",
+         "    requird: true\n    logicalTypeOptions: {minimum: 0}", r"'income'.*'requird'.*'required'"),
+        ("minimum: 18", "minimun: 18", r"'age'.*'minimun'.*'minimum'"),
+        ("status: active", "statsu: active", "'statsu'.*'status'"),
+        ("rule: rowCount", "rule: rowcount", "rowcount.*rowCount"),
+        ("  logicalType: object\n  quality", "  logicalType: object\n  unique: true\n  quality", "'unique'"),
+        ("property: bins, value: [25, 60]", "property: bin, value: [25]", "'age'.*'bin'.*'bins'"),
+        ("property: role, value: id", "property: role, value: ids", "'key'.*role is 'ids'"),
+        ("property: role, value: id", "property: use, value: feature", "'key'.*lacks role"),
+        ("value: [25, 60]", "value: [60, 25]", "'age'.*rising order"),
+        ("value: [25, 60]", "value: [.nan]", "'age'.*finite"),
+        ("    - {property: bins, value: [25, 60]}\n", "", "'age'.*needs bins.*validValues"),
+        ("[clerk, smith, 'no']", "[clerk, smith, no]", "job.*quotes"),
+        ("[clerk, smith, 'no']", "[clerk, clerk]", "'job'.*twice"),
+        ("value: label", "value: feature", "'paid'.*positive"),
+        ("value: id", "value: label", "'key'|2 columns have role label"),
+        ("    - {property: positive, value: true}\n", "", "'paid' needs positive"),
+        ("property: positive, value: true", "property: positive, value: 'true'", "'paid'.*positive.*boolean"),
+        ("name: income", "name: job", "'job' is described twice"),
+        ("kind: DataContract", "kind: Contract", "kind.*DataContract"),
+        ("apiVersion: v3.0.2", "apiVersion: v2.2.0", "apiVersion"),
+        ("mustBeBetween: [4, 1000]", "mustBeBetween: [1000, 4]", "swap"),
+        ("mustBeBetween: [4, 1000]", "mustBeBetween: [0, 4]", "below 1"),
+        ("version: 1.2.0", "version: 1.2", "version.*quotes"),
+        ("status: active", "status: active\nstatus: draft", "'status' stands twice"),
+        ("status: active", "status: [active", "not valid YAML"),
+        ("minimum: 18, maximum: 99", "minimum: 99, maximum: 18", "'age'.*swap"),
+        ("minimum: 2000-01-01", "minimum: 3", "'since'.*dates"),
+        ("logicalType: date", "logicalType: dates", "'since'.*dates.*date"),
+    ],
+)  # fmt: skip
+def test_wrong_contract_says_what_and_where(people_yaml, old, new, message):
+    assert old in people_yaml
+    with pytest.raises(ContractError, match=f"(?s){message}") as caught:
+        parse_contract(people_yaml.replace(old, new, 1), "people.yaml")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "just text", "{yes: 1}"])
+def test_not_a_contract_at_all(text):
+    with pytest.raises(ContractError):
+        parse_contract(text)
+
+
+def test_no_feature():
+    label = Column("y", "integer", True, role="label", positive=1)
+    with pytest.raises(ContractError, match="no column is a model input"):
+        Contract("t", "1", "", (label,))
+
+
+def _with(column: Column, **options: object) -> Contract:
+    label = Column("y", "integer", True, role="label", positive=1)
+    return Contract("t", "1", "", (label, column), **options)  # type: ignore[arg-type]
+
+
+def test_rules_of_encoding():
+    with pytest.raises(ContractError, match="standard does not fit a string"):
+        Column("c", "string", role="feature", is_feature=True, encoding="standard")
+    with pytest.raises(ContractError, match="binary needs positive"):
+        Column("c", "string", role="feature", is_feature=True, encoding="binary", allowed=("a", "b"))
+    with pytest.raises(ContractError, match="exactly two values"):
+        Column(
+            "c",
+            "string",
+            role="feature",
+            is_feature=True,
+            encoding="binary",
+            positive="a",
+            allowed=("a", "b", "c"),
+        )
+    with pytest.raises(ContractError, match="positive is not among"):
+        Column(
+            "c",
+            "string",
+            role="feature",
+            is_feature=True,
+            encoding="binary",
+            positive="z",
+            allowed=("a", "b"),
+        )
+    flag = Column("c", "boolean", role="feature", is_feature=True, encoding="binary")
+    assert flag.positive is True
+    with pytest.raises(ContractError, match="encoding is for model inputs"):
+        Column("c", "string", role="ignore", encoding="onehot")
+
+
+def test_sensitive_rules():
+    with pytest.raises(ContractError, match="date cannot be sensitive"):
+        Column("born", "date", role="sensitive")
+    Column("code", "integer", role="sensitive", allowed=(0, 1))  # few values are groups by themselves
+    age = Column("age", "integer", role="sensitive", is_feature=True, bins=(25,))
+    with pytest.raises(ContractError, match="own_group cannot encode a missing 'age'"):
+        _with(age, missing_sensitive="own_group")
+    with pytest.raises(ContractError, match="missingSensitive is 'keep'"):
+        _with(age, missing_sensitive="keep")
+    with pytest.raises(ContractError, match="quarantineShare is 1.5"):
+        _with(age, quarantine_share=1.5)
+
+
+def test_label_must_be_required():
+    feature = Column("x", "number", role="feature", is_feature=True)
+    with pytest.raises(ContractError, match="required: true"):
+        Contract("t", "1", "", (Column("y", "integer", role="label", positive=1), feature))
+
+
+def test_column_lookup_names_the_nearest(contract):
+    with pytest.raises(ContractError, match="'incme'; did you mean 'income'"):
+        contract.column("incme")
+
+
+def test_shipped_contracts():
+    assert shipped_contracts() == ["adult", "bank", "compas", "german", "loans"]
+    facts = {
+        "adult": ("income", ">50K", ["race", "sex"], 11, 45222),
+        "bank": ("y", "yes", ["age"], 16, 45211),
+        "compas": ("two_year_recid", 1, ["sex", "race"], 5, 5278),
+        "german": ("credit", "bad", ["age"], 20, 1000),
+    }
+    for name, (label, positive, sensitive, features, rows) in facts.items():
+        contract = load_contract(name)
+        assert contract.name == name
+        assert (contract.label.name, contract.label.positive) == (label, positive)
+        assert [c.name for c in contract.sensitive] == sensitive
+        assert len(contract.features) == features
+        assert (contract.min_rows, contract.max_rows) == (rows, rows)
+        assert all(column.description.endswith(".") for column in contract.columns)
+    loans = load_contract("loans")
+    assert [c.name for c in loans.features] == ["X1", "X2", "X3", "X5", "X6", "X7", "X9", "X10"]
+    assert loans.column("X9").allowed == ("0", "1", "2")
+    assert not loans.column("group").is_feature
+    assert load_contract("german").unseen_categories == "ignore"
+
+
+def test_encoded_width_of_shipped_contracts():
+    """Adult has 41 model inputs and COMPAS 7 once categories are spread out."""
+
+    def width(name: str) -> int:
+        return sum(
+            len(c.allowed or ()) if c.encoding == "onehot" else 1 for c in load_contract(name).features
+        )
+
+    assert width("adult") == 41
+    assert width("compas") == 7
+
+
+def test_unknown_names_and_paths(tmp_path, people_yaml):
+    with pytest.raises(ContractError, match="'adlt'; did you mean 'adult'"):
+        load_contract("adlt")
+    with pytest.raises(ContractError, match="cannot be read"):
+        load_contract(str(tmp_path / "nothing.yaml"))
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
+    with pytest.raises(ContractError, match="UTF-8"):
+        load_contract(str(tmp_path / "latin.yaml"))
+    path = tmp_path / "people.yaml"
+    path.write_text(people_yaml)
+    assert load_contract(str(path)) == parse_contract(people_yaml)
+
+
+def test_nearest_minds_neither_case_nor_small_slips():
+    assert nearest("AGE", ["age", "income"]) == ["age"]
+    assert nearest("zzz", ["age"]) == []
+
+
+def test_violation_message_is_one_line():
+    first = Violation(
+        "a", "no missing values", 2, ("'x\ny'",), "fill them", found="2 of 3 rows without a value"
+    )
+    error = ContractViolation([first, first, first], "people")
+    assert str(error) == (
+        "contract 'people': column 'a': expected no missing values, found 2 of 3 rows without a value "
+        "(for example 'x y'); fill them (and 2 more violations)"
+    )
+    assert isinstance(error, ValueError)
+    assert len(error.violations) == 3
+
+
+def test_columns_as_markdown(contract):
+    lines = expected_columns_markdown(contract).splitlines()
+    assert len(lines) == 2 + len(contract.columns)
+    assert all(line.count("|") == 7 for line in lines)
+    age = "| `age` | integer | sensitive, model input | 18 to 99; groups cut at 25, 60 | yes |  |"
+    assert age in lines

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import roc_auc_score
+
+from fairlib.evaluation import Outcomes, evaluate
+from fairlib.evaluation.bootstrap import (
+    JointTable,
+    auc_draws,
+    multinomial_chunks,
+    percentile_interval,
+    score_table,
+)
+from fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, auc
+from fairlib.evaluation.outcomes import encode_groups
+
+NAMES = [
+    "accuracy",
+    "balanced_accuracy",
+    "theil_index",
+    "consistency.spouse",
+    *(f"{name}.{attribute}" for name in GROUP_METRICS for attribute in ("sex", "race")),
+]
+
+
+def joint_table(outcomes: Outcomes) -> JointTable:
+    codes = {}
+    for name, column in outcomes.sensitive.items():
+        groups, code = encode_groups(column)
+        codes[name] = (code, len(groups))
+    return JointTable(outcomes.y_true, outcomes.y_pred, codes, outcomes.consistent)
+
+
+def naive_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarray]:
+    """Resample whole rows and evaluate them from scratch."""
+    rng = np.random.default_rng(seed)
+    values: dict[str, list[float]] = {}
+    for _ in range(draws):
+        rows = rng.integers(0, outcomes.n, outcomes.n)
+        resampled = Outcomes(
+            outcomes.y_true[rows],
+            outcomes.y_pred[rows],
+            outcomes.score[rows],
+            {name: column[rows] for name, column in outcomes.sensitive.items()},
+            {name: flags[rows] for name, flags in outcomes.consistent.items()},
+        )
+        for name, metric in evaluate(resampled, draws=0, min_cell=1).metrics.items():
+            values.setdefault(name, []).append(metric.value)
+    return {name: np.array(numbers) for name, numbers in values.items()}
+
+
+def our_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    (counts,) = joint_table(outcomes).draws(draws, rng)
+    values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
+    values |= {f"consistency.{name}": agreeing / outcomes.n for name, agreeing in counts.agreeing.items()}
+    for attribute, cells in counts.groups.items():
+        values |= {f"{name}.{attribute}": metric.function(cells) for name, metric in GROUP_METRICS.items()}
+    return values | {"auc": auc_draws(outcomes.y_true, outcomes.score, draws, rng)}
+
+
+def test_same_distribution_as_resampling_rows(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes = random_outcomes(300, 8)
+    naive, ours = naive_draws(outcomes, 1500, 1), our_draws(outcomes, 6000, 2)
+    assert set(naive) == set(ours) >= {*NAMES, "auc"}
+    for name, expected in naive.items():
+        spread = expected.std()
+        assert spread > 0.003, name
+        # five standard errors of a mean and of a standard deviation of 1500 draws
+        assert abs(ours[name].mean() - expected.mean()) < 5 * spread / np.sqrt(1200), name
+        assert ours[name].std() == pytest.approx(spread, rel=5 / np.sqrt(2 * 1200)), name
+        for q in (0.05, 0.5, 0.95):  # metrics that count rows move in steps of 1 / n
+            difference = np.quantile(ours[name], q) - np.quantile(expected, q)
+            assert abs(difference) < 0.25 * spread + 1.01 / outcomes.n, (name, q)
+
+
+def test_interval_of_a_share_is_the_binomial_one() -> None:
+    n = 2000
+    y_pred = (np.arange(n) % 5 > 0).astype(int)  # accuracy 0.8
+    evaluation = evaluate(Outcomes(np.ones(n, dtype=int), y_pred, y_pred * 0.5, {}), draws=4000)
+    metric = evaluation.metrics["accuracy"]
+    half = 1.96 * np.sqrt(0.8 * 0.2 / n)
+    assert_allclose([metric.low, metric.high], [0.8 - half, 0.8 + half], atol=0.08 * half)
+    wide = evaluate(Outcomes(np.ones(n, dtype=int), y_pred, y_pred * 0.5, {}), draws=4000, level=0.99)
+    assert_allclose(wide.metrics["accuracy"].high - 0.8, half / 1.96 * 2.576, rtol=0.08)
+
+
+def test_seeds(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes = random_outcomes(250, 4)
+    first, again, other = (evaluate(outcomes, draws=200, seed=seed) for seed in (7, 7, 8))
+    assert first == again
+    for name in NAMES:
+        assert first.metrics[name].value == other.metrics[name].value
+        assert (first.metrics[name].low, first.metrics[name].high) != (
+            other.metrics[name].low,
+            other.metrics[name].high,
+        ), name
+    assert first.metrics["auc"].low != other.metrics["auc"].low
+
+
+def test_order_of_rows_does_not_matter(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes = random_outcomes(250, 4)
+    order = np.random.default_rng(0).permutation(250)
+    shuffled = Outcomes(
+        outcomes.y_true[order],
+        outcomes.y_pred[order],
+        outcomes.score[order],
+        {name: column[order] for name, column in outcomes.sensitive.items()},
+        {name: flags[order] for name, flags in outcomes.consistent.items()},
+    )
+    assert evaluate(shuffled, draws=100) == evaluate(outcomes, draws=100)
+
+
+def test_chunks_do_not_change_the_draws() -> None:
+    weights = np.array([3, 1, 8, 5])
+    (whole,) = multinomial_chunks(weights, 50, np.random.default_rng(3))
+    parts = list(multinomial_chunks(weights, 50, np.random.default_rng(3), chunk_bytes=8 * 4 * 7))
+    assert [len(part) for part in parts] == [7] * 7 + [1]
+    assert_array_equal(np.concatenate(parts), whole)
+    assert (whole.sum(axis=1) == 17).all()
+
+
+def test_joint_table_keeps_the_counts(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes = random_outcomes(400, 9)
+    table = joint_table(outcomes)
+    assert len(table.weights) <= 2 * 2 * 2 * 3 * 2 * 2
+    counts = table.counts(table.weights)
+    assert counts.agreeing["spouse"] == outcomes.consistent["spouse"].sum()
+    for k, group in enumerate("ABC"):
+        for label in (0, 1):
+            for prediction in (0, 1):
+                rows = (outcomes.sensitive["race"] == group) & (outcomes.y_true == label)
+                assert counts.groups["race"][k, label, prediction] == np.sum(
+                    rows & (outcomes.y_pred == prediction)
+                )
+    (drawn,) = table.draws(20, np.random.default_rng(0))
+    assert_array_equal(drawn.groups["sex"].sum(axis=1), drawn.overall)
+    assert_array_equal(drawn.groups["race"].sum(axis=1), drawn.overall)
+
+
+def test_many_attributes_do_not_overflow() -> None:
+    # 64 ** 14 exceeds 64 bits: a code that wraps around would lose the first attribute, which alone varies
+    n, zeros = 60, np.zeros(60, dtype=np.int64)
+    codes = {"varies": (np.arange(n), 64)} | {f"a{k}": (zeros, 64) for k in range(13)}
+    table = JointTable(zeros, zeros, codes, {})
+    assert len(table.weights) == n
+    counts = table.counts(table.weights)
+    assert_array_equal(counts.groups["varies"].sum(axis=(1, 2)), [1] * n + [0] * 4)
+    assert_array_equal(counts.groups["a12"].sum(axis=(1, 2)), [n] + [0] * 63)
+
+
+def test_binned_scores_keep_order_and_ties() -> None:
+    rng = np.random.default_rng(5)
+    y_true = rng.integers(0, 2, 5000)
+    score = np.clip(0.5 + 0.2 * (y_true - 0.5) + 0.2 * rng.standard_normal(5000), 0, 1)
+    exact = auc(*score_table(y_true, score))
+    assert_allclose(exact, roc_auc_score(y_true, score), rtol=1e-12)
+    positives, negatives = score_table(y_true, score, max_bins=100)
+    assert len(positives) <= 100
+    assert positives.sum() + negatives.sum() == 5000
+    assert abs(auc(positives, negatives) - exact) < 1e-3
+    # heavily tied scores: a bin is never split
+    tied = np.where(rng.random(5000) < 0.5, 0.5, score)
+    positives, negatives = score_table(y_true, tied, max_bins=100)
+    assert (positives + negatives).max() >= np.sum(tied == 0.5)
+    assert abs(auc(positives, negatives) - roc_auc_score(y_true, tied)) < 1e-3
+
+
+def test_binned_auc_draws_have_the_same_distribution() -> None:
+    rng = np.random.default_rng(6)
+    y_true = rng.integers(0, 2, 1000)
+    score = np.clip(0.5 + 0.2 * (y_true - 0.5) + 0.2 * rng.standard_normal(1000), 0, 1)
+    exact = auc_draws(y_true, score, 2000, np.random.default_rng(1))
+    binned = auc_draws(y_true, score, 2000, np.random.default_rng(2), max_bins=200)
+    assert exact.std() > 0.005
+    assert_allclose(binned.mean(), exact.mean(), atol=5 * exact.std() / np.sqrt(1000))
+    assert_allclose(binned.std(), exact.std(), rtol=5 / np.sqrt(2000))
+
+
+def test_undefined_draws_are_left_out() -> None:
+    values = np.array([np.nan, 0.0, 1.0, 2.0, 3.0, 4.0, np.nan])
+    assert percentile_interval(values, 0.5) == (1.0, 3.0)
+    assert percentile_interval(values, 0.5, point=0.5) == (0.5, 3.0)
+    assert percentile_interval(values, 0.5, point=3.5) == (1.0, 3.5)
+    assert percentile_interval(np.array([np.nan, np.nan, 1.0]), 0.5) is None
+    assert percentile_interval(np.full(3, np.nan), 0.5) is None
+
+
+def test_wrong_rows_move_the_interval(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes = random_outcomes(600, 10)
+    worse = replace(outcomes, y_pred=1 - outcomes.y_pred)
+    low = evaluate(outcomes, draws=200).metrics["accuracy"].low
+    high = evaluate(worse, draws=200).metrics["accuracy"].high
+    assert low is not None
+    assert high is not None
+    assert high < 0.5 < low

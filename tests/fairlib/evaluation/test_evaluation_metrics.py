@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn import metrics as fairlearn_metrics
+from numpy.testing import assert_allclose
+from sklearn.metrics import balanced_accuracy_score, recall_score, roc_auc_score
+
+from fairlib.evaluation import METRIC_MEANINGS, Evaluation, Outcomes, evaluate, metrics
+
+# group F: TPR 30/40, FPR 10/60, selected 40/100; group M: TPR 18/20, FPR 6/20, selected 24/40
+TWO_GROUPS = np.array([[[50, 10], [10, 30]], [[14, 6], [2, 18]]])
+
+
+@pytest.fixture(scope="module")
+def aif360_metrics() -> ModuleType:
+    # Importing it prints advice on optional extras and raises deprecation warnings of its own.
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import aif360.sklearn.metrics as module
+    logging.disable(logging.NOTSET)
+    return module
+
+
+def test_two_groups_by_hand() -> None:
+    tpr, fpr = 18 / 20 - 30 / 40, 6 / 20 - 10 / 60
+    assert_allclose(metrics.label_gaps(TWO_GROUPS), [fpr, tpr])
+    assert_allclose(metrics.gap_max(TWO_GROUPS), 0.15)
+    assert_allclose(metrics.gap_rms(TWO_GROUPS), np.sqrt((tpr**2 + fpr**2) / 2))
+    assert_allclose(metrics.demographic_parity_difference(TWO_GROUPS), 0.6 - 0.4)
+    assert_allclose(metrics.equal_opportunity_difference(TWO_GROUPS), 0.15)
+    assert_allclose(metrics.average_odds_difference(TWO_GROUPS), (tpr + fpr) / 2)
+
+
+def test_overall_by_hand() -> None:
+    total = TWO_GROUPS.sum(
+        axis=0
+    )  # 64 true negatives, 16 false positives, 12 false negatives, 48 true positives
+    assert_allclose(metrics.accuracy(total), 112 / 140)
+    assert_allclose(metrics.balanced_accuracy(total), (48 / 60 + 64 / 80) / 2)
+    mean = (112 + 2 * 16) / 140
+    expected = (112 / mean * np.log(1 / mean) + 16 * 2 / mean * np.log(2 / mean)) / 140
+    assert_allclose(metrics.theil_index(total), expected)
+    assert_allclose(metrics.consistency(np.array([133]), 140), [0.95])
+
+
+def test_three_groups_take_the_largest_pair() -> None:
+    # TPR 0.5, 0.9, 0.6 and FPR 0.2, 0.3, 0.1
+    counts = np.array([[[8, 2], [5, 5]], [[7, 3], [1, 9]], [[9, 1], [4, 6]]])
+    assert_allclose(metrics.label_gaps(counts), [0.2, 0.4])
+    assert_allclose(metrics.gap_max(counts), 0.4)
+    assert_allclose(metrics.gap_rms(counts), np.sqrt(0.1))
+    assert_allclose(metrics.equal_opportunity_difference(counts), 0.4)
+    assert_allclose(metrics.average_odds_difference(counts), 0.3)
+    assert_allclose(metrics.demographic_parity_difference(counts), 0.6 - 0.35)
+
+
+@pytest.mark.parametrize("name", metrics.GROUP_METRICS)
+def test_leading_axes_are_kept(name: str) -> None:
+    draws = np.random.default_rng(0).integers(1, 50, (4, 3, 5, 2, 2))
+    function = metrics.GROUP_METRICS[name].function
+    values = function(draws)
+    assert values.shape == (4, 3)
+    assert_allclose(values[2, 1], function(draws[2, 1]))
+
+
+def test_empty_cell_is_undefined_not_zero() -> None:
+    counts = np.array([[[5, 5], [0, 0]], [[5, 5], [4, 6]]])
+    for name in ("gap_max", "gap_rms", "equal_opportunity_difference", "average_odds_difference"):
+        assert np.isnan(metrics.GROUP_METRICS[name].function(counts)), name
+    assert_allclose(metrics.demographic_parity_difference(counts), 11 / 20 - 1 / 2)
+    assert np.isnan(metrics.balanced_accuracy(counts[0]))
+    assert np.isnan(metrics.auc(np.array([1, 2]), np.array([0, 0])))
+    assert np.isnan(metrics.theil_index(np.array([[0, 0], [7, 0]])))
+
+
+def test_theil_index_is_zero_when_all_benefit_alike() -> None:
+    assert metrics.theil_index(np.array([[3, 0], [0, 4]])) == 0.0
+    assert metrics.theil_index(np.array([[0, 9], [0, 0]])) == 0.0
+
+
+def test_auc_counts_ties_half() -> None:
+    # scores 0.1, 0.5, 0.9: the pairs give 1 (2 of 3 wins), 0.5 at the tie
+    assert_allclose(metrics.auc(np.array([0, 1, 1]), np.array([1, 1, 0])), (1 + 0.5 + 1 + 1) / 4)
+    # weights: doubling every row changes nothing
+    assert_allclose(metrics.auc(np.array([0, 2, 2]), np.array([2, 2, 0])), 0.875)
+
+
+def evaluated(build: Callable[..., Outcomes]) -> tuple[Outcomes, Evaluation]:
+    outcomes = build(700, 11)
+    return outcomes, evaluate(outcomes, draws=0)
+
+
+@pytest.mark.parametrize("attribute", ["sex", "race"])
+def test_against_fairlearn(random_outcomes: Callable[..., Outcomes], attribute: str) -> None:
+    outcomes, evaluation = evaluated(random_outcomes)
+    arguments = {
+        "y_true": outcomes.y_true,
+        "y_pred": outcomes.y_pred,
+        "sensitive_features": outcomes.sensitive[attribute].astype(str),
+    }
+    expected = {
+        "demographic_parity_difference": fairlearn_metrics.demographic_parity_difference(**arguments),
+        "equal_opportunity_difference": fairlearn_metrics.equal_opportunity_difference(**arguments),
+        "average_odds_difference": fairlearn_metrics.equalized_odds_difference(**arguments, agg="mean"),
+        "gap_max": fairlearn_metrics.equalized_odds_difference(**arguments, agg="worst_case"),
+    }
+    frame = fairlearn_metrics.MetricFrame(
+        metrics={"tpr": recall_score, "tnr": lambda t, p: recall_score(t, p, pos_label=0)}, **arguments
+    )
+    expected["gap_rms"] = float(np.sqrt((frame.difference() ** 2).mean()))
+    assert set(expected) == set(metrics.GROUP_METRICS)
+    for name, value in expected.items():
+        assert value > 0.01, name
+        assert_allclose(evaluation.metrics[f"{name}.{attribute}"].value, value, rtol=1e-12, err_msg=name)
+
+
+def test_against_sklearn(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes, evaluation = evaluated(random_outcomes)
+    assert len(np.unique(outcomes.score)) < outcomes.n  # ties are there
+    assert_allclose(
+        evaluation.metrics["auc"].value, roc_auc_score(outcomes.y_true, outcomes.score), rtol=1e-12
+    )
+    assert_allclose(
+        evaluation.metrics["balanced_accuracy"].value,
+        balanced_accuracy_score(outcomes.y_true, outcomes.y_pred),
+        rtol=1e-12,
+    )
+    assert_allclose(
+        evaluation.metrics["accuracy"].value, np.mean(outcomes.y_true == outcomes.y_pred), rtol=1e-12
+    )
+
+
+def test_against_aif360(random_outcomes: Callable[..., Outcomes], aif360_metrics: ModuleType) -> None:
+    outcomes, evaluation = evaluated(random_outcomes)
+    theil = aif360_metrics.generalized_entropy_error(outcomes.y_true, outcomes.y_pred, alpha=1)
+    assert theil > 0.01
+    assert_allclose(evaluation.metrics["theil_index"].value, theil, rtol=1e-12)
+    index = pd.Index(outcomes.sensitive["sex"].astype(str), name="sex", dtype=object)
+    odds = aif360_metrics.average_odds_error(
+        pd.Series(outcomes.y_true, index=index), outcomes.y_pred, prot_attr="sex", priv_group="M"
+    )
+    assert_allclose(evaluation.metrics["average_odds_difference.sex"].value, odds, rtol=1e-12)
+
+
+def test_theil_index_row_by_row(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes, evaluation = evaluated(random_outcomes)
+    benefit = outcomes.y_pred - outcomes.y_true + 1
+    share = benefit[benefit > 0] / benefit.mean()
+    assert_allclose(
+        evaluation.metrics["theil_index"].value, np.sum(share * np.log(share)) / outcomes.n, rtol=1e-12
+    )
+
+
+def test_consistency_is_a_share_of_rows(random_outcomes: Callable[..., Outcomes]) -> None:
+    outcomes, evaluation = evaluated(random_outcomes)
+    for name, flags in outcomes.consistent.items():
+        assert evaluation.metrics[f"consistency.{name}"].value == pytest.approx(flags.mean(), abs=1e-15)
+
+
+def test_every_metric_has_a_meaning(random_outcomes: Callable[..., Outcomes]) -> None:
+    _, evaluation = evaluated(random_outcomes)
+    assert list(dict.fromkeys(name.split(".")[0] for name in evaluation.metrics)) == [
+        name.split(".")[0] for name in METRIC_MEANINGS
+    ]
+    assert all(METRIC_MEANINGS.values())

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairlib.evaluation import Outcomes, group_counts, with_intersections
+
+
+def columns(**changes: Any) -> dict[str, Any]:
+    return {
+        "y_true": [0, 1, 1],
+        "y_pred": [0, 1, 0],
+        "score": [0.1, 0.9, 0.4],
+        "sensitive": {"sex": ["F", "M", "F"]},
+        "consistent": {"spouse": [True, True, False]},
+    } | changes
+
+
+def test_columns_get_their_one_type() -> None:
+    frame = pd.DataFrame(
+        {"sex": pd.Series(["F", "M", "F"], dtype="str"), "race": pd.Categorical(["a", "b", "a"])}
+    )
+    outcomes = Outcomes(**columns(y_true=np.array([False, True, True]), sensitive=dict(frame.items())))
+    assert outcomes.n == 3
+    assert outcomes.y_true.dtype == np.int64
+    assert outcomes.sensitive["sex"].tolist() == ["F", "M", "F"]
+    assert outcomes.sensitive["race"].tolist() == ["a", "b", "a"]
+    assert outcomes.consistent["spouse"].dtype == bool
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y_true": [], "y_pred": [], "score": []}, r"y_true: got 0 rows"),
+        ({"y_true": [0, 1, 2]}, r"y_true: 1 of 3 values are not 0 or 1"),
+        ({"y_true": [0, 1, np.nan]}, r"y_true: 1 of 3 values are not 0 or 1"),
+        ({"y_pred": ["no", "yes", "no"]}, r"y_pred: 3 of 3 values are not 0 or 1"),
+        ({"y_pred": [0, 1]}, r"y_pred: got 2 rows, expected 3"),
+        ({"y_pred": [[0, 1, 1]]}, r"y_pred: got 2 dimensions"),
+        ({"score": [0.1, np.nan, np.inf]}, r"score: 2 of 3 values are NaN or infinite"),
+        ({"score": [0.1, 1.2, -0.1]}, r"score: 2 of 3 values lie outside \[0, 1\]"),
+        ({"score": ["a", "b", "c"]}, r"score: got dtype"),
+        (
+            {"sensitive": {"sex": ["F", None, float("nan")]}},
+            r"sensitive\['sex'\]: 2 of 3 group labels are not str",
+        ),
+        ({"sensitive": {"age": [1, 2, 3]}}, r"sensitive\['age'\]: 3 of 3 group labels are not strings"),
+        ({"sensitive": {"sex": ["F"]}}, r"sensitive\['sex'\]: got 1 rows, expected 3"),
+        ({"sensitive": {"sex.low": ["F", "M", "F"]}}, r"the name 'sex.low'"),
+        ({"consistent": {"spouse": [1, 0, 1]}}, r"consistent\['spouse'\]: got dtype int64, expected bool"),
+        ({"groups": {"race": ["a"]}}, r"groups: got attributes \['race'\]"),
+        ({"groups": {"sex": ["F"]}}, r"groups\['sex'\]: 1 observed group\(s\) are not listed"),
+    ],
+)
+def test_bad_columns_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        Outcomes(**columns(**changes))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_group_label_in_messages() -> None:
+    with pytest.raises(ValueError, match="not listed") as caught:
+        Outcomes(**columns(sensitive={"sex": ["Secret", "M", "M"]}, groups={"sex": ["M"]}))
+    assert "Secret" not in str(caught.value)
+
+
+def test_intersections_of_three_attributes() -> None:
+    sensitive = {"a": ["x", "y", "x"], "b": ["1", "1", "2"], "c": ["p", "q", "q"]}
+    result = with_intersections(sensitive)
+    assert list(result) == ["a", "b", "c", "a&b", "a&c", "b&c"]
+    assert result["a&b"].tolist() == ["x & 1", "y & 1", "x & 2"]
+    assert result["b&c"].tolist() == ["1 & p", "1 & q", "2 & q"]
+
+
+def test_ambiguous_intersections_are_refused() -> None:
+    with pytest.raises(ValueError, match="share one joint label"):
+        with_intersections({"a": ["x", "x & y"], "b": ["y & z", "z"]})
+    with pytest.raises(ValueError, match="both given and an intersection"):
+        with_intersections({"a&b": ["x"], "a": ["y"], "b": ["z"]})
+    with pytest.raises(ValueError, match="got 1 rows, expected 2"):
+        with_intersections({"a": ["x", "x"], "b": ["y"]})
+
+
+def test_counts_list_every_cell() -> None:
+    column = np.array(["M", "F", "F", "M"], dtype=object)
+    counts = group_counts(column, np.array([0, 1, 1, 0]), np.array([1, 1, 0, 0]), groups=["X"])
+    assert counts.groups == ("F", "M", "X")
+    assert counts.counts.tolist() == [[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 0], [0, 0]]]
+    assert counts.rows.tolist() == [2, 2, 0]
+    assert counts.table(2)[:3] == [
+        {"group": "F", "label": 0, "n": 0, "predicted_positive": 0, "rate": None, "enough": False},
+        {"group": "F", "label": 1, "n": 2, "predicted_positive": 1, "rate": 0.5, "enough": True},
+        {"group": "M", "label": 0, "n": 2, "predicted_positive": 1, "rate": 0.5, "enough": True},
+    ]
+    assert [row["group"] for row in counts.table(2)] == ["F", "F", "M", "M", "X", "X"]

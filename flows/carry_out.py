@@ -55,4 +55,6 @@ def _fill(verdict: Verdict, store: Store, run: Run) -> None:
             verdict.metrics |= {f"{name}.low": metric["low"], f"{name}.high": metric["high"]}
     verdict.gates = json.loads(store.fetch(run.output("gate", "decision")).read_text())
     if "publish" in run.records:
-        verdict.model = {key: run.records["publish"].facts[key] for key in ("name", "version", "alias", "uri")}
+        verdict.model = {
+            key: run.records["publish"].facts[key] for key in ("name", "version", "alias", "uri")
+        }

@@ -57,9 +57,7 @@ def run(
 def init(
     table: Annotated[str, typer.Argument(help="CSV or Parquet file, or folder of Parquet files.")],
     label: Annotated[str, typer.Option("--label", help="Column to predict; it must have two values.")],
-    sensitive: Annotated[
-        list[str], typer.Option("--sensitive", help="Sensitive column; may be repeated.")
-    ],
+    sensitive: Annotated[list[str], typer.Option("--sensitive", help="Sensitive column; may be repeated.")],
     positive: Annotated[
         str | None, typer.Option("--positive", help="The label's value that becomes 1.")
     ] = None,
@@ -102,7 +100,12 @@ def datasets() -> None:
     """List the known tables."""
     from fairlib.datasets.recipes import RECIPES
 
-    _rows([("loans", "synthetic loan applications, generated"), *((r.name, r.summary) for r in RECIPES.values())])
+    _rows(
+        [
+            ("loans", "synthetic loan applications, generated"),
+            *((r.name, r.summary) for r in RECIPES.values()),
+        ]
+    )
 
 
 @app.command()
@@ -150,7 +153,9 @@ def cache_ls(store: StoreOption = None, as_json: Json = False) -> None:
             print(json.dumps(rows))
             return
         for row in rows:
-            print(f"{row['step']:12} {row['key'][:12]} {row['bytes'] / 1e6:9.2f} MB {row['age_s'] / 3600:8.1f} h old")
+            print(
+                f"{row['step']:12} {row['key'][:12]} {row['bytes'] / 1e6:9.2f} MB {row['age_s'] / 3600:8.1f} h old"
+            )
         print(f"{len(rows)} steps, {sum(row['bytes'] for row in rows) / 1e6:.2f} MB")
 
     _carry_out(show)

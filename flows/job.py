@@ -363,7 +363,9 @@ def _check_counterfactuals(job: Job, contract: Contract) -> None:
                     raise InputError(f"{where}: {column_name!r} is a number: list its values instead of all.")
                 continue
             if len(values) < 2 and len(changes) == 1:
-                raise InputError(f"{where} lists one value of {column_name!r}: a copy needs another to differ from.")
+                raise InputError(
+                    f"{where} lists one value of {column_name!r}: a copy needs another to differ from."
+                )
             for value in values:
                 if column.allowed is not None and value not in column.allowed:
                     known = [str(item) for item in column.allowed]

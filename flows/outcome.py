@@ -65,7 +65,9 @@ def write_report(store: Store, resolved: ResolvedJob, run: Run, verdict: Verdict
     """
     folder = ("runs", verdict.run_id)
     add = verdict.artifacts.__setitem__
-    add("job", store.write_text(yaml.safe_dump(_job_document(resolved), sort_keys=False), *folder, "job.yaml"))
+    add(
+        "job", store.write_text(yaml.safe_dump(_job_document(resolved), sort_keys=False), *folder, "job.yaml")
+    )
     for step, record in run.records.items():
         for name, artifact in record.outputs.items():
             add(f"{step}.{name}", artifact.uri)

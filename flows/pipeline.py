@@ -29,7 +29,13 @@ class Engine(Protocol):
         """Bring the table's bytes here."""
 
     def run(
-        self, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], *, refresh: bool
+        self,
+        name: str,
+        key: str,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, Artifact],
+        *,
+        refresh: bool,
     ) -> tuple[StepRecord, bool]:
         """Run a step, or find its record; say which."""
 
@@ -48,7 +54,13 @@ class DirectEngine:
         return fetch_source(self.store, source)
 
     def run(
-        self, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], *, refresh: bool
+        self,
+        name: str,
+        key: str,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, Artifact],
+        *,
+        refresh: bool,
     ) -> tuple[StepRecord, bool]:
         """Run the step here."""
         if refresh:
@@ -120,7 +132,9 @@ def run_pipeline(
     source = resolved.source()
     files = engine.fetch(source)
     fetched = clock() - started
-    reading = {key: source[key] for key in ("name", "path", "format", "delimiter", "null_values", "sql", "rows")}
+    reading = {
+        key: source[key] for key in ("name", "path", "format", "delimiter", "null_values", "sql", "rows")
+    }
     if reading["path"]:
         # only the ending matters for reading: the same bytes elsewhere are the same table
         reading["path"] = reading["path"].rsplit("/", 1)[-1]
@@ -165,7 +179,9 @@ def run_pipeline(
             "name": resolved.model_name,
             "alias": job.publish.alias,
             "tracking_uri": uri,
-            "artifact_root": None if "://" in store.url else str((store.local / "mlflow-artifacts").resolve()),
+            "artifact_root": None
+            if "://" in store.url
+            else str((store.local / "mlflow-artifacts").resolve()),
             "inputs": {
                 "features": [column.name for column in contract.features],
                 "label_values": _label_values(resolved),

@@ -40,7 +40,13 @@ class PrefectEngine:
         return {name: Artifact.from_dict(item) for name, item in files.items()}
 
     def run(
-        self, name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], *, refresh: bool
+        self,
+        name: str,
+        key: str,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, Artifact],
+        *,
+        refresh: bool,
     ) -> tuple[StepRecord, bool]:
         """Run the step's task; a Prefect record whose artifacts are gone is refreshed."""
         if refresh:
@@ -110,10 +116,13 @@ def _show_in_prefect(resolved: ResolvedJob, verdict: Verdict) -> None:
     ]
     create_table_artifact(table=rows, key=f"{key}-metrics", description=f"Metrics of {verdict.run_id}")
     report = verdict.artifacts.get("report", "")
-    model = f"Model: `{verdict.model['uri']}` version {verdict.model['version']}" if verdict.model else "No model."
+    model = (
+        f"Model: `{verdict.model['uri']}` version {verdict.model['version']}"
+        if verdict.model
+        else "No model."
+    )
     create_markdown_artifact(
         markdown=f"**{verdict.status}** — run `{verdict.run_id}`\n\nReport: `{report}`\n\n{model}",
         key=f"{key}-report",
         description="Where the report and the model are",
     )
-

@@ -83,4 +83,3 @@ def _migrated_template() -> Path:
                 )
                 (Path(folder) / "prefect.db").replace(template)
     return template
-

@@ -14,7 +14,17 @@ from pathlib import Path
 __all__ = ["code_digest", "git_state", "library_versions", "source_closure"]
 
 PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")
-NUMERIC_LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "torch", "numba")
+NUMERIC_LIBRARIES = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "xgboost",
+    "xgboost-cpu",
+    "torch",
+    "numba",
+)
 
 
 def source_closure(modules: Iterable[str]) -> dict[str, Path]:

@@ -19,7 +19,14 @@ from tasks.step import Step, StepContext, StepResult
 __all__ = ["STEP", "read_table"]
 
 DELIMITERS = ",;\t|"
-SUFFIXES = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".data": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 
 
 def ingest(context: StepContext) -> StepResult:
@@ -35,7 +42,9 @@ def ingest(context: StepContext) -> StepResult:
         table = read_table(path, source)
     twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
     if twice:
-        raise InputError(f"the column name {twice[0]!r} stands more than once in the table: rename all but one.")
+        raise InputError(
+            f"the column name {twice[0]!r} stands more than once in the table: rename all but one."
+        )
     target = context.workdir / "raw.parquet"
     # one digest for one content: no pandas metadata, whose version notes would change it
     pq.write_table(table.replace_schema_metadata(None), target)
@@ -67,11 +76,15 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
         magic = stream.read(4)
     if kind == "parquet":
         if magic != b"PAR1":
-            raise InputError(f"{name} is not a Parquet file, whatever its ending says: set table.format in the job.")
+            raise InputError(
+                f"{name} is not a Parquet file, whatever its ending says: set table.format in the job."
+            )
         return _read_parquet(path, name)
     if magic == b"PAR1" or magic[:2] == b"PK":
         found = "Parquet" if magic == b"PAR1" else "a zip archive"
-        raise InputError(f"{name} is {found}, not CSV, whatever its ending says: rename it or set table.format.")
+        raise InputError(
+            f"{name} is {found}, not CSV, whatever its ending says: rename it or set table.format."
+        )
     gzipped = magic[:2] == b"\x1f\x8b"
     if name.endswith(".gz") and not gzipped:
         raise InputError(f"{name} is not compressed by gzip, whatever its ending says: rename it.")
@@ -96,7 +109,9 @@ def _read_parquet(path: Path, name: str) -> pa.Table:
     try:
         return pa.concat_tables(tables, promote_options="default")
     except pa.ArrowException:
-        raise InputError(f"the Parquet files in {name} have different columns or types: make them alike.") from None
+        raise InputError(
+            f"the Parquet files in {name} have different columns or types: make them alike."
+        ) from None
 
 
 def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.Table:
@@ -116,7 +131,9 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
     except pa.ArrowInvalid as error:
         # Arrow's message quotes the offending row, which may hold a person's data: keep the first words only
         reason = str(error).split(":")[1].split(" row")[0].strip() if ":" in str(error) else "unreadable"
-        raise InputError(f"{name} cannot be read as CSV ({reason}): check table.delimiter and the quoting.") from None
+        raise InputError(
+            f"{name} cannot be read as CSV ({reason}): check table.delimiter and the quoting."
+        ) from None
     except (OSError, pa.ArrowException):
         raise InputError(f"{name} is damaged or truncated: write it again.") from None
 

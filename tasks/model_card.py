@@ -24,7 +24,15 @@ def card_markdown(card: Mapping[str, Any]) -> str:
             lines.append(f"| {name} | {metric['value']:.4f} | {_interval(metric)} |")
     lines += ["", f"## Gates: {card['gates']['verdict']}", ""]
     lines += [f"- {result['text']}" for result in card["gates"]["results"]] or ["- no gates"]
-    lines += ["", "## Intended use, limits", "", card.get("intended_use") or "Not provided.", "", "## Packages", ""]
+    lines += [
+        "",
+        "## Intended use, limits",
+        "",
+        card.get("intended_use") or "Not provided.",
+        "",
+        "## Packages",
+        "",
+    ]
     lines += [f"- {name} {version}" for name, version in card["packages"].items()]
     return "\n".join(lines) + "\n"
 

@@ -55,7 +55,10 @@ def preprocess(context: StepContext) -> StepResult:
     encoder = TableEncoder(column_specs(contract), contract.unseen_categories)  # type: ignore[arg-type]
     try:
         encoder.fit(features.iloc[train])
-        parts = {"train": encoder.transform(features.iloc[train]), "test": encoder.transform(features.iloc[test])}
+        parts = {
+            "train": encoder.transform(features.iloc[train]),
+            "test": encoder.transform(features.iloc[test]),
+        }
     except ValueError as error:
         raise InputError(str(error)) from None
     reports = {name: _check_matrix(matrix, encoder, contract) for name, matrix in parts.items()}

@@ -33,7 +33,17 @@ MLFLOW_DEFAULTS = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 DIGEST_TAG = "evenhand.content"
-PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "xgboost-cpu", "xgboost", "torch", "safetensors", "numba")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "xgboost-cpu",
+    "xgboost",
+    "torch",
+    "safetensors",
+    "numba",
+)
 
 
 def tracking_uri(store: Store) -> str:
@@ -58,7 +68,12 @@ def _client(uri: str) -> Iterator[MlflowClient]:
             mlflow.set_tracking_uri(uri)
             mlflow.set_registry_uri(uri)
             yield mlflow.MlflowClient()
-    except (mlflow.MlflowException, requests.RequestException, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+    except (
+        mlflow.MlflowException,
+        requests.RequestException,
+        sqlalchemy.exc.SQLAlchemyError,
+        OSError,
+    ) as error:
         reason = str(error).splitlines()[0][:200]
         shown = uri.split("@")[-1]  # a database URI may hold a password
         raise NotCarriedOut(

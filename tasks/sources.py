@@ -162,7 +162,9 @@ def _from_path(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]:
     if not path.exists():
         raise InputError(f"there is no file {path}: check the table's path in the job.")
     if path.is_dir() and not any(path.rglob("*.parquet")):
-        raise InputError(f"the folder {path} holds no .parquet file: give a file, or a folder of Parquet files.")
+        raise InputError(
+            f"the folder {path} holds no .parquet file: give a file, or a folder of Parquet files."
+        )
     if source.get("sha256"):
         _check_digest(path, source["sha256"], str(path))
     return {path.name: _handle(path)}
@@ -184,7 +186,9 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     try:
         engine = sqlalchemy.create_engine(connection)
     except Exception as error:  # noqa: BLE001 - a malformed URL or a missing driver, by the driver's own exceptions
-        raise InputError(f"table.connection cannot be used ({type(error).__name__}): is its driver installed?") from None
+        raise InputError(
+            f"table.connection cannot be used ({type(error).__name__}): is its driver installed?"
+        ) from None
     try:
         with engine.connect() as opened:
             frame = pd.read_sql(sqlalchemy.text(source["sql"]), opened)

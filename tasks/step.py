@@ -60,7 +60,9 @@ class Step:
     modules: tuple[str, ...] = ()
 
 
-def step_key(step: Step, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], extra: Sequence[str] = ()) -> str:
+def step_key(
+    step: Step, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], extra: Sequence[str] = ()
+) -> str:
     """
     Cache key: name, parameters, inputs' digests, digest of the code used, versions of numeric libraries.
 

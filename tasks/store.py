@@ -75,7 +75,9 @@ class Store:
             raise InputError(f"the store {self.url!r} cannot be opened: {error}") from None
         self.root = root
         self.is_local = "file" in (
-            self.filesystem.protocol if isinstance(self.filesystem.protocol, tuple) else (self.filesystem.protocol,)
+            self.filesystem.protocol
+            if isinstance(self.filesystem.protocol, tuple)
+            else (self.filesystem.protocol,)
         )
         self.local = Path(root) if self.is_local else self.local_folder(self.url)
         try:
@@ -247,7 +249,9 @@ class Store:
 
     def save(self, record: StepRecord) -> None:
         """Write a step's record: from now on the step is done."""
-        self.write_text(json.dumps(record.to_dict(), sort_keys=True), "steps", record.step, f"{record.key}.json")
+        self.write_text(
+            json.dumps(record.to_dict(), sort_keys=True), "steps", record.step, f"{record.key}.json"
+        )
 
     def forget(self, step: str, key: str) -> None:
         """Remove a record, so that its step runs again."""

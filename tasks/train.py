@@ -26,7 +26,9 @@ def train(context: StepContext) -> StepResult:
     arguments = dict(context.parameters["arguments"])
     if spec.needs_metric:
         arguments["metric"] = SensitiveSubspace.load(context.inputs["metric"])
-    model = method_class(spec.name)(**arguments, random_state=derive_seed(context.parameters["seed"], "train"))
+    model = method_class(spec.name)(
+        **arguments, random_state=derive_seed(context.parameters["seed"], "train")
+    )
     groups = {name: values.astype(str) for name, values in data.sensitive.items()}
     try:
         model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress)  # type: ignore[attr-defined]

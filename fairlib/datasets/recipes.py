@@ -46,15 +46,8 @@ class Recipe:
     read: Callable[[Mapping[str, Path]], pd.DataFrame]
 
 
-ADULT_COLUMNS = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
-    "capital-gain capital-loss hours-per-week native-country income"
-).split()
-GERMAN_COLUMNS = (
-    "status month credit_history purpose credit_amount savings employment investment_as_income_percentage "
-    "personal_status other_debtors residence_since property age installment_plans housing number_of_credits "
-    "skill_level people_liable_for telephone foreign_worker credit"
-).split()
+ADULT_COLUMNS = ["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"]
+GERMAN_COLUMNS = ["status", "month", "credit_history", "purpose", "credit_amount", "savings", "employment", "investment_as_income_percentage", "personal_status", "other_debtors", "residence_since", "property", "age", "installment_plans", "housing", "number_of_credits", "skill_level", "people_liable_for", "telephone", "foreign_worker", "credit"]
 COMPAS_COLUMNS = ["sex", "race", "age_cat", "priors_count", "c_charge_degree", "two_year_recid"]
 
 
@@ -66,7 +59,11 @@ def _read_adult(files: Mapping[str, Path]) -> pd.DataFrame:
     """
     parts = [
         pd.read_csv(
-            files[name], names=ADULT_COLUMNS, skipinitialspace=True, na_values="?", skiprows=int(name == "adult.test")
+            files[name],
+            names=ADULT_COLUMNS,
+            skipinitialspace=True,
+            na_values="?",
+            skiprows=int(name == "adult.test"),
         )
         for name in ("adult.data", "adult.test")
     ]

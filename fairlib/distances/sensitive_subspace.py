@@ -130,7 +130,9 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
         if kept.size == 0:
             raise ValueError(f"no column is left to predict {item.attribute!r} from.")
         if target.shape != (data.shape[0],):
-            raise ValueError(f"{item.attribute!r} must have one value per row of X, got shape {target.shape}.")
+            raise ValueError(
+                f"{item.attribute!r} must have one value per row of X, got shape {target.shape}."
+            )
         values = np.unique(target)
         if values.size < 2:
             raise ValueError(f"the attribute {item.attribute!r} is constant: no direction can be learned.")

@@ -117,7 +117,9 @@ class NeuralNetworkClassifier(BinaryMethod):
         target = torch.cat([torch.zeros(half), torch.ones(half)])
         running = 0.0
         for step in range(1, self.n_steps + 1):
-            rows = torch.cat([pool[torch.randint(len(pool), (half,), generator=generator)] for pool in by_label])
+            rows = torch.cat(
+                [pool[torch.randint(len(pool), (half,), generator=generator)] for pool in by_label]
+            )
             loss = nn.functional.binary_cross_entropy_with_logits(network(features[rows]).squeeze(1), target)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

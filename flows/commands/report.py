@@ -25,7 +25,9 @@ def report_path(run_id: str, store_url: str | None) -> str:
             raise InputError(f"the store {store.url} has no report yet: `evenhand run JOB` makes one.")
         run_id = with_report[-1]
     if run_id not in runs:
-        raise InputError(f"the store {store.url} has no run {run_id!r}; the latest is {runs[-1] if runs else 'none'}.")
+        raise InputError(
+            f"the store {store.url} has no run {run_id!r}; the latest is {runs[-1] if runs else 'none'}."
+        )
     if not store.exists("runs", run_id, "report.html"):
         raise InputError(f"the run {run_id} ended before its evaluation: see verdict.json in its folder.")
     return store.uri("runs", run_id, "report.html")

@@ -48,7 +48,9 @@ def run_job(
         if os.environ.get("EVENHAND_LOG"):
             traceback.print_exc()
         error = NotCarriedOut(_fault(caught))
-    verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or _no_verdict(run_id, error)
+    verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or _no_verdict(
+        run_id, error
+    )
     _print(verdict, as_json=as_json, seconds=time.perf_counter() - started)
     return verdict.exit_code
 

@@ -25,7 +25,9 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         self.encoder = TableEncoder.load(bundle / "encoder.json")
         self.model = load_model(bundle / "model")
 
-    def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
+    def predict(
+        self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
+    ) -> pd.DataFrame:
         """
         Predict for raw rows.
 
@@ -48,7 +50,10 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         probability = self.model.predict_proba(self.encoder.transform(model_input))[:, 1]
         negative, positive = self.inputs["label_values"]
         return pd.DataFrame(
-            {"prediction": [positive if p > 0.5 else negative for p in probability], "probability": probability},
+            {
+                "prediction": [positive if p > 0.5 else negative for p in probability],
+                "probability": probability,
+            },
             index=model_input.index,
         )
 

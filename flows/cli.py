@@ -153,9 +153,8 @@ def cache_ls(store: StoreOption = None, as_json: Json = False) -> None:
             print(json.dumps(rows))
             return
         for row in rows:
-            print(
-                f"{row['step']:12} {row['key'][:12]} {row['bytes'] / 1e6:9.2f} MB {row['age_s'] / 3600:8.1f} h old"
-            )
+            size, age = row["bytes"] / 1e6, row["age_s"] / 3600
+            print(f"{row['step']:12} {row['key'][:12]} {size:9.2f} MB {age:8.1f} h old")
         print(f"{len(rows)} steps, {sum(row['bytes'] for row in rows) / 1e6:.2f} MB")
 
     _carry_out(show)

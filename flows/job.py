@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -257,17 +257,23 @@ def _explain(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        section: Any = Job
-        for part in problem["loc"][:-1]:
-            field = section.model_fields.get(part) if inspect.isclass(section) else None
-            section = field.annotation if field is not None else section
-        known = list(getattr(section, "model_fields", {}))
+        known = list(_section(problem["loc"][:-1]).model_fields)
         key = str(problem["loc"][-1])
         return f"unknown key {place!r}{_nearest(key, known)}; known: {', '.join(known)}."
     if problem["type"] == "missing":
         return f"the key {place!r} is missing."
     message = problem["msg"].removeprefix("Value error, ")
     return f"{place}: {message}." if place else f"{message}."
+
+
+def _section(place: Sequence[str | int]) -> type[_Section]:
+    """The section of a job that a path of keys leads to."""
+    section: type[_Section] = Job
+    for part in place:
+        annotation = section.model_fields[str(part)].annotation
+        options = [annotation, *get_args(annotation)]
+        section = next(item for item in options if isinstance(item, type) and issubclass(item, _Section))
+    return section
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
@@ -317,7 +323,8 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
     if name not in METHODS:
         known = ", ".join(METHODS)
         raise InputError(
-            f"job {job.name}: method {name!r} is not known{_nearest(str(name), list(METHODS))}; known: {known}."
+            f"job {job.name}: method {name!r} is not known{_nearest(str(name), list(METHODS))}; "
+            f"known: {known}."
         )
     accepted = [
         key for key in inspect.signature(method_class(name)).parameters if key not in RESERVED_ARGUMENTS
@@ -360,16 +367,14 @@ def _check_counterfactuals(job: Job, contract: Contract) -> None:
             column = features[column_name]
             if values == "all":
                 if column.encoding == "standard":
-                    raise InputError(f"{where}: {column_name!r} is a number: list its values instead of all.")
+                    raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
                 continue
             if len(values) < 2 and len(changes) == 1:
-                raise InputError(
-                    f"{where} lists one value of {column_name!r}: a copy needs another to differ from."
-                )
+                raise InputError(f"{where} lists one value of {column_name!r}: it needs at least two.")
             for value in values:
                 if column.allowed is not None and value not in column.allowed:
                     known = [str(item) for item in column.allowed]
                     raise InputError(
-                        f"{where} gives {column_name!r} the value {value!r}, which its contract does not allow"
+                        f"{where} gives {column_name!r} the value {value!r}, which its contract lacks"
                         f"{_nearest(str(value), known)}."
                     )

@@ -52,7 +52,7 @@ class PrefectEngine:
         if refresh:
             self.store.forget(name, key)
         whole = not refresh and self.store.find(name, key) is not None
-        state = STEP_TASKS[name].with_options(refresh_cache=not whole)(
+        state: Any = STEP_TASKS[name].with_options(refresh_cache=not whole)(
             step=name,
             key=key,
             store_url=self.store.url,

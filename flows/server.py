@@ -90,5 +90,6 @@ def _wait(process: subprocess.Popen[bytes], port: int, timeout_s: float) -> None
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
     raise NotCarriedOut(
-        f"Prefect's temporary server did not answer within {timeout_s:.0f} s: `--direct` runs without Prefect."
+        f"Prefect's temporary server did not answer within {timeout_s:.0f} s: "
+        "`--direct` runs without Prefect."
     )

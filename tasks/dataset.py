@@ -74,12 +74,12 @@ def read_dataset(folder: Path) -> Dataset:
         groups=description["groups"],
         sensitive={
             name.removeprefix("group:"): attributes[name].to_numpy(dtype=object)
-            for name in attributes
+            for name in map(str, attributes)
             if name.startswith("group:")
         },
         numbers={
             name.removeprefix("value:"): attributes[name].to_numpy(dtype=np.float64)
-            for name in attributes
+            for name in map(str, attributes)
             if name.startswith("value:")
         },
     )

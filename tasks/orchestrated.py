@@ -53,6 +53,17 @@ class StepKey(CachePolicy):
 
 
 def _step_task(name: str) -> Task[..., dict[str, Any]]:
+    @task(
+        name=name,
+        task_run_name=name,
+        description=SUMMARIES[name],
+        tags={"evenhand", name},
+        cache_policy=StepKey(),
+        persist_result=True,
+        result_serializer="json",
+        timeout_seconds=TIMEOUT_S.get(name, HOUR_S),
+        log_prints=False,
+    )
     def run(
         step: str,
         key: str,
@@ -70,18 +81,7 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
         )
         return {"record": record.to_dict(), "cached": cached}
 
-    return task(
-        run,
-        name=name,
-        task_run_name=name,
-        description=SUMMARIES[name],
-        tags={"evenhand", name},
-        cache_policy=StepKey(),
-        persist_result=True,
-        result_serializer="json",
-        timeout_seconds=TIMEOUT_S.get(name, HOUR_S),
-        log_prints=False,
-    )
+    return run
 
 
 STEP_TASKS = {name: _step_task(name) for name in STEP_NAMES}

@@ -144,7 +144,8 @@ def _download(url: str, target: Path) -> None:
         ) from None
     except Exception as error:  # noqa: BLE001 - every file system brings exceptions of its own
         raise InputError(
-            f"{url} cannot be reached or holds nothing ({type(error).__name__}): check the address and the network."
+            f"{url} cannot be reached or holds nothing ({type(error).__name__}): "
+            "check the address and the network."
         ) from None
 
 
@@ -180,8 +181,7 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     connection = os.path.expandvars(source.get("connection") or "")
     if not connection or connection.startswith("$"):
         raise InputError(
-            "table.sql needs table.connection, a SQLAlchemy URL or the name of an environment variable as $NAME "
-            "that holds one."
+            "table.sql needs table.connection: a SQLAlchemy URL, or $NAME of a variable that has one."
         )
     try:
         engine = sqlalchemy.create_engine(connection)

@@ -87,8 +87,8 @@ class Store:
             probe.unlink()
         except OSError as error:
             raise InputError(
-                f"the store {self.url!r} cannot be written ({error.strerror or error}): set EVENHAND_STORE to a "
-                "folder or URL that can."
+                f"the store {self.url!r} cannot be written ({error.strerror or error}): "
+                "set EVENHAND_STORE to a folder or URL that can."
             ) from None
 
     @staticmethod
@@ -176,7 +176,8 @@ class Store:
         path = self._local_copy(artifact)
         if path is None or sha256_of_path(path)[0] != artifact.sha256:
             raise NotCarriedOut(
-                f"the {artifact.kind} artifact {artifact.sha256[:12]} is missing from the store or damaged: run again."
+                f"the {artifact.kind} artifact {artifact.sha256[:12]} is missing from the store or damaged: "
+                "run again."
             )
         return path
 

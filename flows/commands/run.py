@@ -158,6 +158,8 @@ def _print(verdict: Verdict, *, as_json: bool, seconds: float) -> None:
     print()
     for result in verdict.gates["results"]:
         print(f"  {'pass' if result['passed'] else 'FAIL'}  {result['text']}")
+    if not verdict.gates["results"]:
+        print("  the job has no gates: any model would pass")
     print()
     if verdict.model:
         model = verdict.model

@@ -1,0 +1,41 @@
+# `make demo` and `make test` work from a clean clone with Python 3.11 or newer and nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench constraints clean
+
+demo: $(VENV)/.installed
+	$(BIN)/evenhand run loans-budro
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about half an hour on two cores.
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.page
+
+# The pins of all dependencies, from a fresh resolution.
+constraints:
+	PYTHON=$(PYTHON) sh deploy/constraints.sh
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Evenhand needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,95 @@
+"""``evenhand init``: a starter contract and job for a table that the project has never seen."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from data_contracts.errors import ContractError
+from data_contracts.inference import infer_contract, to_yaml
+from data_contracts.model import Contract
+from fairlib.methods.registry import METHODS
+from tasks.errors import InputError
+from tasks.ingest import read_table
+
+__all__ = ["write_starter_files"]
+
+COMMENTS = """\
+# What a counterfactual copy changes; the share of people whose prediction stays the same is consistency.NAME.
+# evaluate:
+#   counterfactuals:
+#     example: {{{example}: all}}
+# What the model must reach to be published; `evenhand metrics` lists the names.
+# gates:
+#   balanced_accuracy: {{min: 0.7}}
+#   gap_max.{attribute}: {{max: 0.1, bound: interval}}
+"""
+
+
+def write_starter_files(
+    table: str,
+    *,
+    label: str,
+    sensitive: Sequence[str],
+    positive: str | None,
+    ids: Sequence[str],
+    name: str | None,
+    method: str,
+    folder: Path,
+    force: bool,
+) -> None:
+    """
+    Write ``NAME.contract.yaml`` and ``NAME.yaml`` and say what to do next.
+
+    Raises
+    ------
+    InputError
+        The table cannot be read, a named column is not there, or a file exists already.
+    """
+    source = Path(table).expanduser()
+    if not source.exists():
+        raise InputError(f"there is no file {table}: `evenhand init` reads a local file or folder.")
+    if method not in METHODS:
+        raise InputError(f"method {method!r} is not known; known: {', '.join(METHODS)}.")
+    name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name.split(".")[0]).strip("-") or "table"
+    contract_file, job_file = folder / f"{name}.contract.yaml", folder / f"{name}.yaml"
+    for path in (contract_file, job_file):
+        if path.exists() and not force:
+            raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
+    try:
+        contract = infer_contract(
+            read_table(source, {"path": str(source)}), name, label, sensitive, positive, ids
+        )
+    except ContractError as error:
+        raise InputError(str(error)) from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        contract_file.write_text(to_yaml(contract), encoding="utf-8")
+        job_file.write_text(_job_text(name, source, contract, contract_file, method), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}): choose another with --into."
+        ) from None
+    print(f"wrote {contract_file}  (what the table promises: check roles, ranges and descriptions)")
+    print(f"wrote {job_file}  (what to train and which gates it must pass)")
+    print(f"next: evenhand run {job_file}")
+
+
+def _job_text(name: str, source: Path, contract: Contract, contract_file: Path, method: str) -> str:
+    path = os.path.relpath(source.resolve(), contract_file.parent.resolve())
+    job = {
+        "name": name,
+        "description": f"{contract.label.name} from {source.name}",
+        "table": {"name": name, "path": path},
+        "contract": contract_file.name,
+        "seed": 0,
+        "method": {"name": method},
+    }
+    categorical = [column.name for column in contract.features if column.encoding == "onehot"]
+    attribute = contract.sensitive[0].name if contract.sensitive else "ATTRIBUTE"
+    comments = COMMENTS.format(example=categorical[0] if categorical else "COLUMN", attribute=attribute)
+    return yaml.safe_dump(job, sort_keys=False, allow_unicode=True) + comments

@@ -112,7 +112,8 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
         if any(not 0 <= column < width for column in used):
             raise ValueError(f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}.")
 
-        directions = [np.eye(width)[column] for column in self.indicators]
+        indicators = sorted(set(self.indicators))
+        directions: list[Float] = []
         for item in learned:
             if item.attribute not in attributes:
                 raise ValueError(
@@ -121,7 +122,12 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
                 )
             directions += self._normals(data, attributes[item.attribute], item)
         self.n_features_in_ = width
-        self.basis_ = orthonormal_basis(directions) if directions else np.zeros((width, 0))
+        # Same span as with the normals as they are, but indicator columns project to exactly 0 and leave no
+        # rounding in the others: trees split on any difference, however small.
+        units = np.eye(width)[:, indicators]
+        normals = np.array(directions).reshape(-1, width)
+        normals[:, indicators] = 0.0
+        self.basis_ = np.concatenate([units, orthonormal_basis(normals)], axis=1)
         return self
 
     def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:

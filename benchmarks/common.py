@@ -1,0 +1,65 @@
+"""What the benchmarks share: provenance of a result, and runs of a job on several splits."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.job import ResolvedJob, load_job, resolve
+from flows.outcome import model_card
+from flows.pipeline import DirectEngine, Run, run_pipeline
+from tasks.fingerprint import git_state, library_versions
+from tasks.store import Store
+
+RESULTS = Path(__file__).parent / "results"
+# No accuracy reaches it: benchmark models are measured by the real pipeline, but never published.
+NEVER = {"accuracy": {"min": 2.0}}
+
+
+def provenance(command: str) -> dict[str, Any]:
+    """Machine, versions, commit and command of a measurement."""
+    commit, dirty = git_state()
+    return {
+        "command": command,
+        "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "python": platform.python_version(),
+        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
+        "packages": library_versions(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def write_result(name: str, content: Mapping[str, Any]) -> None:
+    """Keep a result as ``benchmarks/results/NAME.json``."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def run_unpublished(store: Store, job: str, overrides: Sequence[str]) -> tuple[ResolvedJob, Run]:
+    """Run a job's pipeline up to its gate, which refuses everything."""
+    loaded, folder = load_job(job, overrides)
+    resolved = resolve(loaded.model_copy(update={"gates": NEVER}), folder)
+    run = Run()
+    run_pipeline(resolved, store, DirectEngine(store), run, time.perf_counter, model_card(resolved))
+    return resolved, run
+
+
+def log(*words: Any) -> None:
+    """Progress on stderr: stdout holds the tables."""
+    print(*words, file=sys.stderr, flush=True)

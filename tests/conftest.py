@@ -1,0 +1,25 @@
+"""What all tests share: a store and a Prefect home of their own, and the real data where there is any."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# before anything imports Prefect: its settings are read once
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """Folder of the publishers' raw files; without it a test is skipped, in CI it fails."""
+    given = os.environ.get("EVENHAND_DATA")
+    if given and Path(given).is_dir():
+        return Path(given)
+    reason = "the raw tables are not here: set EVENHAND_DATA to their folder"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)

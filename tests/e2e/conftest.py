@@ -1,0 +1,55 @@
+"""Whole runs in processes of their own, as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-c", "from flows.cli import main; main()"]
+
+
+@dataclass
+class Cli:
+    """The command line with a store of its own; `source` may be a changed copy of the project."""
+
+    store: Path
+    source: Path = ROOT
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
+        return {**kept, "EVENHAND_STORE": str(self.store), "PYTHONPATH": str(self.source)}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            env=self.environment,
+            cwd=self.store.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=300)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        done = self("run", *arguments, "--json")
+        content: dict[str, Any] = json.loads(done.stdout)
+        return content
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Callable[..., Any]:
+    return Cli(tmp_path / "store")

@@ -76,8 +76,8 @@ def _speed(speed: dict[str, Any]) -> str:
 
 **A boosting step of BuDRO on German** ({step["rows"]} rows, {step["features"]} features, transport
 included, median of {step["repeats"]} trainings of {step["steps"]} steps): **{step["ms_per_step"]} ms**.
-The same algorithm rendered plainly in array operations, with a new training matrix and a full prediction at every step, takes
-{step["plain_rendering_ms_per_step"]} ms in the same run: {step["ratio"]} times as long.
+The same algorithm rendered plainly in array operations, with a new training matrix and a full prediction
+at every step, takes {step["plain_rendering_ms_per_step"]} ms in the same run: {step["ratio"]} times as long.
 
 **Around the science**, whole commands on German, wall time:
 

@@ -46,8 +46,46 @@ class Recipe:
     read: Callable[[Mapping[str, Path]], pd.DataFrame]
 
 
-ADULT_COLUMNS = ["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"]
-GERMAN_COLUMNS = ["status", "month", "credit_history", "purpose", "credit_amount", "savings", "employment", "investment_as_income_percentage", "personal_status", "other_debtors", "residence_since", "property", "age", "installment_plans", "housing", "number_of_credits", "skill_level", "people_liable_for", "telephone", "foreign_worker", "credit"]
+ADULT_COLUMNS = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+    "income",
+]
+GERMAN_COLUMNS = [
+    "status",
+    "month",
+    "credit_history",
+    "purpose",
+    "credit_amount",
+    "savings",
+    "employment",
+    "investment_as_income_percentage",
+    "personal_status",
+    "other_debtors",
+    "residence_since",
+    "property",
+    "age",
+    "installment_plans",
+    "housing",
+    "number_of_credits",
+    "skill_level",
+    "people_liable_for",
+    "telephone",
+    "foreign_worker",
+    "credit",
+]
 COMPAS_COLUMNS = ["sex", "race", "age_cat", "priors_count", "c_charge_degree", "two_year_recid"]
 
 
@@ -92,7 +130,7 @@ def _read_compas(files: Mapping[str, Path]) -> pd.DataFrame:
         raw["days_b_screening_arrest"].between(-30, 30)
         & (raw["is_recid"] != -1)
         & (raw["c_charge_degree"] != "O")
-        & (raw["score_text"] != "N/A")
+        & raw["score_text"].notna()  # written N/A in the file
         & raw["race"].isin(["African-American", "Caucasian"])
     )
     return raw.loc[usable, COMPAS_COLUMNS].reset_index(drop=True)

@@ -126,7 +126,10 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
         # rounding in the others: trees split on any difference, however small.
         units = np.eye(width)[:, indicators]
         normals = np.array(directions).reshape(-1, width)
+        lengths = np.linalg.norm(normals, axis=1)
         normals[:, indicators] = 0.0
+        # what is left of a normal inside the indicators' span is rounding, not a direction
+        normals = normals[np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths]
         self.basis_ = np.concatenate([units, orthonormal_basis(normals)], axis=1)
         return self
 

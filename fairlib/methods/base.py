@@ -93,11 +93,7 @@ class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class": type(self).__name__,
             "classes": self.classes_.tolist(),
             "n_features_in": int(self.n_features_in_),
-            "parameters": {
-                name: value
-                for name, value in self.get_params(deep=False).items()
-                if isinstance(value, str | int | float | bool | tuple | list | None)
-            },
+            "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
         }
         (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
         self._write(target)
@@ -123,3 +119,12 @@ class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _read(self, folder: Path) -> None:
         """Read what ``_write`` wrote."""
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, text and sequences as JSON has them, numpy's included; null for an object such as a metric."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool) else None

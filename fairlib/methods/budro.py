@@ -38,8 +38,8 @@ class BudroClassifier(BoosterMethod):
         c((x_1, y), (x_2, y)) = d_x^2(x_1, x_2)
 
     :math:`f_0` is one plain boosting step. Each later step finds the worst-case distribution for the current
-    model by optimal transport (:func:`fairlib.transport.dual.solve_dual`) and boosts once on the doubled support
-    :math:`\{(x_i, 0), (x_i, 1)\}` with the weights :math:`(\Pi y_0, \Pi y_1)`.
+    model by optimal transport (:func:`fairlib.transport.dual.solve_dual`) and boosts once on the doubled
+    support :math:`\{(x_i, 0), (x_i, 1)\}` with the weights :math:`(\Pi y_0, \Pi y_1)`.
 
     Parameters
     ----------
@@ -60,7 +60,8 @@ class BudroClassifier(BoosterMethod):
     random_state : int or None
         Breaks ties between equally bad transports.
     n_jobs : int or None
-        Threads; None for all, or one on a table below 2,500 rows, where more are slower.
+        Threads; None for all, or one on a table below 2,500 rows, where more are slower. Negative counts from
+        all, as in scikit-learn: -1 is all of them.
 
     Attributes
     ----------
@@ -124,7 +125,8 @@ class BudroClassifier(BoosterMethod):
         data, codes = self._check_training(X, y)
         if self.n_steps < 1:
             raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
-        points = data if self.metric is None else self.metric.project(data)
+        projected = data if self.metric is None else self.metric.project(data)
+        points = np.asarray(projected, dtype=np.float64)
         problem = TransportProblem(points, codes, float(self.perturbation_budget))
         n = problem.n
         seed = 0 if self.random_state is None else int(self.random_state)
@@ -168,6 +170,8 @@ class BudroClassifier(BoosterMethod):
 
 
 def _threads(n_jobs: int | None, n: int) -> int:
-    """Threads for transport and trees: on small tables starting and joining them costs more than they save."""
+    """Threads for transport and trees: on small tables starting them costs more than they save."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is not None and n_jobs < 0:
+        return max(1, available + 1 + n_jobs)
     return n_jobs or (1 if n < SMALL_TABLE else available)

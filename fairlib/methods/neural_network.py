@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ def build_network(n_features: int, hidden: Sequence[int], generator: torch.Gener
     layers: list[nn.Module] = []
     width = n_features
     for units in hidden:
-        layers += [nn.Linear(width, units), nn.ReLU()]
+        layers += [_linear(width, units), nn.ReLU()]
         width = units
-    layers.append(nn.Linear(width, 1))
+    layers.append(_linear(width, 1))
     network = nn.Sequential(*layers)
     if generator is not None:
         for layer in network:
@@ -34,6 +35,27 @@ def build_network(n_features: int, hidden: Sequence[int], generator: torch.Gener
                 nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu", generator=generator)
                 nn.init.zeros_(layer.bias)
     return network
+
+
+def _linear(width: int, units: int) -> nn.Module:
+    """Layer without its first draw of weights, which would come from torch's global generator."""
+    return nn.utils.skip_init(nn.Linear, width, units)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """
+    Run torch on one thread, and as before afterwards.
+
+    Mini-batches are far too small to share out: two threads took ten times as long as one on two cores. The
+    sums, and so the weights, then do not depend on the number of cores either.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class NeuralNetworkClassifier(BinaryMethod):
@@ -103,15 +125,22 @@ class NeuralNetworkClassifier(BinaryMethod):
         data, codes = self._check_training(X, y)
         if self.batch_size < 2 or self.n_steps < 1:
             raise ValueError(
-                f"batch_size must be at least 2 and n_steps at least 1, got {self.batch_size} and {self.n_steps}."
+                "batch_size must be at least 2 and n_steps at least 1, "
+                f"got {self.batch_size} and {self.n_steps}."
             )
+        with one_thread():
+            self.network_ = self._train(data, codes, callback).eval()
+        return self
+
+    def _train(self, data: Float32, codes: NDArray[np.int64], callback: Callback | None) -> nn.Sequential:
+        """Adam on balanced mini-batches."""
         seed = 0 if self.random_state is None else int(self.random_state)
         generator = torch.Generator().manual_seed(derive_seed(seed, "network"))
         network = build_network(data.shape[1], self.hidden, generator)
         optimiser = torch.optim.Adam(
             network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
         )
-        features = torch.from_numpy(data)
+        features = torch.tensor(data)
         by_label = [torch.from_numpy(np.flatnonzero(codes == code)) for code in (0, 1)]
         half = self.batch_size // 2
         target = torch.cat([torch.zeros(half), torch.ones(half)])
@@ -134,12 +163,11 @@ class NeuralNetworkClassifier(BinaryMethod):
                 if callback is not None:
                     callback(step, self.n_steps, {"loss": running / ((step - 1) % 50 + 1)})
                 running = 0.0
-        self.network_ = network.eval()
-        return self
+        return network
 
     def _positive_probability(self, X: Float32) -> Float64:
         with torch.no_grad():
-            logits: NDArray[np.float32] = self.network_(torch.from_numpy(X)).squeeze(1).numpy()
+            logits: NDArray[np.float32] = self.network_(torch.tensor(X)).squeeze(1).numpy()
         return 1.0 / (1.0 + np.exp(-logits.astype(np.float64).clip(-700, 700)))
 
     def _write(self, folder: Path) -> None:

@@ -97,7 +97,8 @@ class ReweighedGBDTClassifier(BoosterMethod):
         Raises
         ------
         ValueError
-            No sensitive features, or an attribute that they lack.
+            No sensitive features, an attribute that they lack or with another number of rows, or no
+            attribute chosen.
         """
         data, codes = self._check_training(X, y)
         weights = kamiran_calders_weights(self._groups(sensitive_features, len(codes)), codes)
@@ -109,12 +110,21 @@ class ReweighedGBDTClassifier(BoosterMethod):
         if sensitive_features is None or len(sensitive_features) == 0:
             raise ValueError("sensitive_features are needed: the weights depend on each row's group.")
         chosen = list(sensitive_features) if self.attributes is None else list(self.attributes)
+        if not chosen:
+            raise ValueError("attributes is empty: name at least one, or leave it None for all.")
         groups = np.zeros(n, dtype=np.int64)
         for name in chosen:
             if name not in sensitive_features:
                 raise ValueError(
-                    f"attributes names {name!r}, which sensitive_features lacks; it has {list(sensitive_features)}."
+                    f"attributes names {name!r}, which sensitive_features lacks; "
+                    f"it has {list(sensitive_features)}."
                 )
-            labels = np.unique(np.asarray(sensitive_features[name]), return_inverse=True)[1]
+            values = np.asarray(sensitive_features[name])
+            if values.shape != (n,):
+                raise ValueError(
+                    f"sensitive feature {name!r} must have one value per row of X, got shape {values.shape} "
+                    f"for {n} rows."
+                )
+            labels = np.unique(values, return_inverse=True)[1]
             groups = groups * (labels.max() + 1) + labels
         return groups

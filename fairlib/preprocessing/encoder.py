@@ -99,7 +99,8 @@ class TableEncoder:
         Raises
         ------
         ValueError
-            A column is missing, an infinite number, a binary column with other than its two values.
+            A column is missing or given twice, an infinite number, text that is no number or date, a binary
+            column with other than its two values, two matrix columns of one name.
         """
         if len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
@@ -108,19 +109,19 @@ class TableEncoder:
         return self
 
     def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> _Fitted:
-        if spec.name not in frame.columns:
-            raise ValueError(f"column {spec.name!r} is missing from the table.")
+        series = _column(frame, spec.name)
         if spec.kind in ("standard", "date"):
-            numbers = _numbers(frame[spec.name], spec.kind)
+            numbers = _numbers(series, spec.kind)
             present = numbers[~np.isnan(numbers)]
             if present.size == 0:
                 raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")
             deviation = float(present.std())
-            # a constant column's deviation is rounding noise of its mean, not a scale
-            scale = deviation if deviation > 1e-12 * max(1.0, float(np.abs(present).max())) else 1.0
             missing = present.size < numbers.size
-            return _Fitted(spec.name, spec.kind, float(present.mean()), scale, (), missing)
-        values = _texts(frame[spec.name])
+            # a constant column's mean and deviation carry rounding noise, which is not a scale
+            if deviation <= 1e-12 * float(np.abs(present).max()):
+                return _Fitted(spec.name, spec.kind, float(present[0]), 1.0, (), missing)
+            return _Fitted(spec.name, spec.kind, float(present.mean()), deviation, (), missing)
+        values = _texts(series)
         seen = sorted(set(values))
         if spec.kind == "onehot":
             return _Fitted(spec.name, "onehot", categories=tuple(seen))
@@ -143,6 +144,8 @@ class TableEncoder:
             self.groups_[item.name] = list(range(start, len(self.feature_names_)))
             for name in item.columns:
                 numeric = item.kind in ("standard", "date")
+                if name in self.kinds_:
+                    raise ValueError(f"two matrix columns would be named {name!r}: rename a table column.")
                 self.kinds_[name] = ("standard" if name == item.name else "onehot") if numeric else item.kind
 
     @property
@@ -172,14 +175,13 @@ class TableEncoder:
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _transform_column(self, item: _Fitted, frame: pd.DataFrame) -> NDArray[Any]:
-        if item.name not in frame.columns:
-            raise ValueError(f"column {item.name!r} is missing from the table.")
+        series = _column(frame, item.name)
         if item.kind in ("standard", "date"):
-            numbers = _numbers(frame[item.name], item.kind)
+            numbers = _numbers(series, item.kind)
             absent = np.isnan(numbers)
             scaled = np.where(absent, 0.0, (numbers - item.mean) / item.scale)
             return np.stack([scaled, absent], axis=1) if item.indicates_missing else scaled[:, None]
-        values = _texts(frame[item.name])
+        values = _texts(series)
         index = {category: position for position, category in enumerate(item.categories)}
         codes = np.array([index.get(value, -1) for value in values], dtype=np.int64)
         if self.unseen == "error" and (codes < 0).any():
@@ -215,13 +217,28 @@ class TableEncoder:
         return encoder
 
 
+def _column(frame: pd.DataFrame, name: str) -> pd.Series:
+    """One column of a table, which must have it exactly once."""
+    found = int((frame.columns == name).sum())
+    if found != 1:
+        raise ValueError(f"column {name!r} is {'given twice in' if found else 'missing from'} the table.")
+    return frame[name]
+
+
 def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
     """Values as float64 with NaN where missing; dates as days since 1970-01-01."""
+    # the messages of pandas quote the value, which may be a sensitive one
     if kind == "date":
-        days = pd.to_datetime(series).to_numpy(dtype="datetime64[s]").astype(np.float64) / 86400.0
-        days[pd.isna(series).to_numpy()] = np.nan
-        return days
-    numbers = pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)
+        try:
+            dates = pd.to_datetime(series)
+            seconds = dates.to_numpy(dtype="datetime64[s]")
+        except (ValueError, TypeError):
+            raise ValueError(f"column {series.name!r} has values that are no date.") from None
+        return np.where(np.isnat(seconds), np.nan, seconds.astype(np.int64) / 86400.0)
+    try:
+        numbers = pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)
+    except (ValueError, TypeError):
+        raise ValueError(f"column {series.name!r} has values that are no number.") from None
     if np.isinf(numbers).any():
         raise ValueError(f"column {series.name!r} has infinite values.")
     return numbers
@@ -230,10 +247,13 @@ def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
 def _texts(series: pd.Series) -> list[str]:
     """Category names: booleans in lower case as YAML writes them, missing ones as ``(missing)``."""
     absent = pd.isna(series).to_numpy()
-    if pd.api.types.is_bool_dtype(series):
-        texts = [str(value).lower() for value in series]
-    elif pd.api.types.is_numeric_dtype(series):
-        texts = [f"{value:g}" if value == value else MISSING for value in series.astype(float)]
-    else:
-        texts = [str(value) for value in series]
-    return [MISSING if gone else text for text, gone in zip(texts, absent, strict=True)]
+    return [MISSING if gone else _text(value) for value, gone in zip(series, absent, strict=True)]
+
+
+def _text(value: Any) -> str:
+    """One name per value, whatever the column's type: 3 and 3.0 are one category, no digit is dropped."""
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(value)

@@ -21,6 +21,8 @@ TIE = 1e-12
 MAX_EVALUATIONS = 200
 # Keep candidate lists only if they are this short on average; longer ones save nothing over a full pass.
 MEAN_CANDIDATES = 512
+# A multiplier to start from is widened by these factors in turn, then given up for the bounds of the problem.
+NEARBY = (1.5, 4.0, 64.0)
 
 
 @dataclass(frozen=True)
@@ -197,12 +199,21 @@ def solve_dual(
     -------
     TransportPlan
 
+    Raises
+    ------
+    ValueError
+        `jobs` below 1, a negative or non-finite `start`, or losses of the wrong shape or not finite.
+
     Notes
     -----
     With a slack budget (:math:`\eta^* = 0`) each column takes its cheapest maximiser. Otherwise whole columns
     move, so that the spent budget differs from :math:`\epsilon` by the columns that tie at :math:`\eta^*`, as
     in the paper's appendix B.3.
     """
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs!r}.")
+    if start is not None and not (np.isfinite(start) and start >= 0):
+        raise ValueError(f"start must be finite and at least 0, got {start!r}.")
     dual = _Dual(problem, problem.losses_of(losses), jobs)
     low, high = _bracket(dual, start)
     if low.slope >= 0:
@@ -213,29 +224,30 @@ def solve_dual(
 
 def _bracket(dual: _Dual, start: float | None) -> tuple[_Point, _Point]:
     """Points with slopes < 0 and >= 0 around the optimum; both slopes are >= 0 if the optimum is 0."""
-    if not start:
+    low: _Point | None = None
+    high: _Point | None = None
+    if start:
+        near = dual.at(start)
+        rising = near.slope >= 0
+        for factor in NEARBY:
+            other = dual.at(near.eta / factor if rising else near.eta * factor)
+            if (other.slope >= 0) != rising:
+                return (other, near) if rising else (near, other)
+            near = other
+        low, high = (None, near) if rising else (near, None)
+    if low is None:
         low = dual.at(0.0)
         if low.slope >= 0:
             return low, low
-        own = float(dual.losses[dual.problem.labels, np.arange(dual.problem.n)].mean())
-        # M(eta) >= budget * eta + own loss, and M(eta*) <= M(0), bound the optimum from above
-        high = dual.at((low.value - own) / dual.problem.budget if dual.problem.budget > 0 else 1.0)
-        while high.slope < 0:
-            low, high = high, dual.at(2.0 * high.eta)
-        return low, high
-    point = dual.at(start)
-    if point.slope < 0:
-        low, high = point, dual.at(1.5 * point.eta)
-        while high.slope < 0:
-            low, high = high, dual.at(2.0 * high.eta)
-        return low, high
-    high = point
-    for factor in (1.5, 4.0, 64.0):
-        low = dual.at(high.eta / factor)
-        if low.slope < 0:
-            return low, high
-        high = low
-    return dual.at(0.0), high
+    budget = dual.problem.budget
+    own = float(dual.losses[dual.problem.labels, np.arange(dual.problem.n)].mean())
+    # M(eta) >= budget * eta + own loss, and M(eta*) <= M(low), bound the optimum from above
+    ceiling = (low.value - own) / budget if budget > 0 else np.inf
+    if high is None or 2.0 * low.eta < ceiling < high.eta:
+        high = dual.at(max(ceiling if 0.0 < ceiling < np.inf else 1.0, 2.0 * low.eta))
+    while high.slope < 0 and np.isfinite(2.0 * high.eta):
+        low, high = high, dual.at(2.0 * high.eta)
+    return low, high
 
 
 def _minimise(dual: _Dual, low: _Point, high: _Point) -> _Point:
@@ -248,8 +260,9 @@ def _minimise(dual: _Dual, low: _Point, high: _Point) -> _Point:
         crossing = (high.value - low.value + low.slope * low.eta - high.slope * high.eta) / (
             low.slope - high.slope
         )
-        # tangents home in fast near the end, halving guards against a long flat stretch before it
-        halve = step % 3 == 2 or high.eta > 4.0 * low.eta
+        # tangents home in fast near the end, halving guards against a long flat stretch before it; a very
+        # wide bracket needs both, as halving alone takes one pass for each factor of two
+        halve = step % 3 == 2 or (high.eta > 4.0 * low.eta and step % 2 == 1)
         trial = 0.5 * (low.eta + high.eta) if halve else crossing
         if not low.eta < trial < high.eta:
             return high

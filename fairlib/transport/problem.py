@@ -28,8 +28,9 @@ class TransportProblem:
         \max_\Pi \langle R, \Pi \rangle \quad \text{s.t.} \quad \Pi \ge 0,\;
         \langle C, \Pi \rangle \le \epsilon,\; \Pi^\top 1_n = \tfrac1n 1_n
 
-    with :math:`C_{ij} = \|p_i - p_j\|^2` and :math:`R_{ij} = \ell(f(x_i), y_j)`: what it gains to treat person
-    j, label kept, as the comparable person i. The distances never change while boosting; the losses do.
+    with :math:`C_{ij} = \|p_i - p_j\|^2` and :math:`R_{ij} = \ell(f(x_i), y_j)`: what it gains to treat
+    person j, label kept, as the comparable person i. The distances never change while boosting; the losses
+    do.
 
     Parameters
     ----------
@@ -43,7 +44,8 @@ class TransportProblem:
     Raises
     ------
     ValueError
-        A negative or non-finite budget, points that are not finite, or lengths that differ.
+        A negative or non-finite budget, points that are not finite, lengths that differ, a negative label, or
+        no rows.
     """
 
     points: Float
@@ -58,8 +60,11 @@ class TransportProblem:
             raise ValueError(f"perturbation_budget must be finite and at least 0, got {self.budget!r}.")
         if self.points.ndim != 2 or self.labels.shape != (self.points.shape[0],):
             raise ValueError(
-                f"labels must have one entry per row of points, got {self.labels.shape} for {self.points.shape}."
+                "labels must have one entry per row of points, "
+                f"got {self.labels.shape} for {self.points.shape}."
             )
+        if self.n == 0 or self.labels.min() < 0:
+            raise ValueError("points need at least one row, and labels must be class indices of at least 0.")
         if not np.isfinite(self.points).all():
             raise ValueError("points must be finite.")
 
@@ -91,11 +96,9 @@ class TransportProblem:
         return self._block(columns)
 
     def _block(self, columns: slice) -> Float:
-        block = pairwise_squared_distances(self.points[columns], self.points)
-        rows = np.arange(columns.stop - columns.start)
-        # staying put is free: the expansion above may say 1e-15 instead
-        block[rows, columns.start + rows] = 0.0
-        return block
+        # rounding is cut to exact zeros there, so that staying put and moving to an equal point are free
+        whole = columns == slice(0, self.n)
+        return pairwise_squared_distances(self.points if whole else self.points[columns], self.points)
 
     def losses_of(self, losses: ArrayLike) -> Float:
         """Validate a loss table of shape (classes, n)."""

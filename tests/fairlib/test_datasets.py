@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from fairlib.datasets import RECIPES, make_loans
+from fairlib.preprocessing import ColumnSpec, TableEncoder
+
+Find = Callable[[str], dict[str, Path]]
+
+
+@pytest.fixture(scope="module")
+def loans() -> pd.DataFrame:
+    return make_loans(200_000, seed=3)
+
+
+def test_loans_have_the_observed_columns_alone(loans: pd.DataFrame) -> None:
+    assert list(loans) == ["X1", "X2", "X3", "X5", "X6", "X7", "X9", "X10", "group", "repaid"]
+    assert len(loans) == 200_000
+    assert set(loans["group"]) == {"a", "b"}
+    assert set(loans["X9"]) == {"0", "1", "2"}
+    assert loans["group"].eq("b").mean() == pytest.approx(0.5, abs=0.005)
+
+
+@pytest.mark.parametrize(("group", "sign"), [("a", -1.0), ("b", 1.0)])
+def test_loans_follow_each_groups_means(loans: pd.DataFrame, group: str, sign: float) -> None:
+    rows = loans[loans["group"] == group]
+    for name in ("X1", "X2", "X3"):
+        assert rows[name].mean() == pytest.approx(0.0, abs=0.02)
+    for name in ("X5", "X6", "X7"):
+        assert rows[name].mean() == pytest.approx(sign / 2, abs=0.02)
+    for name in ("X1", "X3", "X5", "X7"):
+        assert rows[name].std() == pytest.approx(1.0, abs=0.02)
+    for category in (0, 1, 2):
+        part = rows.loc[rows["X9"] == str(category), "X10"]
+        assert len(part) / len(rows) == pytest.approx(1 / 3, abs=0.01)
+        assert part.mean() == pytest.approx(sign * category / 2, abs=0.03)
+        assert part.std() == pytest.approx(1.0, abs=0.03)
+
+
+def test_loans_label_is_logistic_in_all_ten_features(loans: pd.DataFrame) -> None:
+    # Given the observed columns, -X4 / 10 is noise with mean 0 and -X8 / 10 has mean -0.05 in b, 0.05 in a
+    columns = ["X1", "X2", "X3", "X5", "X6", "X7", "X10"]
+    X = np.column_stack([loans[columns], loans["X9"].astype(float), loans["group"] == "b"])
+    fitted = LogisticRegression(C=1e6, max_iter=500).fit(X, loans["repaid"])
+    expected = [0.1, -0.1, 0.1, 0.1, -0.1, 0.1, -0.1, 0.1, -0.1]
+    np.testing.assert_allclose(fitted.coef_[0][:-1], expected[:-1], atol=0.02)
+    assert fitted.coef_[0][-1] == pytest.approx(expected[-1], abs=0.05)
+    assert fitted.intercept_[0] == pytest.approx(0.05, abs=0.03)
+
+
+def test_loans_repeat_themselves_by_seed() -> None:
+    pd.testing.assert_frame_equal(make_loans(50, seed=1), make_loans(50, seed=1))
+    assert not make_loans(50, seed=1).equals(make_loans(50, seed=2))
+    assert len(make_loans(1)) == 1
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        make_loans(0)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("table", sorted(RECIPES))
+def test_pinned_digests_are_those_of_the_publishers_files(table: str, raw_files: Find) -> None:
+    files = raw_files(table)
+    for raw in RECIPES[table].files:
+        assert hashlib.sha256(files[raw.name].read_bytes()).hexdigest() == raw.sha256, raw.name
+        assert raw.url.startswith("https://")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("table", "shape", "label", "counts"),
+    [
+        ("adult", (45_222, 12), "income", {"<=50K": 34_014, ">50K": 11_208}),
+        ("german", (1_000, 21), "credit", {"good": 700, "bad": 300}),
+        ("compas", (5_278, 6), "two_year_recid", {0: 2_795, 1: 2_483}),
+        ("bank", (45_211, 17), "y", {"no": 39_922, "yes": 5_289}),
+    ],
+)
+def test_tables_have_the_known_sizes(
+    table: str, shape: tuple[int, int], label: str, counts: dict[object, int], raw_files: Find
+) -> None:
+    frame = RECIPES[table].read(raw_files(table))
+    assert frame.shape == shape
+    assert not frame.isna().any().any()
+    assert frame[label].value_counts().to_dict() == counts
+    assert list(frame.index) == list(range(len(frame)))
+
+
+def _matrix_width(frame: pd.DataFrame, label: str, binary: dict[str, str]) -> int:
+    """Columns of the encoded matrix: numbers standardised, the named ones binary, all others one-hot."""
+    specs = [
+        ColumnSpec(name, "binary", binary[name])
+        if name in binary
+        else ColumnSpec(name, "standard" if pd.api.types.is_numeric_dtype(frame[name]) else "onehot")
+        for name in frame.columns.drop(label)
+    ]
+    return TableEncoder(specs).fit(frame).transform(frame).shape[1]
+
+
+@pytest.mark.data
+def test_adult_has_the_papers_41_features(raw_files: Find) -> None:
+    frame = RECIPES["adult"].read(raw_files("adult"))
+    assert not {"fnlwgt", "education", "native-country"} & set(frame)
+    assert frame["race"].value_counts().to_dict() == {"White": 38_903, "Non-White": 6_319}
+    assert frame["sex"].value_counts().to_dict() == {"Male": 30_527, "Female": 14_695}
+    assert _matrix_width(frame, "income", {"race": "White", "sex": "Male"}) == 41
+
+
+@pytest.mark.data
+def test_german_has_seven_numbers_and_thirteen_categoricals(raw_files: Find) -> None:
+    frame = RECIPES["german"].read(raw_files("german"))
+    numeric = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name])]
+    assert len(numeric) == 7
+    assert frame.shape[1] - 1 - len(numeric) == 13
+    # the paper counts 62: a status of the code book, A95, that no person in the file has
+    assert _matrix_width(frame, "credit", {}) == 61
+    assert set(frame["personal_status"]) == {"A91", "A92", "A93", "A94"}
+    assert int((frame["age"] < 25).sum()) == 149
+
+
+@pytest.mark.data
+def test_compas_has_the_papers_7_features(raw_files: Find) -> None:
+    frame = RECIPES["compas"].read(raw_files("compas"))
+    assert frame["race"].value_counts().to_dict() == {"African-American": 3_175, "Caucasian": 2_103}
+    binary = {"race": "Caucasian", "sex": "Male", "c_charge_degree": "F"}
+    assert _matrix_width(frame, "two_year_recid", binary) == 7

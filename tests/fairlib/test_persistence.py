@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fairlib.distances import SensitiveSubspace
+from fairlib.methods import METHODS, load_model, method_class
+
+People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
+ENDINGS = {".json", ".ubj", ".safetensors"}
+
+
+def train(name: str, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any], **arguments: Any) -> Any:
+    if METHODS[name].needs_metric:
+        arguments["metric"] = SensitiveSubspace(indicators=[0]).fit(X, sensitive_features={"g": group})
+    if name != "nn":
+        arguments = {"max_depth": 2} | arguments
+    model = method_class(name)(n_steps=5, random_state=0, **arguments)
+    return model.fit(X, y, sensitive_features={"g": group})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_loaded_model_predicts_the_same(name: str, people: People, tmp_path: Path) -> None:
+    X, y, group = people(150)
+    model = train(name, X, np.where(y == 1, "bad", "good"), group)
+    model.save(tmp_path / "model")
+    for loaded in (load_model(tmp_path / "model"), type(model).load(tmp_path / "model")):
+        assert type(loaded) is type(model)
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        assert list(loaded.classes_) == ["bad", "good"]
+        assert loaded.n_features_in_ == 5
+        expected = {**model.get_params(deep=False), "metric": None}
+        if name == "nn":
+            expected["hidden"] = list(expected["hidden"])
+        assert {"metric": None, **loaded.get_params(deep=False)} == expected
+        with pytest.raises(ValueError, match="4 features"):
+            loaded.predict(X[:, :4])
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_saving_again_writes_the_same_bytes(name: str, people: People, tmp_path: Path) -> None:
+    X, y, group = people(100)
+    train(name, X, y, group).save(tmp_path / "first")
+    load_model(tmp_path / "first").save(tmp_path / "second")
+    assert files(tmp_path / "first") == files(tmp_path / "second")
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_size_does_not_grow_with_the_training_rows(name: str, people: People, tmp_path: Path) -> None:
+    sizes = []
+    for n in (300, 3000):
+        train(name, *people(n)).save(tmp_path / str(n))
+        sizes.append(sum(len(content) for content in files(tmp_path / str(n)).values()))
+    # trees of depth 2 have up to 4 leaves each; 3,000 rows of 5 floats alone are 60,000 bytes
+    assert sizes[1] < 1.25 * sizes[0] + 200
+    assert sizes[1] < 15_000
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_no_row_label_or_group_is_in_a_saved_model(name: str, people: People, tmp_path: Path) -> None:
+    X, y, _ = people(200)
+    rng = np.random.default_rng(1)
+    X[:, 1:] += rng.normal(scale=1e-3, size=(200, 4)).astype(np.float32)  # every value unlike any other
+    groups = np.where(X[:, 0] == 1, "planted-violet", "planted-orange")
+    labels = np.where(y == 1, 1234567, 7654321)
+    train(name, X, labels, groups).save(tmp_path / "model")
+    content = b"\0".join(files(tmp_path / "model").values())
+    for dtype in (np.float32, np.float64, ">f4", ">f8"):
+        for row in X.astype(dtype):
+            # two neighbouring values of a person: a single one may be a threshold of a tree
+            assert row[1:3].tobytes() not in content
+            assert row[3:5].tobytes() not in content
+    for text in (b"planted", b"violet", b"orange"):
+        assert text not in content
+    for dtype in ("int8", "int32", "int64", "float32", "float64"):
+        assert y[:24].astype(dtype).tobytes() not in content
+        assert labels[:24].astype("float64" if dtype == "int8" else dtype).tobytes() not in content
+    assert len(json.loads((tmp_path / "model" / "model.json").read_text())["classes"]) == 2
+
+
+def test_the_search_for_rows_can_find_one(people: People, tmp_path: Path) -> None:
+    X, _, _ = people(5)
+    np.save(tmp_path / "rows.npy", X)
+    assert X[3, 1:3].tobytes() in files(tmp_path)["rows.npy"]
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_nothing_is_pickled(name: str, people: People, tmp_path: Path) -> None:
+    train(name, *people(100)).save(tmp_path / "model")
+    for path, content in files(tmp_path / "model").items():
+        assert Path(path).suffix in ENDINGS
+        assert content[:1] != b"\x80", f"{path} starts like a pickle"
+        assert not content.startswith(b"PK"), f"{path} is an archive"
+    json.loads((tmp_path / "model" / "model.json").read_text())
+
+
+def test_numpy_arguments_are_saved_as_numbers(people: People, tmp_path: Path) -> None:
+    X, y, _ = people(60)
+    network = method_class("nn")(hidden=np.array([7]), n_steps=np.int64(3), learning_rate=np.float64(0.01))
+    network.fit(X, y).save(tmp_path / "nn")
+    loaded = load_model(tmp_path / "nn")
+    np.testing.assert_array_equal(loaded.predict_proba(X), network.predict_proba(X))
+    assert (loaded.hidden, loaded.n_steps, loaded.learning_rate) == ([7], 3, 0.01)
+
+
+@pytest.mark.parametrize("stranger", ["os.system", "BinaryMethod", "", None, ["GBDTClassifier"]])
+def test_only_our_own_classes_are_loaded(stranger: Any, people: People, tmp_path: Path) -> None:
+    train("gbdt", *people(60)).save(tmp_path)
+    description = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(description | {"class": stranger}))
+    with pytest.raises(ValueError, match="not a method of this version"):
+        load_model(tmp_path)
+
+
+def test_load_refuses_another_class_or_format(people: People, tmp_path: Path) -> None:
+    train("gbdt", *people(60)).save(tmp_path)
+    with pytest.raises(ValueError, match="holds no BudroClassifier of format 1"):
+        method_class("budro").load(tmp_path)
+    description = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 2}))
+    with pytest.raises(ValueError, match="holds no GBDTClassifier of format 1"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_an_unfitted_model_is_not_saved(name: str, tmp_path: Path) -> None:
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        method_class(name)().save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlib.preprocessing import ColumnSpec, TableEncoder, split_rows
+
+SPECS = [ColumnSpec("age", "standard"), ColumnSpec("sex", "binary", "F"), ColumnSpec("job", "onehot")]
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"age": [20, 30, 40, 50], "sex": ["F", "M", "F", "F"], "job": ["cook", "baker", "cook", "diver"]}
+    )
+
+
+def test_matrix_equals_the_one_by_hand(frame: pd.DataFrame) -> None:
+    encoder = TableEncoder(SPECS).fit(frame)
+    deviation = np.sqrt(125.0)  # population deviation of 20, 30, 40, 50
+    expected = [
+        [-15 / deviation, 1, 0, 1, 0],
+        [-5 / deviation, 0, 1, 0, 0],
+        [5 / deviation, 1, 0, 1, 0],
+        [15 / deviation, 1, 0, 0, 1],
+    ]
+    got = encoder.transform(frame)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, expected, rtol=1e-7)
+    assert encoder.feature_names_ == ["age", "sex=F", "job=baker", "job=cook", "job=diver"]
+    assert encoder.groups_ == {"age": [0], "sex": [1], "job": [2, 3, 4]}
+    assert encoder.kinds_ == {
+        "age": "standard",
+        "sex=F": "binary",
+        "job=baker": "onehot",
+        "job=cook": "onehot",
+        "job=diver": "onehot",
+    }
+    assert encoder.categories_ == {"sex": ("M", "F"), "job": ("baker", "cook", "diver")}
+
+
+def test_test_rows_are_encoded_with_what_training_rows_say(frame: pd.DataFrame) -> None:
+    encoder = TableEncoder(SPECS).fit(frame)
+    before = encoder.transform(frame)
+    other = pd.DataFrame({"age": [35, 1000], "sex": ["M", "M"], "job": ["diver", "diver"]})
+    got = encoder.transform(other)
+    np.testing.assert_allclose(got[:, 0], [0.0, 965 / np.sqrt(125.0)], rtol=1e-6)
+    np.testing.assert_array_equal(got[:, 1:], [[0, 0, 0, 1]] * 2)
+    np.testing.assert_array_equal(encoder.transform(frame), before)
+
+
+def test_missing_numbers_become_the_mean_and_are_marked() -> None:
+    encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(pd.DataFrame({"x": [1.0, np.nan, 3.0]}))
+    assert encoder.feature_names_ == ["x", "x=(missing)"]
+    assert encoder.kinds_ == {"x": "standard", "x=(missing)": "onehot"}
+    np.testing.assert_array_equal(
+        encoder.transform(pd.DataFrame({"x": [1.0, np.nan, 3.0]})), [[-1, 0], [0, 1], [1, 0]]
+    )
+
+
+def test_a_number_missing_only_later_becomes_the_mean() -> None:
+    encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(pd.DataFrame({"x": [1.0, 3.0]}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"x": [np.nan]})), [[0.0]])
+
+
+def test_missing_category_is_a_category() -> None:
+    frame = pd.DataFrame({"x": ["a", None, "b"]})
+    encoder = TableEncoder([ColumnSpec("x", "onehot")]).fit(frame)
+    assert encoder.feature_names_ == ["x=(missing)", "x=a", "x=b"]
+    np.testing.assert_array_equal(encoder.transform(frame), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        pd.Series([dt.date(1970, 1, 1), dt.date(1970, 1, 3), None]),
+        pd.Series(["1970-01-01", "1970-01-03", ""]),
+        pd.Series(["1970-01-01", "1970-01-03", "NaT"]),
+        pd.to_datetime(pd.Series(["1970-01-01", "1970-01-03", None])),
+        pd.to_datetime(pd.Series(["1970-01-01", "1970-01-03", None])).dt.tz_localize("UTC"),
+    ],
+    ids=["date", "text", "text NaT", "timestamp", "with zone"],
+)
+def test_dates_are_standardised_days(days: pd.Series) -> None:
+    encoder = TableEncoder([ColumnSpec("d", "date")]).fit(pd.DataFrame({"d": days}))
+    got = encoder.transform(pd.DataFrame({"d": days}))
+    np.testing.assert_allclose(got, [[-1, 0], [1, 0], [0, 1]], atol=1e-6)
+    later = encoder.transform(pd.DataFrame({"d": [dt.date(1970, 1, 12)]}))
+    np.testing.assert_allclose(later, [[10.0, 0.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.1, 3.0, -1e6, 1e-300, 12345.678])
+def test_constant_column_becomes_exactly_zero(value: float) -> None:
+    encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(pd.DataFrame({"x": [value] * 7}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"x": [value] * 3})), np.zeros((3, 1)))
+
+
+def test_a_tiny_scale_is_still_a_scale() -> None:
+    frame = pd.DataFrame({"x": [1e-14, 3e-14]})
+    got = TableEncoder([ColumnSpec("x", "standard")]).fit(frame).transform(frame)
+    np.testing.assert_allclose(got, [[-1.0], [1.0]], rtol=1e-6)
+
+
+def test_unseen_category_is_an_error_naming_the_column_and_no_value(frame: pd.DataFrame) -> None:
+    encoder = TableEncoder(SPECS).fit(frame)
+    with pytest.raises(ValueError, match="column 'job' has 1 rows") as caught:
+        encoder.transform(frame.assign(job=["cook", "acrobat", "cook", "cook"]))
+    assert "acrobat" not in str(caught.value)
+    assert "unseenCategories" in str(caught.value)
+
+
+def test_unseen_category_can_be_zeros(frame: pd.DataFrame) -> None:
+    encoder = TableEncoder(SPECS, unseen="ignore").fit(frame)
+    got = encoder.transform(frame.assign(job=["acrobat", "cook", None, "cook"], sex=["X", "F", "M", None]))
+    np.testing.assert_array_equal(got[:, 2:], [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(got[:, 1], [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize("values", [["F", "M", "X"], ["F", None, "M"], ["M", "N", "N"]])
+def test_binary_refuses_other_than_two_values(values: list[str | None]) -> None:
+    with pytest.raises(ValueError, match="column 'sex' is encoded as binary.*onehot"):
+        TableEncoder([ColumnSpec("sex", "binary", "F")]).fit(pd.DataFrame({"sex": values}))
+
+
+def test_binary_needs_its_positive_value_named() -> None:
+    with pytest.raises(ValueError, match="'sex'"):
+        TableEncoder([ColumnSpec("sex", "binary")]).fit(pd.DataFrame({"sex": ["F", "M"]}))
+
+
+def test_binary_of_one_value_only_still_encodes() -> None:
+    encoder = TableEncoder([ColumnSpec("sex", "binary", "F")]).fit(pd.DataFrame({"sex": ["M", "M"]}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"sex": ["M"]})), [[0.0]])
+
+
+def test_booleans_are_named_alike_with_and_without_missing_ones() -> None:
+    with_missing = pd.DataFrame({"x": pd.Series([True, None, False], dtype=object)})
+    encoder = TableEncoder([ColumnSpec("x", "onehot")]).fit(with_missing)
+    assert encoder.categories_ == {"x": ("(missing)", "false", "true")}
+    for column in (pd.Series([True, False]), pd.Series([True, False], dtype="boolean")):
+        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"x": column})), [[0, 0, 1], [0, 1, 0]])
+
+
+def test_numeric_categories_keep_every_digit_and_are_named_alike_in_any_type() -> None:
+    codes = [1234567, 1234568, 10**17 + 1]
+    encoder = TableEncoder([ColumnSpec("zip", "onehot")]).fit(pd.DataFrame({"zip": codes}))
+    assert encoder.categories_["zip"] == ("100000000000000001", "1234567", "1234568")
+    got = encoder.transform(pd.DataFrame({"zip": [1234568.0]}))
+    np.testing.assert_array_equal(got, [[0, 0, 1]])
+    fraction = TableEncoder([ColumnSpec("x", "onehot")]).fit(
+        pd.DataFrame({"x": [0.1234567, 0.1234568, np.nan]})
+    )
+    assert fraction.categories_["x"] == ("(missing)", "0.1234567", "0.1234568")
+
+
+@pytest.mark.parametrize(
+    ("spec", "values", "message"),
+    [
+        (ColumnSpec("x", "standard"), [1.0, np.inf], "infinite"),
+        (ColumnSpec("x", "standard"), ["1", "secret"], "no number"),
+        (ColumnSpec("x", "date"), ["2020-01-01", "secret"], "no date"),
+        (ColumnSpec("x", "standard"), [np.nan, np.nan], "no value"),
+    ],
+)
+def test_bad_values_are_refused_by_column_and_never_quoted(
+    spec: ColumnSpec, values: list[object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"column 'x' has.*{message}|column 'x' has {message}") as caught:
+        TableEncoder([spec]).fit(pd.DataFrame({"x": values}))
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_are_needed_once(frame: pd.DataFrame) -> None:
+    encoder = TableEncoder(SPECS).fit(frame)
+    with pytest.raises(ValueError, match="column 'job' is missing from the table"):
+        encoder.transform(frame.drop(columns="job"))
+    with pytest.raises(ValueError, match="column 'age' is missing from the table"):
+        TableEncoder(SPECS).fit(frame.drop(columns="age"))
+    with pytest.raises(ValueError, match="column 'age' is given twice"):
+        encoder.transform(pd.concat([frame, frame[["age"]]], axis=1))
+    with pytest.raises(ValueError, match="at least one training row"):
+        TableEncoder(SPECS).fit(frame.iloc[:0])
+
+
+def test_two_matrix_columns_of_one_name_are_refused() -> None:
+    frame = pd.DataFrame({"a": ["b", "c"], "a=b": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="two matrix columns would be named 'a=b'"):
+        TableEncoder([ColumnSpec("a", "onehot"), ColumnSpec("a=b", "standard")]).fit(frame)
+
+
+def test_saved_encoder_encodes_alike_and_holds_no_row(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "age": [20.123456, np.nan, 40.654321, 50.5],
+            "sex": ["F", "M", "F", "F"],
+            "job": ["cook", None, "cook", "diver"],
+            "day": pd.to_datetime(["2001-02-03", "2002-03-04", None, "2003-04-05"]),
+        }
+    )
+    encoder = TableEncoder([*SPECS, ColumnSpec("day", "date")], unseen="ignore").fit(frame)
+    encoder.save(tmp_path / "encoder.json")
+    loaded = TableEncoder.load(tmp_path / "encoder.json")
+    np.testing.assert_array_equal(loaded.transform(frame), encoder.transform(frame))
+    assert loaded.feature_names_ == encoder.feature_names_
+    assert loaded.groups_ == encoder.groups_
+    assert loaded.kinds_ == encoder.kinds_
+    assert loaded.unseen == "ignore"
+    text = (tmp_path / "encoder.json").read_text()
+    assert "20.123456" not in text
+    assert "40.654321" not in text
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "encoder.json").write_text(json.dumps({"format": 99}))
+    with pytest.raises(ValueError, match="no encoder of format 1"):
+        TableEncoder.load(tmp_path / "encoder.json")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.text(max_size=4), st.booleans()), min_size=1, max_size=30))
+def test_one_hot_can_be_undone(values: list[str | bool | None]) -> None:
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+    encoder = TableEncoder([ColumnSpec("x", "onehot")]).fit(frame)
+    matrix = encoder.transform(frame)
+    np.testing.assert_array_equal(matrix.sum(axis=1), 1.0)
+    back = [encoder.categories_["x"][code] for code in matrix.argmax(axis=1)]
+    names = ["(missing)" if v is None else str(v).lower() if isinstance(v, bool) else v for v in values]
+    assert back == names
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=40))
+def test_standardised_column_has_mean_zero_and_deviation_one(values: list[int]) -> None:
+    frame = pd.DataFrame({"x": values})
+    encoder = TableEncoder([ColumnSpec("x", "standard")]).fit(frame)
+    got = encoder.transform(frame)[:, 0].astype(float)
+    assert abs(got.mean()) < 1e-5
+    assert got.std() == pytest.approx(1.0 if len(set(values)) > 1 else 0.0, abs=1e-5)
+
+
+# --- split ---
+
+
+def test_split_keeps_the_labels_shares_and_the_order() -> None:
+    y = np.array([0] * 70 + [1] * 30)
+    train, test = split_rows(y, test=0.2, stratify=True, seed=1)
+    assert (len(train), len(test)) == (80, 20)
+    assert y[test].sum() == 6
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(100))
+    assert (np.diff(train) > 0).all()
+    assert (np.diff(test) > 0).all()
+
+
+def test_split_follows_its_seed() -> None:
+    y = np.arange(100) % 2
+    first, again, other = (split_rows(y, test=0.3, stratify=False, seed=seed)[1] for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_unstratified_split_lets_the_shares_vary() -> None:
+    y = np.array([0] * 50 + [1] * 50)
+    counts = {int(y[split_rows(y, test=0.2, stratify=False, seed=s)[1]].sum()) for s in range(10)}
+    assert len(counts) > 1
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
+def test_split_refuses_a_share_outside_zero_and_one(share: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        split_rows(np.arange(10) % 2, test=share, stratify=True, seed=0)
+
+
+def test_split_refuses_too_few_rows() -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        split_rows(np.array([0, 1, 1, 1]), test=0.5, stratify=True, seed=0)

@@ -34,6 +34,8 @@ this is what differs:
   .82 and .97; the job and the gates use the former.
 - **budro**: f₀ is a plain step in the units of the other steps (all rows weigh 1 together). A first step
   with unit weights is many times larger and costs balanced accuracy.
+- **German, consistency.status**: the fifth status of the paper, single women (A95), never occurs in the
+  file, so a person has four copies here.
 - **reweigh**: weights by sex on Adult and by race on COMPAS, 100 steps of XGBoost's defaults, no class
   weights.
 """

@@ -7,9 +7,9 @@ import time
 
 from flows.job import ResolvedJob
 from flows.outcome import model_card, write_report
-from flows.pipeline import Engine, Run, run_pipeline
+from flows.pipeline import CacheMiss, Engine, Run, run_pipeline
 from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
-from tasks.errors import EvenhandError, NotCarriedOut
+from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from tasks.store import Store
 
 __all__ = ["carry_out"]
@@ -23,6 +23,8 @@ def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) 
     ------
     EvenhandError
         After the verdict of a failed run was written. A gate that refuses raises nothing here.
+    CacheMiss
+        From an engine that may only look things up; the run has not begun, so it leaves no verdict.
     """
     run = Run()
     verdict = Verdict(run_id, "failed", 4)
@@ -32,19 +34,36 @@ def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) 
         verdict.status = "published" if outcome == "passed" else "gated"
         _fill(verdict, store, run)
         write_report(store, resolved, run, verdict)
+    except CacheMiss:
+        raise
     except EvenhandError as error:
         verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
         raise
-    except OSError as error:
-        verdict.status, verdict.exit_code = "failed", 4
-        verdict.error = f"{type(error).__name__}: {error.strerror or 'input or output failed'}"
-        raise NotCarriedOut(verdict.error) from error
+    except Exception as error:
+        named = _named(error)
+        verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
+        raise named from error
     finally:
         verdict.seconds = {name: round(value, 3) for name, value in run.seconds.items()}
         verdict.cached = list(run.cached)
         if verdict.status != "failed" or verdict.error:
             write_verdict(store, verdict)
     return verdict
+
+
+def _named(error: Exception) -> NotCarriedOut:
+    """One line for a disk that is full or gone, and for a fault of ours."""
+    if isinstance(error, OSError) and error.strerror:
+        place = f" at {error.filename}" if error.filename else ""
+        return NotCarriedOut(
+            f"input or output failed ({error.strerror}{place}): check the disk, then run again."
+        )
+    if type(error).__module__.partition(".")[0] in ("prefect", "httpx", "httpcore"):
+        return NotCarriedOut(
+            f"Prefect could not carry out a step ({type(error).__name__}): is its server up? "
+            "`--direct` runs without Prefect."
+        )
+    return internal_fault(error)
 
 
 def _fill(verdict: Verdict, store: Store, run: Run) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -183,13 +185,20 @@ def cache_clear(store: StoreOption = None) -> None:
 
 def _carry_out(action: Callable[[], Any]) -> None:
     """Do it; an error of ours becomes one line on stderr and its exit code."""
-    from tasks.errors import EvenhandError
+    from tasks.errors import EvenhandError, internal_fault
 
     try:
         action()
     except EvenhandError as error:
         print(f"evenhand: {error}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from None
+    except Exception as error:  # noqa: BLE001 - any fault of ours
+        if os.environ.get("EVENHAND_LOG"):
+            traceback.print_exc()
+        # a traceback would end with exit code 1, which means that a gate refused
+        fault = internal_fault(error)
+        print(f"evenhand: {fault}", file=sys.stderr)
+        raise typer.Exit(fault.exit_code) from None
 
 
 def _rows(rows: Any) -> None:

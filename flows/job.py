@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import inspect
+import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from data_contracts.errors import ContractError
-from data_contracts.model import Contract, load_contract, shipped_contracts
+from data_contracts.model import Column, Contract, load_contract, shipped_contracts
 from fairlib.datasets.recipes import RECIPES
-from fairlib.evaluation.gates import parse_gates
+from fairlib.evaluation.gates import GATE_KEYS, Gate, parse_gates
+from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
 from fairlib.methods.registry import METHODS, method_class
 from tasks.errors import InputError
 
 __all__ = ["Job", "ResolvedJob", "load_job", "resolve", "shipped_jobs"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+VALUE_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "boolean": bool,
+    "date": datetime.date,
+}
 # set by the training step, never by a job
 RESERVED_ARGUMENTS = ("metric", "random_state")
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TableSource(_Section):
@@ -81,9 +99,16 @@ class Paper(_Section):
 class Publish(_Section):
     """Name in the model registry and the alias that a passing model takes."""
 
-    model: str | None = None
-    alias: str = "champion"
+    model: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
+    alias: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,80}$")] = "champion"
     intended_use: str | None = None
+
+    @field_validator("alias")
+    @classmethod
+    def _free_alias(cls, value: str) -> str:
+        if re.fullmatch(r"latest|v\d+", value, re.IGNORECASE):
+            raise ValueError("the registry keeps `latest` and version numbers for itself: take another word")
+        return value
 
 
 class Job(_Section):
@@ -118,6 +143,18 @@ class Job(_Section):
     @classmethod
     def _short_method(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("gates", mode="before")
+    @classmethod
+    def _gate_numbers(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            metric: {key: _number(limit) for key, limit in limits.items()}
+            if isinstance(limits, dict)
+            else limits
+            for metric, limits in value.items()
+        }
 
     @model_validator(mode="after")
     def _source_is_one(self) -> Job:
@@ -207,7 +244,7 @@ def _read(name_or_path: str) -> tuple[dict[str, Any], str]:
         text, folder = item.read_text(encoding="utf-8"), str(Path.cwd())
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that no calendar has
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark else ""
         raise InputError(f"the job {name_or_path} is not valid YAML{place}.") from None
@@ -223,9 +260,9 @@ def _apply(content: dict[str, Any], override: str) -> None:
         raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
     try:
         value = _number(yaml.safe_load(text))
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise InputError(f"--set {key}: the value is not valid YAML.") from None
-    *parents, last = key.split(".")
+    *parents, last = _path_of(key)
     node = content
     for parent in parents:
         child = node.get(parent)
@@ -238,6 +275,16 @@ def _apply(content: dict[str, Any], override: str) -> None:
     node[last] = value
 
 
+def _path_of(key: str) -> list[str]:
+    """Parts of a dotted key; the dots within a metric's name do not divide it."""
+    first, *rest = key.split(".")
+    if first != "gates" or not rest:
+        return [first, *rest]
+    if len(rest) > 1 and rest[-1] in GATE_KEYS:
+        return [first, ".".join(rest[:-1]), rest[-1]]
+    return [first, ".".join(rest)]
+
+
 def _number(value: Any) -> Any:
     """YAML 1.1 reads 1e-4 as text: make it the number that was meant."""
     if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
@@ -247,9 +294,18 @@ def _number(value: Any) -> Any:
 
 def _validate(content: Mapping[str, Any], name: str) -> Job:
     try:
-        return Job.model_validate(content)
+        return Job.model_validate(_without_empty(content))
     except ValidationError as error:
         raise InputError(f"job {name}: {_explain(error)}") from None
+
+
+def _without_empty(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A section with nothing in it, as when all below it is commented out, is as good as absent."""
+    kept = {key: value for key, value in content.items() if value is not None}
+    for key, value in kept.items():
+        if key not in ("method", "gates") and isinstance(value, dict):
+            kept[key] = {name: item for name, item in value.items() if item is not None}
+    return kept
 
 
 def _explain(error: ValidationError) -> str:
@@ -298,14 +354,26 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         gates = parse_gates(job.gates)
     except ValueError as error:
         raise InputError(f"job {job.name}: gates: {error}") from None
+    _check_gates(job, contract, gates)
+    return ResolvedJob(job=job, contract=contract, method=method, arguments=arguments, folder=folder)
+
+
+def _check_gates(job: Job, contract: Contract, gates: Sequence[Gate]) -> None:
+    """Every gate names a metric that this job will have, known before anything is trained."""
+    attributes = [column.name for column in contract.sensitive]
+    known = [name for name in METRIC_MEANINGS if "." not in name]
+    known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
+    known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
     for gate in gates:
         kind, _, subject = gate.metric.partition(".")
-        if kind == "consistency" and subject not in job.evaluate.counterfactuals:
-            raise InputError(
-                f"job {job.name}: the gate {gate.metric} names no counterfactual"
-                f"{_nearest(subject, list(job.evaluate.counterfactuals))}."
-            )
-    return ResolvedJob(job=job, contract=contract, method=method, arguments=arguments, folder=folder)
+        if gate.metric in known:
+            continue
+        if job.evaluate.intersections and kind in GROUP_METRICS and "&" in subject:
+            continue  # which intersections there are, the data decides
+        raise InputError(
+            f"job {job.name}: the gate {gate.metric!r} names no metric of this job"
+            f"{_nearest(gate.metric, known)}; there are {', '.join(known)}."
+        )
 
 
 def _contract(job: Job, folder: str) -> Contract:
@@ -320,22 +388,35 @@ def _contract(job: Job, folder: str) -> Contract:
 def _method(job: Job) -> tuple[str, dict[str, Any]]:
     arguments = dict(job.method)
     name = arguments.pop("name", None)
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(METHODS)
         raise InputError(
             f"job {job.name}: method {name!r} is not known{_nearest(str(name), list(METHODS))}; "
             f"known: {known}."
         )
-    accepted = [
-        key for key in inspect.signature(method_class(name)).parameters if key not in RESERVED_ARGUMENTS
-    ]
+    constructor = method_class(name).__init__
+    kinds = get_type_hints(constructor)
+    accepted = [key for key in inspect.signature(constructor).parameters if key in kinds]
+    accepted = [key for key in accepted if key not in RESERVED_ARGUMENTS]
     for key in arguments:
         if key not in accepted:
             raise InputError(
                 f"job {job.name}: unknown key 'method.{key}'{_nearest(key, accepted)}; "
                 f"{name} takes: {', '.join(accepted)}."
             )
-    return name, {key: _number(value) for key, value in arguments.items()}
+    return name, {key: _argument(job, key, value, kinds[key]) for key, value in arguments.items()}
+
+
+def _argument(job: Job, key: str, value: Any, kind: Any) -> Any:
+    """A method's argument as the type that it takes, so that 1 and 1.0 are one job."""
+    try:
+        found = TypeAdapter(kind).validate_python(_number(value))
+    except ValidationError as error:
+        reason = error.errors(include_url=False)[0]["msg"]
+        raise InputError(f"job {job.name}: method.{key} is {value!r}: {reason.lower()}.") from None
+    if isinstance(found, float) and not math.isfinite(found):
+        raise InputError(f"job {job.name}: method.{key} is {value!r}: it must be a finite number.")
+    return found
 
 
 def _check_metric(job: Job, contract: Contract) -> None:
@@ -358,6 +439,8 @@ def _check_counterfactuals(job: Job, contract: Contract) -> None:
     features = {column.name: column for column in contract.features}
     for name, changes in job.evaluate.counterfactuals.items():
         where = f"job {job.name}: the counterfactual {name!r}"
+        if not changes:
+            raise InputError(f"{where} changes nothing: name a column and its values.")
         for column_name, values in changes.items():
             if column_name not in features:
                 raise InputError(
@@ -369,12 +452,30 @@ def _check_counterfactuals(job: Job, contract: Contract) -> None:
                 if column.encoding == "standard":
                     raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
                 continue
-            if len(values) < 2 and len(changes) == 1:
-                raise InputError(f"{where} lists one value of {column_name!r}: it needs at least two.")
+            if not values:
+                raise InputError(f"{where} lists no value of {column_name!r}: it needs at least two.")
             for value in values:
-                if column.allowed is not None and value not in column.allowed:
-                    known = [str(item) for item in column.allowed]
-                    raise InputError(
-                        f"{where} gives {column_name!r} the value {value!r}, which its contract lacks"
-                        f"{_nearest(str(value), known)}."
-                    )
+                _check_value(where, column, value)
+        listed = [len(set(values)) for values in changes.values() if values != "all"]
+        if len(listed) == len(changes) and math.prod(listed) < 2:
+            raise InputError(
+                f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least two."
+            )
+
+
+def _check_value(where: str, column: Column, value: Any) -> None:
+    """One value of a counterfactual: of its column's type, and allowed by the contract."""
+    if column.allowed is not None:
+        if not any(value == item and type(value) is type(item) for item in column.allowed):
+            known = [str(item) for item in column.allowed]
+            raise InputError(
+                f"{where} gives {column.name!r} the value {value!r}, which its contract lacks"
+                f"{_nearest(str(value), known)}."
+            )
+        return
+    try:
+        TypeAdapter(VALUE_TYPES[column.logical_type]).validate_python(value, strict=column.is_numeric)
+    except ValidationError:
+        raise InputError(
+            f"{where} gives {column.name!r} the value {value!r}, which is no {column.logical_type}."
+        ) from None

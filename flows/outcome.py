@@ -15,6 +15,7 @@ import yaml
 from flows.job import ResolvedJob
 from flows.pipeline import Run
 from flows.verdict import Verdict
+from tasks.errors import without_secrets
 from tasks.fingerprint import git_state, library_versions
 from tasks.reporting.page import render_report
 from tasks.store import Store
@@ -90,6 +91,9 @@ def write_report(store: Store, resolved: ResolvedJob, run: Run, verdict: Verdict
 def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
     """The job as it ran: overrides applied, contract by name and digest."""
     document = resolved.job.model_dump(mode="json", exclude_none=True)
+    for key in ("path", "connection"):
+        if key in document["table"]:
+            document["table"][key] = without_secrets(document["table"][key])
     return document | {"contract": f"{resolved.contract.name} {resolved.contract.version}"}
 
 

@@ -137,7 +137,7 @@ def run_pipeline(
     }
     if reading["path"]:
         # only the ending matters for reading: the same bytes elsewhere are the same table
-        reading["path"] = reading["path"].rsplit("/", 1)[-1]
+        reading["path"] = reading["path"].partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
     step("ingest", {"source": reading, "seed": seed if not files else None}, files)
     run.seconds["ingest"] += fetched
     step("contract", {"contract": contract.to_dict()}, {"raw": run.output("ingest", "raw")})
@@ -184,7 +184,8 @@ def run_pipeline(
             else str((store.local / "mlflow-artifacts").resolve()),
             "inputs": {
                 "features": [column.name for column in contract.features],
-                "label_values": _label_values(resolved),
+                "label_values": run.records["preprocess"].facts["label_values"],
+                "booleans": [c.name for c in contract.features if c.logical_type == "boolean"],
             },
             "content": {
                 "model": run.output("train", "model").sha256,
@@ -203,6 +204,7 @@ def run_pipeline(
             "metrics": run.output("evaluate", "metrics"),
             "decision": run.output("gate", "decision"),
         },
+        modules=modules,
         holds=lambda record: is_current(record, uri),
     )
     return "passed"
@@ -212,10 +214,3 @@ def _needs_metric(method: str) -> bool:
     from fairlib.methods.registry import METHODS
 
     return METHODS[method].needs_metric
-
-
-def _label_values(resolved: ResolvedJob) -> list[Any]:
-    """The label's values for 0 and 1; without a list of allowed values, 0 is "not positive"."""
-    label = resolved.contract.label
-    others = [value for value in label.allowed or () if value != label.positive]
-    return [others[0] if others else f"not {label.positive}", label.positive]

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 
 from data_contracts.arrow import coerce
 from data_contracts.checking import check_table
-from data_contracts.errors import ContractError, ContractViolation
+from data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from data_contracts.model import Contract
 from data_contracts.page import validation_html
 from data_contracts.result import raise_for
-from tasks.errors import InputError
+from tasks.errors import InputError, NotCarriedOut
 from tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
@@ -28,11 +28,14 @@ def check_contract(context: StepContext) -> StepResult:
         raise_for(result)
     except (ContractViolation, ContractError) as error:
         raise InputError(str(error)) from None
+    except CheckCrashed as error:
+        raise NotCarriedOut(f"the contract could not be checked: {error}") from error
     report = result.to_json()
     outputs = {}
     folder = context.workdir
     keep = pa.array(result.keep)
-    pq.write_table(table.filter(keep), folder / "checked.parquet")
+    # one digest for one content, however the rows came in
+    pq.write_table(table.filter(keep).combine_chunks(), folder / "checked.parquet")
     outputs["checked"] = (folder / "checked.parquet", "checked")
     (folder / "validation.json").write_text(json.dumps(report, sort_keys=True))
     outputs["validation"] = (folder / "validation.json", "validation")

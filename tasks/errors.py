@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-__all__ = ["EvenhandError", "GateRefused", "InputError", "NotCarriedOut"]
+import re
+import traceback
+from pathlib import Path
+
+__all__ = ["EvenhandError", "GateRefused", "InputError", "NotCarriedOut", "internal_fault", "without_secrets"]
+
+MAX_MESSAGE = 1000
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")
 
 
 class EvenhandError(Exception):
     """Base of the errors with an exit code of their own; the message is one line that names the cure."""
 
     exit_code = 4
+
+    def __init__(self, message: str = "") -> None:
+        # a column's name or a library's message may hold line breaks, and lists of names may be long
+        line = " ".join(str(message).split())
+        super().__init__(line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…")
 
 
 class InputError(EvenhandError, ValueError):
@@ -29,3 +42,25 @@ class GateRefused(EvenhandError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def without_secrets(url: str) -> str:
+    """A URL, or a text with URLs, without user, password and query, which may be a token."""
+    return re.sub(r"\?[^\s'\")]*", "", re.sub(r"//[^/\s]*@", "//", url))
+
+
+def internal_fault(error: BaseException) -> NotCarriedOut:
+    """
+    Turn a fault of ours into one line: what it is and where.
+
+    The error's own words are left out: libraries quote the offending value, which may be a person's.
+    """
+    places = [
+        f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if any(Path(frame.filename).is_relative_to(ROOT / package) for package in PACKAGES)
+    ]
+    place = f" at {places[-1]}" if places else ""
+    return NotCarriedOut(
+        f"internal fault ({type(error).__name__}{place}): run again with EVENHAND_LOG=1 to see all of it."
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from fairlib.methods.registry import load_model
 from fairlib.preprocessing.encoder import TableEncoder
 from fairlib.randomness import derive_seed
 from tasks.dataset import read_dataset
+from tasks.errors import InputError
 from tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP", "counterfactual_copies"]
@@ -30,6 +32,8 @@ def evaluate(context: StepContext) -> StepResult:
     settings = context.parameters["evaluate"]
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
+    _check_counterfactuals(settings["counterfactuals"], encoder)
+    _check_counterfactuals(settings["counterfactuals"], encoder)
     data = read_dataset(context.inputs["test"])
     raw: pd.DataFrame = pq.read_table(context.inputs["test"] / "raw.parquet").to_pandas()
     score = model.predict_proba(data.X)[:, 1]
@@ -73,6 +77,35 @@ def evaluate(context: StepContext) -> StepResult:
         },
         {"test_rows": len(data.y)},
     )
+
+
+def _check_counterfactuals(
+    counterfactuals: Mapping[str, Mapping[str, Sequence[Any] | str]], encoder: TableEncoder
+) -> None:
+    """Refuse a category that no training row had, and copies that are all the same."""
+    for name, changes in counterfactuals.items():
+        copies = 1
+        for column, listed in changes.items():
+            known = encoder.categories_.get(column, ())
+            copies *= len(known) if listed == "all" else len(set(listed))
+            strange = [value for value in listed if known and listed != "all" and _text(value) not in known]
+            if strange:
+                raise InputError(
+                    f"the counterfactual {name!r} gives {column!r} the value {strange[0]!r}, which no "
+                    "training row has: list values of the table."
+                )
+        if copies < 2:
+            raise InputError(
+                f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has one value "
+                "in the training rows; change another column."
+            )
+
+
+def _text(value: Any) -> str:
+    """A category as the encoder names it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def counterfactual_copies(

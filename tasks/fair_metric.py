@@ -39,7 +39,8 @@ def _target(data: Dataset, name: str) -> np.ndarray:
     if name not in data.numbers:
         return data.sensitive[name].astype(str)
     values = data.numbers[name]
-    return (values - values.mean()) / (values.std() or 1.0)
+    scaled = (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
+    return np.nan_to_num(scaled, nan=0.0)  # a missing one is the mean, as for a model input
 
 
 STEP = Step("fair_metric", fair_metric)

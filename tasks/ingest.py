@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -19,6 +21,7 @@ from tasks.step import Step, StepContext, StepResult
 __all__ = ["STEP", "read_table"]
 
 DELIMITERS = ",;\t|"
+BLOCK_BYTES = 1 << 24
 SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -40,15 +43,20 @@ def ingest(context: StepContext) -> StepResult:
     else:
         (path,) = context.inputs.values()
         table = read_table(path, source)
+        if not table.num_columns:
+            raise InputError(f"{path.name} has no columns: check where it is written.")
     twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
     if twice:
-        raise InputError(
-            f"the column name {twice[0]!r} stands more than once in the table: rename all but one."
-        )
+        raise InputError(_twice(twice[0]))
     target = context.workdir / "raw.parquet"
     # one digest for one content: no pandas metadata, whose version notes would change it
-    pq.write_table(table.replace_schema_metadata(None), target)
+    # and one chunk per column, whatever the reader's blocks were
+    pq.write_table(table.replace_schema_metadata(None).combine_chunks(), target)
     return StepResult({"raw": (target, "raw")}, {"rows": table.num_rows, "columns": table.num_columns})
+
+
+def _twice(column: str) -> str:
+    return f"the column name {column!r} stands more than once in the table: rename all but one."
 
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
@@ -104,7 +112,10 @@ def _read_parquet(path: Path, name: str) -> pa.Table:
     try:
         files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
         tables = [pq.read_table(file) for file in files]
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError) as error:
+        twice = re.match(r"Multiple matches for FieldRef\.Name\((.*?)\) in ", str(error), re.DOTALL)
+        if twice:
+            raise InputError(_twice(twice[1])) from None
         raise InputError(f"{name} is a damaged or truncated Parquet file: write it again.") from None
     try:
         return pa.concat_tables(tables, promote_options="default")
@@ -119,23 +130,64 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
     convert: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
     if source.get("null_values") is not None:
         convert["null_values"] = list(source["null_values"])
+    parse: dict[str, Any] = {"newlines_in_values": True}
     try:
         with raw as stream:
             content = stream.read()
-        delimiter = source.get("delimiter") or _sniff(content, name)
-        return pyarrow.csv.read_csv(
-            pa.BufferReader(content),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(**convert),
-        )
+        if b"\n" not in content:
+            content += b"\n"  # a lone header is a table without rows
+        parse["delimiter"] = source.get("delimiter") or _sniff(content, name)
+        table = _parse_csv(content, parse, convert)
+        codes = _codes(table, content, parse, convert)
+        if codes:
+            table = _parse_csv(content, parse, {**convert, "column_types": dict.fromkeys(codes, pa.string())})
     except pa.ArrowInvalid as error:
-        # Arrow's message quotes the offending row, which may hold a person's data: keep the first words only
-        reason = str(error).split(":")[1].split(" row")[0].strip() if ":" in str(error) else "unreadable"
+        # Arrow's message quotes the offending row, which may hold a person's data: keep the counts only
+        fields = re.search(r"Expected \d+ columns, got \d+", str(error))
+        reason = f" ({fields[0].lower()} in a row)" if fields else ""
         raise InputError(
-            f"{name} cannot be read as CSV ({reason}): check table.delimiter and the quoting."
+            f"{name} cannot be read as CSV{reason}: check table.delimiter and the quoting."
         ) from None
     except (OSError, pa.ArrowException):
         raise InputError(f"{name} is damaged or truncated: write it again.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
+    for column, kind in zip(table.column_names, table.schema.types, strict=True):
+        if pa.types.is_binary(kind):
+            raise InputError(f"the column {column!r} of {name} is not UTF-8 text: save the file as UTF-8.")
+    return table
+
+
+def _parse_csv(content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]) -> pa.Table:
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(content),
+        # a single cell must fit into a block
+        read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+        parse_options=pyarrow.csv.ParseOptions(**parse),
+        convert_options=pyarrow.csv.ConvertOptions(**convert),
+    )
+    _ = table.column_names  # decodes them
+    return table
+
+
+def _codes(
+    table: pa.Table, content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]
+) -> list[str]:
+    """Columns that were read as numbers though they hold codes such as 01234, whose zeros matter."""
+    numeric = [
+        name
+        for name, kind in zip(table.column_names, table.schema.types, strict=True)
+        if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and table.column_names.count(name) == 1
+    ]
+    if not numeric or re.search(rb"(?:^|[^0-9.])0[0-9]", content) is None:
+        return []
+    as_text = {**convert, "include_columns": numeric, "column_types": dict.fromkeys(numeric, pa.string())}
+    texts = _parse_csv(content, parse, as_text)
+    return [name for name in numeric if _any_code(texts[name])]
+
+
+def _any_code(values: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.match_substring_regex(values, r"^\s*[+-]?0[0-9]")).as_py())
 
 
 def _sniff(content: bytes, name: str) -> str:

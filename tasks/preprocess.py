@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -29,10 +31,17 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
     specs = []
     for column in contract.features:
         kind = "date" if column.logical_type == "date" else str(column.encoding)
-        positive = str(column.positive).lower() if column.logical_type == "boolean" else str(column.positive)
-        specs.append(ColumnSpec(column.name, kind, positive if kind == "binary" else None))  # type: ignore[arg-type]
+        specs.append(ColumnSpec(column.name, kind, _positive(column) if kind == "binary" else None))  # type: ignore[arg-type]
     order = {"standard": 0, "date": 0, "binary": 1, "onehot": 2}
     return sorted(specs, key=lambda spec: order[spec.kind])
+
+
+def _positive(column: Column) -> str:
+    """The value that becomes 1 as the encoder names it: true, 1 (not 1.0), or the text itself."""
+    value = column.positive
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def preprocess(context: StepContext) -> StepResult:
@@ -91,6 +100,7 @@ def preprocess(context: StepContext) -> StepResult:
         "test_rows": len(test),
         "features": len(encoder.feature_names_),
         "checks": sum(len(report.checks) for report in reports.values()),
+        "label_values": _label_values(contract, table),
     }
     names: dict[str, Path] = {name: context.workdir / name for name in ("train", "test", "encoder.json")}
     return StepResult(
@@ -102,6 +112,14 @@ def preprocess(context: StepContext) -> StepResult:
         },
         facts,
     )
+
+
+def _label_values(contract: Contract, table: pa.Table) -> list[Any]:
+    """The label's values for 0 and 1."""
+    label = contract.label
+    known = label.allowed or pc.unique(table[label.name]).to_pylist()
+    negative: list[Any] = [value for value in known if value is not None and value != label.positive]
+    return [negative[0], label.positive]
 
 
 def _check_parts(
@@ -118,12 +136,15 @@ def _check_parts(
                 "use a stratified split or more rows."
             )
         for column in contract.sensitive:
-            present = set(sensitive[column.name][rows])
-            lacking = sorted(_declared(column) - present)
+            declared = _declared(column)
+            lacking = (declared | set(sensitive[column.name])) - set(sensitive[column.name][rows])
             if lacking:
+                # a name from the contract may be said, a value from the data may not
+                named = sorted(lacking & declared)
+                which = f"the group {named[0]!r}" if named else "a group"
+                others = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
                 raise InputError(
-                    f"the group {lacking[0]!r} of the sensitive column {column.name!r} has no {part} rows"
-                    f"{f' (and {len(lacking) - 1} more groups)' if len(lacking) > 1 else ''}: "
+                    f"{which}{others} of the sensitive column {column.name!r} has no {part} rows: "
                     "merge small groups, collect rows, or take it out of the contract."
                 )
 

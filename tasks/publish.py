@@ -6,6 +6,8 @@ import hashlib
 import json
 import logging
 import os
+import posixpath
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -13,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import NotCarriedOut
-from tasks.fingerprint import git_state, library_versions
+from fairlib.methods.registry import METHODS
+from tasks.errors import NotCarriedOut, without_secrets
+from tasks.fingerprint import code_digest, git_state, library_versions
 from tasks.model_card import card_markdown
 from tasks.step import Step, StepContext, StepResult
 from tasks.store import StepRecord, Store
@@ -74,8 +77,9 @@ def _client(uri: str) -> Iterator[MlflowClient]:
         sqlalchemy.exc.SQLAlchemyError,
         OSError,
     ) as error:
-        reason = str(error).splitlines()[0][:200]
-        shown = uri.split("@")[-1]  # a database URI may hold a password
+        # a database URI may hold a password, and messages may quote it
+        shown = without_secrets(uri)
+        reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
         raise NotCarriedOut(
             f"the model registry at {shown} did not answer as it should ({type(error).__name__}: {reason}): "
             "check MLFLOW_TRACKING_URI and the server, then run again."
@@ -118,7 +122,7 @@ def publish(context: StepContext) -> StepResult:
     card_folder.mkdir()
     (card_folder / "model_card.json").write_text(json.dumps(card, indent=1, sort_keys=True))
     (card_folder / "model_card.md").write_text(card_markdown(card))
-    content = hashlib.sha256(json.dumps(parameters["content"], sort_keys=True).encode()).hexdigest()
+    content = _content_digest(parameters)
 
     with _client(parameters["tracking_uri"]) as client:
         name, alias = parameters["name"], parameters["alias"]
@@ -128,6 +132,14 @@ def publish(context: StepContext) -> StepResult:
         client.set_registered_model_alias(name, alias, version)
     facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return StepResult({"card": (card_folder, "card")}, facts)
+
+
+def _content_digest(parameters: Mapping[str, Any]) -> str:
+    """Digest of all that a version consists of: parameter files, columns and labels, card, and code."""
+    method = METHODS[parameters["card"]["method"]].module
+    content = {key: parameters[key] for key in ("content", "inputs", "card")}
+    content["code"] = code_digest(["tasks.serving.model_code", method])
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _registered(client: MlflowClient, name: str, content: str) -> str | None:
@@ -166,10 +178,9 @@ def _register(
                 key: value
                 for metric, entry in card["metrics"].items()
                 for key, value in (
-                    # MLflow refuses the & of intersections in a metric's name
-                    (metric.replace("&", "/"), entry["value"]),
-                    (f"{metric.replace('&', '/')}.low", entry["low"]),
-                    (f"{metric.replace('&', '/')}.high", entry["high"]),
+                    (_metric_key(metric), entry["value"]),
+                    (f"{_metric_key(metric)}.low", entry["low"]),
+                    (f"{_metric_key(metric)}.high", entry["high"]),
                 )
                 if value is not None
             }
@@ -197,6 +208,17 @@ def _register(
         name, logged.model_uri, run_id=run.info.run_id, tags=tags, description=description
     )
     return str(version.version)
+
+
+def _metric_key(metric: str) -> str:
+    """A metric's name as MLflow accepts it; names that would become alike stay different."""
+    # the & of intersections reads well as a slash
+    key = re.sub(r"[^\w./ -]", "_", metric.replace("/", "_").replace("&", "/"))[:200]
+    changed = key != metric.replace("&", "/") or posixpath.normpath(key) != key or key.startswith("/")
+    if not changed:
+        return key
+    digest = hashlib.sha256(metric.encode()).hexdigest()[:6]
+    return f"{key.replace('/', '_')}_{digest}"
 
 
 def _clean_copy(package: Path, folder: Path) -> Path:

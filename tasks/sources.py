@@ -10,14 +10,18 @@ import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 
 from fairlib.datasets.recipes import RECIPES, RawFile
 from tasks.artifacts import Artifact, sha256_of_file, sha256_of_path
-from tasks.errors import InputError
+from tasks.errors import InputError, without_secrets
 from tasks.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["data_folder", "fetch_source", "needs_network"]
 
@@ -86,11 +90,16 @@ def fetch_source(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]
 
 
 def _handle(path: Path) -> Artifact:
-    digest, files, size = sha256_of_path(path)
+    try:
+        digest, files, size = sha256_of_path(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check its permissions.") from None
     return Artifact(str(path.resolve()), digest, "source", size, files)
 
 
 def _check_digest(path: Path, expected: str, name: str) -> None:
+    if path.is_dir():
+        raise InputError(f"table.sha256 pins one file, but {name} is a folder: take it out of the job.")
     found = sha256_of_file(path)
     if found != expected:
         raise InputError(
@@ -135,6 +144,11 @@ def _download(url: str, target: Path) -> None:
 
         options["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S)}
     try:
+        if not url.startswith(("http://", "https://")):
+            filesystem, path = fsspec.core.url_to_fs(url)
+            if filesystem.isdir(path):
+                filesystem.get(path.rstrip("/") + "/", f"{target}/", recursive=True)
+                return
         with fsspec.open(url, "rb", **options) as stream, target.open("wb") as out:
             shutil.copyfileobj(stream, out)
     except ImportError as error:
@@ -144,7 +158,7 @@ def _download(url: str, target: Path) -> None:
         ) from None
     except Exception as error:  # noqa: BLE001 - every file system brings exceptions of its own
         raise InputError(
-            f"{url} cannot be reached or holds nothing ({type(error).__name__}): "
+            f"{without_secrets(url)} cannot be reached or holds nothing ({type(error).__name__}): "
             "check the address and the network."
         ) from None
 
@@ -153,10 +167,15 @@ def _from_path(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]:
     location = source["path"]
     if "://" in location and not location.startswith("file://"):
         with store.workdir() as folder:
-            part = folder / Path(location.split("?")[0]).name
+            part = folder / (Path(location.split("?")[0]).name or "table")
             _download(location, part)
+            if part.is_dir() and not any(part.rglob("*.parquet")):
+                raise InputError(
+                    f"{without_secrets(location)} holds no .parquet file: "
+                    "give a file, or a folder of Parquet files."
+                )
             if source.get("sha256"):
-                _check_digest(part, source["sha256"], location)
+                _check_digest(part, source["sha256"], without_secrets(location))
             name = part.name
             return {name: store.put(part, "source")}
     path = Path(location.removeprefix("file://")).expanduser()
@@ -189,15 +208,35 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
         raise InputError(
             f"table.connection cannot be used ({type(error).__name__}): is its driver installed?"
         ) from None
+    database = engine.url.database
+    is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
+    if engine.url.get_backend_name() == "sqlite" and is_file and not Path(str(database)).is_file():
+        # SQLite would make an empty database of a misspelt name
+        raise InputError(f"table.connection names the file {database}, which is not there.")
     try:
         with engine.connect() as opened:
             frame = pd.read_sql(sqlalchemy.text(source["sql"]), opened)
-    except sqlalchemy.exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
-        raise InputError(f"table.sql failed: {reason}") from None
+    except (sqlalchemy.exc.SQLAlchemyError, pd.errors.DatabaseError) as error:
+        cause = error.__cause__ or error  # pandas wraps some
+        reason = str(getattr(cause, "orig", None) or type(cause).__name__).splitlines()[0]
+        raise InputError(f"table.sql failed ({reason}): correct the query or the connection.") from None
     finally:
         engine.dispose()
+    columns = [_sql_column(frame.iloc[:, position]) for position in range(frame.shape[1])]
+    table = pa.table(columns, names=[str(name) for name in frame.columns])
     with store.workdir() as folder:
         part = folder / "query.parquet"
-        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), part)
+        pq.write_table(table, part)
         return store.put(part, "source")
+
+
+def _sql_column(series: pd.Series) -> pa.Array:
+    """A column of a query's result; a driver may hand out several types in one column."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(series, from_pandas=True)
+    except pa.ArrowException:  # its message quotes a value
+        raise InputError(
+            f"the column {series.name!r} of table.sql mixes types of values: CAST it to one in the query."
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,11 +20,12 @@ import fsspec
 from filelock import FileLock
 
 from tasks.artifacts import Artifact, sha256_of_path
-from tasks.errors import InputError, NotCarriedOut
+from tasks.errors import InputError, NotCarriedOut, without_secrets
 
 __all__ = ["Store", "StepRecord", "default_store_url"]
 
 LOCK_TIMEOUT_S = 6 * 3600.0
+ABANDONED_S = 72 * 3600.0  # longer than any step may take
 
 
 def default_store_url() -> str:
@@ -85,9 +87,13 @@ class Store:
             probe = self.local / f".write-{uuid.uuid4().hex}"
             probe.touch()
             probe.unlink()
-        except OSError as error:
+            if not self.is_local:
+                self.filesystem.pipe_file(self._path(probe.name), b"")
+                self.filesystem.rm(self._path(probe.name))
+        except Exception as error:  # noqa: BLE001 - every file system brings exceptions of its own
+            reason = getattr(error, "strerror", None) or type(error).__name__
             raise InputError(
-                f"the store {self.url!r} cannot be written ({error.strerror or error}): "
+                f"the store {without_secrets(self.url)!r} cannot be written ({reason}): "
                 "set EVENHAND_STORE to a folder or URL that can."
             ) from None
 
@@ -99,7 +105,8 @@ class Store:
         if url.startswith("file://"):
             return Path(url.removeprefix("file://"))
         home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        return Path(home) / "evenhand" / "stores" / "".join(c if c.isalnum() else "-" for c in url)
+        readable = "".join(c if c.isalnum() else "-" for c in without_secrets(url))[:60]
+        return Path(home) / "evenhand" / "stores" / f"{readable}-{Store.name_of(url)}"
 
     @staticmethod
     def name_of(url: str) -> str:
@@ -157,8 +164,14 @@ class Store:
                 except OSError:
                     if not target.exists():  # another run put the same content a moment ago: nothing to do
                         raise
+        elif source.is_file():
+            self.filesystem.put_file(str(source), final)
         else:
-            self.filesystem.put(str(source), final, recursive=source.is_dir())
+            # file by file: what a recursive put makes of a folder depends on whether the target exists
+            for member in files:
+                place = f"{final}/{member}"
+                self.filesystem.makedirs(place.rpartition("/")[0], exist_ok=True)
+                self.filesystem.put_file(str(source / member), place)
         return Artifact(self._uri(final), digest, kind, size, files)
 
     def _uri(self, path: str) -> str:
@@ -185,15 +198,25 @@ class Store:
         if "://" not in artifact.uri:  # in a local store, or a user's own file
             path = Path(artifact.uri)
             return path if path.exists() else None
+        remote = self.filesystem._strip_protocol(artifact.uri)
+        if not self.filesystem.exists(remote):
+            return None
         copy = self.local / "artifacts" / PurePosixPath(artifact.uri).name
+        if copy.exists() and sha256_of_path(copy)[0] != artifact.sha256:
+            _remove(copy)
         if not copy.exists():
-            remote = self.filesystem._strip_protocol(artifact.uri)
-            if not self.filesystem.exists(remote):
-                return None
             with self.workdir() as folder:
-                self.filesystem.get(remote, str(folder / "part"), recursive=bool(artifact.files))
+                part = folder / "part"
+                for member in artifact.files or [""]:
+                    target = part / member
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    place = f"{remote}/{member}" if member else remote
+                    if not self.filesystem.exists(place):
+                        return None
+                    self.filesystem.get_file(place, str(target))
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                (folder / "part").rename(copy)
+                with suppress(OSError):  # another run copied it a moment ago
+                    part.rename(copy)
         return copy
 
     def is_whole(self, artifact: Artifact) -> bool:
@@ -242,11 +265,9 @@ class Store:
         text = self.read_text("steps", step, f"{key}.json")
         if text is None:
             return None
-        try:
-            record = StepRecord.from_dict(json.loads(text))
-        except (json.JSONDecodeError, KeyError, TypeError):
-            return None
-        return record if all(self.is_whole(artifact) for artifact in record.outputs.values()) else None
+        record = _record(text)
+        whole = record is not None and all(self.is_whole(artifact) for artifact in record.outputs.values())
+        return record if whole else None
 
     def save(self, record: StepRecord) -> None:
         """Write a step's record: from now on the step is done."""
@@ -262,19 +283,27 @@ class Store:
 
     # housekeeping
 
+    def _records(self) -> Iterator[tuple[str, StepRecord | None]]:
+        """Every record's path and content; None for a damaged one."""
+        for path in self.filesystem.glob(self._path("steps", "*", "*.json")):
+            yield path, _record(self.filesystem.cat_file(path))
+
     def usage(self) -> list[dict[str, Any]]:
         """Every step record with the size of its outputs and its age, newest first."""
+        now = datetime.datetime.now(datetime.UTC)
         rows = []
-        for path in self.filesystem.glob(self._path("steps", "*", "*.json")):
-            record = StepRecord.from_dict(json.loads(self.filesystem.cat_file(path)))
-            modified = self.filesystem.info(path).get("mtime") or 0.0
-            modified = modified if isinstance(modified, int | float) else 0.0
+        for path, record in self._records():
+            if record is None:
+                continue
+            modified = self.filesystem.modified(path)
+            if modified.tzinfo is None:
+                modified = modified.replace(tzinfo=datetime.UTC)
             rows.append(
                 {
                     "step": record.step,
                     "key": record.key,
                     "bytes": sum(artifact.size for artifact in record.outputs.values()),
-                    "age_s": max(0.0, time.time() - modified),
+                    "age_s": max(0.0, (now - modified).total_seconds()),
                 }
             )
         return sorted(rows, key=lambda row: row["age_s"])
@@ -290,21 +319,38 @@ class Store:
         """
         seen: dict[str, int] = {}
         removed = 0
+        for path in [path for path, record in self._records() if record is None]:
+            self.filesystem.rm(path)
+            removed += 1
         for row in self.usage():
             seen[row["step"]] = seen.get(row["step"], 0) + 1
             if seen[row["step"]] > keep:
                 self.filesystem.rm(self._path("steps", row["step"], f"{row['key']}.json"))
                 removed += 1
-        alive = set()
-        for path in self.filesystem.glob(self._path("steps", "*", "*.json")):
-            record = StepRecord.from_dict(json.loads(self.filesystem.cat_file(path)))
-            alive |= {artifact.uri for artifact in record.outputs.values()}
+        alive = {
+            artifact.uri for _, record in self._records() if record for artifact in record.outputs.values()
+        }
         freed = 0
         for path in self.filesystem.glob(self._path("artifacts", "*", "*")):
             if self._uri(path) not in alive:
                 freed += int(self.filesystem.du(path))
                 self.filesystem.rm(path, recursive=True)
+        self._sweep()
         return removed, freed
+
+    def _sweep(self) -> None:
+        """Remove what killed runs left in the folder for temporary files."""
+        for folder in self.scratch().iterdir():
+            with suppress(OSError):
+                if time.time() - folder.stat().st_mtime > ABANDONED_S:
+                    _remove(folder)
+
+
+def _record(text: str | bytes) -> StepRecord | None:
+    try:
+        return StepRecord.from_dict(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _remove(path: Path) -> None:

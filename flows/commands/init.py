@@ -13,6 +13,7 @@ from data_contracts.errors import ContractError
 from data_contracts.inference import infer_contract, to_yaml
 from data_contracts.model import Contract
 from fairlib.methods.registry import METHODS
+from flows.job import NAME
 from tasks.errors import InputError
 from tasks.ingest import read_table
 
@@ -55,7 +56,10 @@ def write_starter_files(
         raise InputError(f"there is no file {table}: `evenhand init` reads a local file or folder.")
     if method not in METHODS:
         raise InputError(f"method {method!r} is not known; known: {', '.join(METHODS)}.")
-    name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name.split(".")[0]).strip("-") or "table"
+    if name is not None and not NAME.fullmatch(name):
+        raise InputError(f"--name {name!r} is no job's name: use letters, digits, dots, dashes, underscores.")
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name.split(".")[0])[:60].strip("-_")
+    name = name or plain or "table"
     contract_file, job_file = folder / f"{name}.contract.yaml", folder / f"{name}.yaml"
     for path in (contract_file, job_file):
         if path.exists() and not force:

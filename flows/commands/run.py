@@ -17,7 +17,7 @@ from flows.job import ResolvedJob, load_job, resolve
 from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
 from flows.server import start_temporary_server
 from flows.verdict import Verdict, read_verdict
-from tasks.errors import EvenhandError, NotCarriedOut
+from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from tasks.progress import Listener, listen
 from tasks.store import Store
 
@@ -43,21 +43,20 @@ def run_job(
         with _progress(quiet=as_json) as listener, listen(listener):
             _execute(name, overrides, resolved, store, run_id, home, direct=direct)
     except EvenhandError as caught:
+        if os.environ.get("EVENHAND_LOG") and caught.__cause__ is not None:
+            traceback.print_exc()
         error = caught
     except Exception as caught:  # noqa: BLE001 - a fault of ours must not look like a refusal (exit code 1)
         if os.environ.get("EVENHAND_LOG"):
             traceback.print_exc()
-        error = NotCarriedOut(_fault(caught))
+        error = internal_fault(caught)
+    except KeyboardInterrupt:
+        error = NotCarriedOut("interrupted: run again, the finished steps are kept.")
     verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or _no_verdict(
         run_id, error
     )
     _print(verdict, as_json=as_json, seconds=time.perf_counter() - started)
     return verdict.exit_code
-
-
-def _fault(error: Exception) -> str:
-    reason = (str(error).splitlines() or [""])[0][:300]
-    return f"internal fault ({type(error).__name__}: {reason}): run again with EVENHAND_LOG=1 to see where."
 
 
 def _no_verdict(run_id: str, error: EvenhandError | None) -> Verdict:

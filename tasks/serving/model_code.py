@@ -14,6 +14,22 @@ from mlflow.models import set_model
 from fairlib.methods.registry import load_model
 from fairlib.preprocessing.encoder import TableEncoder
 
+TRUTH = {"true": True, "yes": True, "1": True, "1.0": True} | {
+    "false": False,
+    "no": False,
+    "0": False,
+    "0.0": False,
+}
+
+
+def _booleans(values: pd.Series) -> pd.Series:
+    """Truth as raw tables write it (true, yes, 1); what is none of these stays for the encoder to refuse."""
+    return pd.Series(
+        [None if pd.isna(value) else TRUTH.get(str(value).strip().lower(), value) for value in values],
+        index=values.index,
+        dtype=object,
+    )
+
 
 class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     """Encoder and estimator, loaded from the bundle's parameter files."""
@@ -47,7 +63,10 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         missing = [name for name in self.inputs["features"] if name not in model_input.columns]
         if missing:
             raise ValueError(f"the input lacks the columns {missing}: give every column of the contract.")
-        probability = self.model.predict_proba(self.encoder.transform(model_input))[:, 1]
+        rows = model_input.copy(deep=False)
+        for name in self.inputs["booleans"]:
+            rows[name] = _booleans(rows[name])
+        probability = self.model.predict_proba(self.encoder.transform(rows))[:, 1]
         negative, positive = self.inputs["label_values"]
         return pd.DataFrame(
             {

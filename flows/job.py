@@ -26,6 +26,7 @@ from pydantic import (
 from data_contracts.errors import ContractError
 from data_contracts.model import Column, Contract, load_contract, shipped_contracts
 from fairlib.datasets.recipes import RECIPES
+from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.evaluation.gates import GATE_KEYS, Gate, parse_gates
 from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
 from fairlib.methods.registry import METHODS, method_class
@@ -87,6 +88,13 @@ class Evaluate(_Section):
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
     min_cell: Annotated[int, Field(ge=1)] = 5
     intersections: bool = False
+
+    @field_validator("draws")
+    @classmethod
+    def _enough_draws(cls, value: int) -> int:
+        if 0 < value < MIN_DRAWS:
+            raise ValueError(f"expected at least {MIN_DRAWS} draws for an interval, or 0 for none")
+        return value
 
 
 class Paper(_Section):

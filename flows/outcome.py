@@ -77,6 +77,10 @@ def write_report(store: Store, resolved: ResolvedJob, run: Run, verdict: Verdict
         text = store.fetch(run.output("contract", "page")).read_text()
         add("contract_page", store.write_text(text, *folder, "contract.html"))
         contract_page = "contract.html"
+    if "preprocess" in run.records:
+        for part in ("train", "test"):
+            text = store.fetch(run.output("preprocess", f"{part}_page")).read_text()
+            add(f"encoded_{part}_page", store.write_text(text, *folder, f"encoded-{part}.html"))
     if "evaluate" in run.records:
         metrics = store.fetch(run.output("evaluate", "metrics")).read_text()
         add("metrics", store.write_text(metrics, *folder, "metrics.json"))
@@ -152,6 +156,8 @@ def _context(
         "files": [
             {"name": "the job as it ran", "href": "job.yaml"},
             {"name": "metrics", "href": "metrics.json"},
+            {"name": "checks of the encoded training rows", "href": "encoded-train.html"},
+            {"name": "checks of the encoded test rows", "href": "encoded-test.html"},
         ]
         + ([{"name": "model card", "href": "model_card.md"}] if verdict.model else []),
     }

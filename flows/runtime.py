@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -42,10 +43,14 @@ def prepare_environment(store_url: str | None = None) -> Path:
     """
     for name, value in {**DEFAULTS, **MLFLOW_DEFAULTS}.items():
         os.environ.setdefault(name, value)
-    home = Store.local_folder(store_url or default_store_url()) / "prefect"
-    if not os.environ.get("PREFECT_API_URL"):
-        os.environ.setdefault("PREFECT_HOME", str(home.resolve()))
-    return home.resolve()
+    home = (Store.local_folder(store_url or default_store_url()) / "prefect").resolve()
+    if not os.environ.get("PREFECT_API_URL") and "PREFECT_HOME" not in os.environ:
+        # Prefect makes no parents; a store that cannot be written is reported when it is opened
+        with contextlib.suppress(OSError):
+            home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            home.mkdir(exist_ok=True, mode=0o700)
+            os.environ["PREFECT_HOME"] = str(home)
+    return home
 
 
 def prepare_prefect_home(home: Path) -> None:

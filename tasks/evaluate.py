@@ -18,7 +18,7 @@ from fairlib.evaluation.histograms import score_histograms
 from fairlib.evaluation.outcomes import Outcomes
 from fairlib.methods.base import BinaryMethod
 from fairlib.methods.registry import load_model
-from fairlib.preprocessing.encoder import TableEncoder
+from fairlib.preprocessing.encoder import TableEncoder, category_name
 from fairlib.randomness import derive_seed
 from tasks.dataset import read_dataset
 from tasks.errors import InputError
@@ -32,7 +32,6 @@ def evaluate(context: StepContext) -> StepResult:
     settings = context.parameters["evaluate"]
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
-    _check_counterfactuals(settings["counterfactuals"], encoder)
     _check_counterfactuals(settings["counterfactuals"], encoder)
     data = read_dataset(context.inputs["test"])
     raw: pd.DataFrame = pq.read_table(context.inputs["test"] / "raw.parquet").to_pandas()
@@ -88,7 +87,9 @@ def _check_counterfactuals(
         for column, listed in changes.items():
             known = encoder.categories_.get(column, ())
             copies *= len(known) if listed == "all" else len(set(listed))
-            strange = [value for value in listed if known and listed != "all" and _text(value) not in known]
+            strange = [
+                value for value in listed if known and listed != "all" and category_name(value) not in known
+            ]
             if strange:
                 raise InputError(
                     f"the counterfactual {name!r} gives {column!r} the value {strange[0]!r}, which no "
@@ -99,13 +100,6 @@ def _check_counterfactuals(
                 f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has one value "
                 "in the training rows; change another column."
             )
-
-
-def _text(value: Any) -> str:
-    """A category as the encoder names it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def counterfactual_copies(

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from data_contracts.checking import check_encoded
 from data_contracts.groups import bin_names, group_labels
 from data_contracts.model import Column, Contract
+from data_contracts.page import validation_html
 from data_contracts.result import CheckResult
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from fairlib.preprocessing.split import split_rows
 from tasks.dataset import write_dataset
 from tasks.errors import InputError
@@ -30,18 +31,11 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
     """Encoding of every model input, numeric columns first, as the papers' tables have them."""
     specs = []
     for column in contract.features:
-        kind = "date" if column.logical_type == "date" else str(column.encoding)
-        specs.append(ColumnSpec(column.name, kind, _positive(column) if kind == "binary" else None))  # type: ignore[arg-type]
+        kind: Any = "date" if column.logical_type == "date" else column.encoding
+        positive = category_name(column.positive) if kind == "binary" else None
+        specs.append(ColumnSpec(column.name, kind, positive))
     order = {"standard": 0, "date": 0, "binary": 1, "onehot": 2}
     return sorted(specs, key=lambda spec: order[spec.kind])
-
-
-def _positive(column: Column) -> str:
-    """The value that becomes 1 as the encoder names it: true, 1 (not 1.0), or the text itself."""
-    value = column.positive
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def preprocess(context: StepContext) -> StepResult:
@@ -95,6 +89,9 @@ def preprocess(context: StepContext) -> StepResult:
     (context.workdir / "validation.json").write_text(
         json.dumps({name: report.to_json() for name, report in reports.items()}, sort_keys=True)
     )
+    for name, report in reports.items():
+        page = validation_html(report.to_json())
+        (context.workdir / f"{name}.html").write_text(page, encoding="utf-8")
     facts = {
         "train_rows": len(train),
         "test_rows": len(test),
@@ -109,6 +106,8 @@ def preprocess(context: StepContext) -> StepResult:
             "test": (names["test"], "dataset"),
             "encoder": (names["encoder.json"], "encoder"),
             "validation": (context.workdir / "validation.json", "validation"),
+            "train_page": (context.workdir / "train.html", "validation-page"),
+            "test_page": (context.workdir / "test.html", "validation-page"),
         },
         facts,
     )

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -82,6 +83,11 @@ class Store:
             else (self.filesystem.protocol,)
         )
         self.local = Path(root) if self.is_local else self.local_folder(self.url)
+        if re.search(r"\?|%[0-9A-Fa-f]{2}", str(self.local.resolve())):
+            raise InputError(
+                f"the store {self.url!r} has a ? or a % code in its path, which the address of its model "
+                "registry cannot hold: choose another folder."
+            )
         try:
             self.local.mkdir(parents=True, exist_ok=True, mode=0o700)
             probe = self.local / f".write-{uuid.uuid4().hex}"

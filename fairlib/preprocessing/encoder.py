@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["ColumnSpec", "TableEncoder"]
+__all__ = ["ColumnSpec", "TableEncoder", "category_name"]
 
 FORMAT = 1
 MISSING = "(missing)"
@@ -247,10 +247,10 @@ def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
 def _texts(series: pd.Series) -> list[str]:
     """Category names: booleans in lower case as YAML writes them, missing ones as ``(missing)``."""
     absent = pd.isna(series).to_numpy()
-    return [MISSING if gone else _text(value) for value, gone in zip(series, absent, strict=True)]
+    return [MISSING if gone else category_name(value) for value, gone in zip(series, absent, strict=True)]
 
 
-def _text(value: Any) -> str:
+def category_name(value: Any) -> str:
     """One name per value, whatever the column's type: 3 and 3.0 are one category, no digit is dropped."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()

@@ -1,0 +1,187 @@
+"""Jobs: what is written, what overrides make of it, and the shipped ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from data_contracts.model import load_contract
+from fairlib.methods.registry import METHODS
+from flows.job import load_job, resolve, shipped_jobs
+from tasks.errors import InputError
+
+
+@pytest.fixture
+def written(bench: Any) -> Any:
+    """A job made of the bench's files, changed by overrides."""
+
+    def load(*overrides: str, **changes: Any) -> Any:
+        bench.job.update(changes)
+        return resolve(*load_job(str(bench.write()), overrides))
+
+    return load
+
+
+def test_every_kind_of_override(written: Any) -> None:
+    resolved = written(
+        "seed=7",
+        "split.test=0.25",
+        "split.stratify=false",
+        "method.eta=1e-4",
+        "method.n_steps=12",
+        "method.balance_classes=no",
+        "evaluate.counterfactuals={both: {job: [clerk, cook], owner: all}}",
+        "evaluate.level=.9",
+        "gates.consistency.both={min: 5e-1, bound: interval}",
+        "gates.gap_max.sex.max=9e-1",
+        "table.null_values=['', '?']",
+        "publish.alias=shadow",
+        "fair_metric.learned=[sex]",
+        "description=a=b, with = signs",
+    )
+    job = resolved.job
+    assert job.seed == 7
+    assert (job.split.test, job.split.stratify) == (0.25, False)
+    assert resolved.arguments["eta"] == 1e-4
+    assert resolved.arguments["n_steps"] == 12
+    assert resolved.arguments["balance_classes"] is False
+    assert job.evaluate.counterfactuals == {"both": {"job": ["clerk", "cook"], "owner": "all"}}
+    assert job.evaluate.level == 0.9
+    assert job.gates == {
+        "auc": {"min": 0.3},
+        "consistency.both": {"min": 0.5, "bound": "interval"},
+        "gap_max.sex": {"max": 0.9},
+    }
+    assert job.table.null_values == ["", "?"]
+    assert job.publish.alias == "shadow"
+    assert job.fair_metric.learned == ["sex"]
+    assert job.description == "a=b, with = signs"
+
+
+def test_an_override_of_one_gate_leaves_the_others(written: Any) -> None:
+    resolved = written(
+        "gates.consistency.work.min=0.7",
+        gates={"auc": {"min": 0.3}, "consistency.work": {"min": 0.9, "bound": "interval"}},
+    )
+    assert resolved.job.gates == {"auc": {"min": 0.3}, "consistency.work": {"min": 0.7, "bound": "interval"}}
+
+
+@pytest.mark.parametrize("text", ["1e-4", "1E-4", "1.0e-4", "0.0001", "+1e-4", "1.e-4"])
+def test_numbers_as_people_write_them(written: Any, text: str, bench: Any) -> None:
+    assert written(f"method.eta={text}").arguments["eta"] == 1e-4
+    job = bench.folder / "job.yaml"
+    job.write_text(
+        job.read_text()
+        .replace("n_steps: 4", f"n_steps: 4\n  eta: {text}")
+        .replace("min: 0.3", f"min: {text}")
+    )
+    resolved = resolve(*load_job(str(job)))
+    assert resolved.arguments["eta"] == 1e-4
+    assert resolved.job.gates["auc"]["min"] == 1e-4
+
+
+def test_one_number_is_one_job_however_it_is_written(written: Any) -> None:
+    values = [written(f"method.eta={text}").arguments["eta"] for text in ("1", "1.0", "1e+0")]
+    assert values == [1.0] * 3
+    assert {type(value) for value in values} == {float}
+
+
+def test_a_method_may_be_a_name_alone(written: Any) -> None:
+    assert written(method="reweigh").method == "reweigh"
+    assert written(method="reweigh").arguments == {}
+    resolved = written("method.eta=0.1", method="gbdt")
+    assert (resolved.method, resolved.arguments) == ("gbdt", {"eta": 0.1})
+    assert written("method=gbdt", method={"name": "gbdt", "eta": 0.5}).arguments == {}
+
+
+def test_sections_with_nothing_in_them_are_as_good_as_absent(bench: Any) -> None:
+    text = "name: j\ntable: loans\nmethod: gbdt\n"
+    path = bench.folder / "j.yaml"
+    path.write_text(text + "split:\nfair_metric:\nevaluate:\n  counterfactuals:\ngates:\npublish:\npaper:\n")
+    empty = resolve(*load_job(str(path)))
+    path.write_text(text)
+    assert resolve(*load_job(str(path))).job == empty.job
+    assert empty.job.split.test == 0.2
+
+
+def test_an_override_may_take_a_section_away(written: Any) -> None:
+    assert written("gates=").job.gates == {}
+    assert written("gates=null", "evaluate=").job.evaluate.counterfactuals == {}
+
+
+def test_paths_are_meant_from_the_jobs_folder(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = bench.folder / "a folder, with ü"
+    folder.mkdir()
+    bench.folder = folder
+    bench.job["table"]["path"] = "./people.csv"
+    bench.write()
+    monkeypatch.chdir("/")
+    resolved = resolve(*load_job(str(folder / "job.yaml")))
+    assert resolved.source()["path"] == str(folder / "people.csv")
+    monkeypatch.chdir(folder.parent)
+    assert resolve(*load_job(f"{folder.name}/job.yaml")).source()["path"] == str(folder / "people.csv")
+    done = bench.run(
+        "--set", "gates={accuracy: {min: 1.5}}", job=f"{folder.name}/job.yaml", store="rel store"
+    )
+    assert done.code == 1, done.err
+    assert (folder.parent / "rel store" / "runs").is_dir()
+
+
+def test_urls_are_left_as_they_are(written: Any) -> None:
+    assert written("table.path=s3://bucket/a.csv").source()["path"] == "s3://bucket/a.csv"
+
+
+def test_a_model_is_named_after_its_job_unless_told_otherwise(written: Any) -> None:
+    assert written().model_name == "people-gbdt"
+    assert written("publish.model=other").model_name == "other"
+
+
+def test_gates_of_intersections_are_left_to_the_data(written: Any) -> None:
+    gate = "gates={gap_max.age&sex: {max: 0.5}}"
+    assert written("evaluate.intersections=true", gate).job.gates
+    with pytest.raises(InputError, match="names no metric"):
+        written("evaluate.intersections=false", gate)
+
+
+@pytest.mark.parametrize("name", sorted(shipped_jobs()))
+def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
+    job, _ = load_job(name)
+    resolved = resolve(job, ".")
+    assert job.name == name
+    table, method = name.split("-")
+    assert (job.table.name, resolved.method) == (table, method)
+    assert method in METHODS
+    contract = load_contract(table)
+    columns = {column.name for column in contract.columns}
+    for changes in job.evaluate.counterfactuals.values():
+        assert set(changes) <= columns
+    for metric in job.paper.row if job.paper else ():
+        kind, _, subject = metric.partition(".")
+        known = job.evaluate.counterfactuals if kind == "consistency" else columns
+        assert not subject or subject in known
+    assert shipped_jobs()[name]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("table", ["adult", "bank", "compas", "german"])
+def test_every_shipped_contract_fits_its_table(table: str, data_folder: Path) -> None:
+    from fairlib.datasets.recipes import RECIPES
+
+    recipe = RECIPES[table]
+    frame = recipe.read({raw.name: data_folder / raw.name for raw in recipe.files})
+    assert list(map(str, frame.columns)) == [column.name for column in load_contract(table).columns]
+
+
+def test_a_job_that_ran_can_be_run_again(bench: Any) -> None:
+    """The run's folder keeps the job with its overrides."""
+    done = bench.run("--set", "gates.auc.min=1.01", "--set", "method.eta=0.25", "--json")
+    kept = yaml.safe_load(Path(done.json["artifacts"]["job"]).read_text())
+    assert kept["method"]["eta"] == 0.25
+    assert kept["gates"] == {"auc": {"min": 1.01}}
+    kept["contract"] = "people.contract.yaml"
+    (bench.folder / "again.yaml").write_text(yaml.safe_dump(kept))
+    again = bench.run("--json", job="again.yaml")
+    assert set(again.json["cached"]) == set(again.json["seconds"])

@@ -1,0 +1,308 @@
+"""From verdict to exit code: passed, refused, not enough evidence, could not be carried out."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flows.carry_out
+import flows.commands.run
+from flows.pipeline import CacheMiss, DirectEngine
+from flows.verdict import Verdict, read_verdict, write_verdict
+from tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
+from tasks.store import Store
+
+STEPS = ["ingest", "contract", "preprocess", "train", "evaluate", "gate", "publish"]
+
+
+def registered(store: Path) -> tuple[list[int], list[tuple[str, int]]]:
+    """Versions and aliases, read without MLflow."""
+    with sqlite3.connect(store / "mlflow.db") as opened:
+        versions = [row[0] for row in opened.execute("select version from model_versions order by version")]
+        aliases = opened.execute("select alias, version from registered_model_aliases").fetchall()
+    opened.close()
+    return versions, aliases
+
+
+def test_passing_gates_publish_and_end_with_0(publishing: Any) -> None:
+    done = publishing.run("--json")
+    assert (done.code, done.json["status"], done.json["exit_code"]) == (0, "published", 0)
+    assert done.err == ""
+    assert done.json["model"] == {
+        "name": "people-gbdt",
+        "version": "1",
+        "alias": "champion",
+        "uri": "models:/people-gbdt@champion",
+    }
+    assert list(done.json["seconds"]) == STEPS
+    assert done.json["cached"] == []
+    assert done.json["error"] is None
+    assert done.json == done.verdict
+    for name, place in done.json["artifacts"].items():
+        assert Path(place).exists(), name
+    again = publishing.run("--json")
+    assert again.json["cached"] == STEPS
+    assert again.json["metrics"] == done.json["metrics"]
+    assert registered(done.store) == ([1], [("champion", 1)])
+
+
+def test_a_person_reads_where_the_report_and_the_model_are(publishing: Any) -> None:
+    done = publishing.run()
+    assert "published people-gbdt version 1 as models:/people-gbdt@champion" in done.out
+    report = next(line.split()[-1] for line in done.out.splitlines() if line.startswith("report"))
+    assert Path(report).read_text().lower().startswith("<!doctype html>")
+    assert "pass  auc is" in done.out
+
+
+def test_a_refused_model_ends_with_1_and_the_champion_stays(publishing: Any) -> None:
+    assert publishing.run().code == 0
+    done = publishing.run("--set", "method.n_steps=1", "--set", "gates.auc.min=1.01", "--json")
+    assert (done.code, done.json["status"], done.json["exit_code"]) == (1, "gated", 1)
+    assert done.json["model"] is None
+    assert "publish" not in done.json["seconds"]
+    (result,) = done.json["gates"]["results"]
+    assert not result["passed"]
+    assert result["shortfall"] == pytest.approx(1.01 - done.json["metrics"]["auc"])
+    report = Path(done.json["artifacts"]["report"]).read_text()
+    assert "refused" in report
+    assert registered(done.store) == ([1], [("champion", 1)])
+
+
+def test_a_refused_model_says_so_in_words(bench: Any) -> None:
+    done = bench.run("--set", "gates.auc.min=1.01")
+    assert done.code == 1
+    assert done.err == ""
+    assert "FAIL  auc is" in done.out
+    assert "not published: the gates refused the model" in done.out
+    assert not (done.store / "mlflow.db").exists()
+
+
+def test_lack_of_evidence_ends_with_3(bench: Any) -> None:
+    arguments = ("--set", "evaluate.min_cell=100000", "--set", "gates={gap_max.sex: {max: 1.0}}")
+    done = bench.run(*arguments, "--json")
+    assert (done.code, done.json["status"], done.json["exit_code"]) == (3, "gated", 3)
+    assert done.json["metrics"]["gap_max.sex"] is None
+    assert done.json["model"] is None
+    assert "insufficient evidence" in Path(done.json["artifacts"]["report"]).read_text().lower()
+    assert "not enough evidence" in bench.run(*arguments).out
+    assert not (done.store / "mlflow.db").exists()
+
+
+def test_a_refusal_outranks_lack_of_evidence(bench: Any) -> None:
+    gates = "gates={gap_max.sex: {max: 1.0}, auc: {min: 1.01}}"
+    done = bench.run("--set", "evaluate.min_cell=30", "--set", gates, "--json")
+    assert done.json["metrics"]["gap_max.sex"] is None
+    assert done.code == 1
+
+
+def test_no_registry_ends_with_4_and_leaves_nothing_half_registered(
+    publishing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:pass-word@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    done = publishing.run("--json")
+    assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
+    assert done.json == done.verdict
+    assert done.json["model"] is None
+    assert len(done.err.splitlines()) == 1
+    assert "the model registry at http://127.0.0.1:9 did not answer" in done.err
+    assert "check MLFLOW_TRACKING_URI" in done.err
+    assert "pass-word" not in done.err + done.out
+    assert list(done.store.glob("tmp/*")) == []
+    assert not list(done.store.glob("steps/publish/*"))
+    # the rest is kept for the next try
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    again = publishing.run("--json")
+    assert (again.code, again.json["cached"]) == (0, STEPS[:-1])
+
+
+def test_a_registry_that_cannot_be_opened_ends_with_4(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bench.folder / "file").write_text("")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{bench.folder}/file/mlflow.db")
+    done = bench.run()
+    assert done.code == 4
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        *((step, KeyError("secret-value")) for step in STEPS),
+        ("train", OSError(28, "No space left on device")),
+    ],
+)
+def test_a_fault_in_a_step_ends_with_4_and_not_1(
+    publishing: Any, step: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module(f"tasks.{step}")
+
+    def crash(context: Any) -> Any:
+        (context.workdir / "half").write_text("half")
+        raise error
+
+    crash.__module__ = module.STEP.function.__module__  # the same key, so that the next run is a fair one
+    monkeypatch.setattr(module, "STEP", dataclasses.replace(module.STEP, function=crash))
+    done = publishing.run("--json")
+    assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
+    assert done.json == done.verdict
+    assert len(done.err.splitlines()) == 1
+    assert "secret-value" not in done.err + done.out
+    expected = "internal fault (KeyError" if isinstance(error, KeyError) else "No space left on device"
+    assert expected in done.err
+    assert list(done.json["seconds"]) == STEPS[: STEPS.index(step)]
+    assert list(done.store.glob("tmp/*")) == []
+    assert not list((done.store / "steps" / step).glob("*"))
+
+
+def test_a_fault_is_shown_in_full_on_demand(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENHAND_LOG", "1")
+    module = importlib.import_module("tasks.gate")
+
+    def crash(context: Any) -> Any:
+        raise KeyError("in detail")
+
+    monkeypatch.setattr(module, "STEP", dataclasses.replace(module.STEP, function=crash))
+    done = bench.run()
+    assert done.code == 4
+    assert "Traceback" in done.err
+    assert "in detail" in done.err
+
+
+def test_a_fault_while_the_pages_are_written_ends_with_4(
+    publishing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: Any) -> None:
+        raise AttributeError("secret-value")
+
+    monkeypatch.setattr(flows.carry_out, "write_report", crash)
+    done = publishing.run("--json")
+    assert (done.code, done.json["status"]) == (4, "failed")
+    assert "secret-value" not in done.err + done.out
+
+
+def test_no_verdict_ends_with_4(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows.commands.run, "_execute", lambda *_, **__: None)
+    done = bench.run("--json")
+    assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
+    assert "without a verdict" in done.json["error"]
+    assert len(done.err.splitlines()) == 1
+
+
+def test_an_interruption_ends_with_4_and_not_1(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flows.commands.run, "_execute", interrupt)
+    done = bench.run("--json")
+    assert done.code == 4
+    assert "interrupted: run again" in done.json["error"]
+
+
+def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
+    from flows.job import load_job, resolve
+
+    job = bench.write()
+    store = Store(str(bench.store))
+    with pytest.raises(CacheMiss):
+        flows.carry_out.carry_out(
+            resolve(*load_job(str(job))), store, "r", DirectEngine(store, cached_only=True)
+        )
+    assert read_verdict(store, "r") is None
+    assert list(bench.store.glob("runs/*")) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["init", "{table}", "--label", "paid", "--sensitive", "sex", "--name", "new"],
+        ["cache", "ls"],
+        ["cache", "gc"],
+        ["report"],
+    ],
+)
+def test_no_command_ends_with_1_for_a_fault_of_ours(
+    bench: Any, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from flows.cli import app
+
+    def crash(*_: Any, **__: Any) -> Any:
+        raise KeyError("secret-value")
+
+    bench.write()
+    for place in ("usage", "prune", "runs"):
+        monkeypatch.setattr(Store, place, crash)
+    monkeypatch.setattr("flows.commands.init.read_table", crash)
+    monkeypatch.setenv("EVENHAND_STORE", str(bench.store))
+    given = [argument.format(table=bench.folder / "people.csv") for argument in arguments]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 4
+    assert "internal fault (KeyError" in done.stderr
+    assert "secret-value" not in done.stderr
+
+
+# the verdict file and the errors themselves
+
+
+def test_a_verdict_survives_its_file(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    verdict = Verdict("r", "gated", 3, metrics={"auc": 0.5, "gap_max.sex": None}, cached=["train"])
+    write_verdict(store, verdict)
+    assert read_verdict(store, "r") == verdict
+    assert read_verdict(store, "other") is None
+
+
+def test_an_error_is_one_line_of_bearable_length() -> None:
+    assert str(InputError("a\nb\x85c\u2028 d\r\n")) == "a b c d"
+    long = str(InputError("x" * 5000))
+    assert len(long) == MAX_MESSAGE
+    assert long.endswith("…")
+
+
+def test_an_internal_fault_says_where_and_not_what() -> None:
+    try:
+        Store.name_of(None)  # type: ignore[arg-type]
+    except TypeError as error:
+        fault = str(internal_fault(error))
+    assert "TypeError at tasks/store.py:" in fault
+    assert isinstance(internal_fault(KeyError("secret")), NotCarriedOut)
+    assert "secret" not in str(internal_fault(KeyError("secret")))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:p@ss@host/db", "postgresql://host/db"),
+        ("https://host/a.csv?token=a/b", "https://host/a.csv"),
+        ("sqlite:////a/b@c.db", "sqlite:////a/b@c.db"),
+        ("(Error: http://u:p@h:80/x?y=1) again", "(Error: http://h:80/x) again"),
+        ("plain/path@home.csv", "plain/path@home.csv"),
+        ("select name from t", "select name from t"),
+    ],
+)
+def test_secrets_are_cut_out(url: str, shown: str) -> None:
+    assert without_secrets(url) == shown
+
+
+def test_the_exit_codes_are_documented_in_the_help() -> None:
+    from typer.testing import CliRunner
+
+    from flows.cli import app
+
+    text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    for words in ("0 done", "1 a gate refused", "2 the job", "3 not enough evidence", "4 could not be"):
+        assert words in text
+
+
+def test_json_has_the_documented_keys(bench: Any) -> None:
+    done = bench.run("--set", "gates.auc.min=1.01", "--json")
+    assert {"run_id", "status", "metrics", "model", "artifacts", "seconds", "cached"} <= set(done.json)
+    assert json.loads(json.dumps(done.json)) == done.json
+    assert {"auc", "auc.low", "auc.high", "gap_max.sex", "consistency.work"} <= set(done.json["metrics"])

@@ -1,0 +1,328 @@
+"""One table in many wrappings: what is read is the same, and so is the model."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sqlite3
+import uuid
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import InputError
+from tasks.ingest import read_table
+from tasks.sources import fetch_source, needs_network
+from tasks.store import Store
+
+# nothing is published: what is compared comes before
+STOP = ("--set", "gates={accuracy: {min: 1.5}}", "--json")
+
+
+def digest(done: Any, name: str) -> str:
+    return Path(done.json["artifacts"][name]).name.partition(".")[0]
+
+
+def csv_text(table: pa.Table, delimiter: str = ",", quoting: str = "needed") -> bytes:
+    sink = io.BytesIO()
+    options = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style=quoting)
+    pyarrow.csv.write_csv(table, sink, options)
+    return sink.getvalue()
+
+
+@pytest.fixture
+def awkward(bench: Any) -> Any:
+    """Texts with delimiters, quotes and line breaks, and a column name that is no ASCII."""
+    bench.set("key", [f'a,b;c\t|"{index}" and\nnext line' for index in range(len(bench.table))])
+    bench.table = bench.table.rename_columns(
+        ["Beschäftigung, ü" if name == "job" else name for name in bench.table.column_names]
+    )
+    bench.properties["job"]["name"] = "Beschäftigung, ü"
+    bench.job["evaluate"]["counterfactuals"] = {"work": {"Beschäftigung, ü": "all"}}
+    return bench
+
+
+def delimited(bench: Any, delimiter: str) -> None:
+    bench.content = csv_text(bench.table, delimiter)
+
+
+def all_quoted(bench: Any) -> None:
+    bench.content = csv_text(bench.table, quoting="all_valid")
+
+
+def crlf(bench: Any) -> None:
+    bench.content = csv_text(bench.table).replace(b'"\n', b'"\r\n')
+
+
+def byte_order_mark(bench: Any) -> None:
+    bench.content = b"\xef\xbb\xbf" + csv_text(bench.table)
+
+
+def zipped(bench: Any) -> None:
+    bench.job["table"]["path"] = "people.csv.gz"
+    bench.content = gzip.compress(csv_text(bench.table, ";"))
+
+
+def parquet(bench: Any) -> None:
+    bench.job["table"]["path"] = "people.parquet"
+    pq.write_table(bench.table, bench.folder / "people.parquet")
+
+
+def parquet_folder(bench: Any) -> None:
+    folder = bench.folder / "people" / "deep"
+    folder.mkdir(parents=True)
+    pq.write_table(bench.table.slice(0, 150), folder / "part-0.parquet")
+    pq.write_table(bench.table.slice(150), folder / "part-1.parquet")
+    bench.job["table"]["path"] = "people"
+
+
+def dictionaries(bench: Any) -> None:
+    """Categories and pandas metadata, as pandas writes them."""
+    frame = bench.table.to_pandas()
+    frame["sex"] = frame["sex"].astype("category")
+    bench.job["table"]["path"] = "people.parquet"
+    frame.to_parquet(bench.folder / "people.parquet")
+
+
+def file_url(bench: Any) -> None:
+    parquet(bench)
+    bench.job["table"]["path"] = f"file://{bench.folder}/people.parquet"
+
+
+def memory_url(bench: Any) -> None:
+    url = f"memory://{uuid.uuid4().hex}/people.csv"
+    with fsspec.open(url, "wb") as stream:
+        stream.write(csv_text(bench.table))
+    bench.job["table"]["path"] = url
+
+
+def memory_folder(bench: Any) -> None:
+    url = f"memory://{uuid.uuid4().hex}/people"
+    for name, part in (("a", bench.table.slice(0, 77)), ("b", bench.table.slice(77))):
+        with fsspec.open(f"{url}/{name}.parquet", "wb") as stream:
+            pq.write_table(part, stream)
+    bench.job["table"]["path"] = url
+
+
+def query(bench: Any) -> None:
+    frame = bench.table.to_pandas()
+    frame["since"] = frame["since"].astype(str)
+    with sqlite3.connect(bench.folder / "people.db") as opened:
+        frame.to_sql("people", opened, index=False)
+    opened.close()
+    bench.job["table"] = {"name": "people", "sql": "select * from people", "connection": "${PEOPLE_DB}"}
+
+
+WRAPPINGS: dict[str, Any] = {
+    "semicolon": lambda bench: delimited(bench, ";"),
+    "tab": lambda bench: delimited(bench, "\t"),
+    "bar": lambda bench: delimited(bench, "|"),
+    "all quoted": all_quoted,
+    "CRLF": crlf,
+    "byte order mark": byte_order_mark,
+    "gzip": zipped,
+    "Parquet": parquet,
+    "Parquet folder": parquet_folder,
+    "pandas categories": dictionaries,
+    "file URL": file_url,
+    "memory URL": memory_url,
+    "memory folder": memory_folder,
+    "SQL": query,
+}
+
+
+def test_every_wrapping_gives_the_same_table_and_model(awkward: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DB", f"sqlite:///{awkward.folder / 'people.db'}")
+    first = awkward.run(*STOP)
+    assert first.code == 1, first.err
+    names = ("contract.checked", "train.model", "evaluate.metrics", "evaluate.predictions")
+    expected = {name: digest(first, name) for name in names}
+    job = dict(awkward.job["table"])
+    for wrapping, wrap in WRAPPINGS.items():
+        awkward.job["table"], awkward.content = dict(job), None
+        wrap(awkward)
+        done = awkward.run(*STOP)
+        assert done.code == 1, (wrapping, done.err)
+        assert {name: digest(done, name) for name in names} == expected, wrapping
+        # the contract and all after it are found, save where the raw bytes have other types
+        assert {"preprocess", "train", "evaluate", "gate"} <= set(done.json["cached"]), wrapping
+
+
+def test_the_same_bytes_elsewhere_are_the_same_raw_table(bench: Any) -> None:
+    first = bench.run(*STOP)
+    (bench.folder / "away").mkdir()
+    (bench.folder / "people.csv").rename(bench.folder / "away" / "people.csv")
+    bench.job["table"]["path"] = "away/people.csv"
+    again = bench.run(*STOP)
+    assert digest(again, "ingest.raw") == digest(first, "ingest.raw")
+    assert again.json["cached"][:2] == ["ingest", "contract"]
+
+
+def test_the_block_in_which_a_file_is_read_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"a": range(5000), "b": [f"text {i}" for i in range(5000)]})
+    pyarrow.csv.write_csv(table, tmp_path / "t.csv")
+    whole = read_table(tmp_path / "t.csv", {})
+    monkeypatch.setattr("tasks.ingest.BLOCK_BYTES", 2000)
+    pieces = read_table(tmp_path / "t.csv", {})
+    assert pieces.column("a").num_chunks > 1
+    for name, got in (("whole", whole), ("pieces", pieces)):
+        pq.write_table(got.combine_chunks(), tmp_path / name)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()
+
+
+def test_codes_keep_their_zeros_and_numbers_stay_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("zip,n,f,d,g\n01234,10,0.5,2020-01-01,0\n99999,-7,1e-05,2020-01-02,-0.25\n,0,,,100\n")
+    table = read_table(path, {})
+    assert table["zip"].to_pylist() == ["01234", "99999", None]
+    kinds = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
+    assert kinds == {"zip": "string", "n": "int64", "f": "double", "d": "date32[day]", "g": "double"}
+
+
+def test_missing_values_are_what_the_job_says(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n?,x\n3,NA\n"",?\n')
+    assert read_table(path, {"null_values": ["?", ""]}).to_pylist() == [
+        {"a": None, "b": "x"},
+        {"a": 3, "b": "NA"},
+        {"a": None, "b": None},
+    ]
+
+
+def test_the_delimiter_is_read_off_the_header(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('"a;b|c";d\n"1,5;2";3\n')
+    assert read_table(path, {}).to_pylist() == [{"a;b|c": "1,5;2", "d": 3}]
+    path.write_text("a#b\n1#2\n")
+    assert read_table(path, {"delimiter": "#"}).to_pylist() == [{"a": 1, "b": 2}]
+
+
+def test_one_column_is_a_table_too(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n2\n")
+    assert read_table(path, {}).to_pylist() == [{"a": 1}, {"a": 2}]
+
+
+def test_a_cell_may_be_large(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f'a,b\n1,"{"x" * 3_000_000}"\n2,y\n')
+    table = read_table(path, {})
+    assert pc.utf8_length(table["b"]).to_pylist() == [3_000_000, 1]
+
+
+@pytest.mark.parametrize("message", ["Expected 2 columns", "quoting"])
+def test_a_ragged_row_is_not_quoted(tmp_path: Path, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\nsecret-word,3,4\n")
+    with pytest.raises(InputError, match=f"(?i){message}") as caught:
+        read_table(path, {})
+    assert "secret" not in str(caught.value)
+
+
+# where bytes come from
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"))
+
+
+def source(**given: Any) -> dict[str, Any]:
+    return {"name": "people", **given}
+
+
+def test_what_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert needs_network(source(path="https://h/x.csv"))
+    assert needs_network(source(path="s3://b/x.csv"))
+    assert needs_network(source(sql="select 1"))
+    assert not needs_network(source(path="/x.csv"))
+    assert not needs_network(source(path="file:///x.csv"))
+    assert not needs_network({"name": "loans"})
+    monkeypatch.setenv("EVENHAND_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+    assert needs_network({"name": "german"})
+
+
+def test_the_digest_of_the_job_is_checked(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    found = fetch_source(store, source(path=str(tmp_path / "a.csv")))["a.csv"]
+    again = fetch_source(store, source(path=str(tmp_path / "a.csv"), sha256=found.sha256))["a.csv"]
+    assert again == found
+    with pytest.raises(InputError, match=r"a\.csv has sha256 .*expected 000000000000"):
+        fetch_source(store, source(path=str(tmp_path / "a.csv"), sha256="0" * 64))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x.parquet").touch()
+    with pytest.raises(InputError, match="pins one file"):
+        fetch_source(store, source(path=str(tmp_path / "folder"), sha256="0" * 64))
+
+
+def test_a_download_leaves_no_half_file(store: Store) -> None:
+    with pytest.raises(InputError, match="cannot be reached"):
+        fetch_source(store, source(path="http://127.0.0.1:9/x.csv"))
+    assert list(store.scratch().iterdir()) == []
+    assert not (store.local / "artifacts").exists()
+
+
+def test_what_is_fetched_is_named_by_its_content(store: Store) -> None:
+    url = f"memory://{uuid.uuid4().hex}/x.csv"
+    digests = []
+    for content in (b"a\n1\n", b"a\n2\n", b"a\n1\n"):
+        with fsspec.open(url, "wb") as stream:
+            stream.write(content)
+        artifact = fetch_source(store, source(path=url))["x.csv"]
+        assert store.fetch(artifact).read_bytes() == content
+        digests.append(artifact.sha256)
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_token_in_an_address_is_not_shown(bench: Any) -> None:
+    bench.job["table"]["path"] = "http://me:pass-word@127.0.0.1:9/data.csv?token=a/b-c"
+    done = bench.run("--json")
+    assert done.code == 2
+    assert "127.0.0.1:9/data.csv" in done.err
+    said = done.err + done.out + "".join(p.read_text() for p in bench.store.rglob("*.json"))
+    assert "pass-word" not in said
+    assert "a/b-c" not in said
+
+
+def test_a_password_in_a_connection_stays_out_of_the_run_folder(bench: Any) -> None:
+    query(bench)
+    bench.job["table"]["connection"] = f"sqlite:///{bench.folder}/people.db?timeout=31"
+    done = bench.run(*STOP)
+    assert done.code == 1, done.err
+    for path in (bench.store / "runs").rglob("*"):
+        assert path.is_dir() or "timeout=31" not in path.read_text()
+
+
+def test_an_address_with_a_slash_in_its_query_is_read_by_its_ending(bench: Any) -> None:
+    class Listed(fsspec.AbstractFileSystem):  # a server that serves one file under any query
+        protocol = "listed"
+
+        def isdir(self, path: str) -> bool:
+            return False
+
+        def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+            return io.BytesIO(csv_text(bench.table))
+
+    fsspec.register_implementation("listed", Listed, clobber=True)
+    bench.job["table"]["path"] = "listed://host/people.csv?signed=x/y.z"
+    assert bench.run(*STOP).code == 1
+
+
+def test_pandas_reads_what_the_flow_reads(tmp_path: Path, people: Any) -> None:
+    """An independent reader agrees, cell by cell."""
+    table = people(50)
+    (tmp_path / "t.csv").write_bytes(csv_text(table, ";"))
+    ours = read_table(tmp_path / "t.csv", {}).to_pandas()
+    theirs = pd.read_csv(tmp_path / "t.csv", sep=";", parse_dates=["since"])
+    ours["since"] = pd.to_datetime(ours["since"]).astype(theirs["since"].dtype)
+    pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)

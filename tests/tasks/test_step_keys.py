@@ -1,0 +1,174 @@
+"""Cache keys: everything that can change a result changes the key, and nothing else does."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tasks.fingerprint
+import tasks.step
+from tasks.artifacts import Artifact
+from tasks.fingerprint import code_digest, library_versions, source_closure
+from tasks.step import step_key
+from tasks.steps import STEP_NAMES, get_step
+from tasks.train import method_modules
+
+ROOT = Path(__file__).resolve().parents[2]
+GIVEN = {"train": Artifact("/a", "11", "dataset", 3, {})}
+PARAMETERS = {"method": "budro", "arguments": {"eta": 0.05}, "seed": 0}
+
+
+def key_of_training(**changes: object) -> str:
+    return step_key(get_step("train"), {**PARAMETERS, **changes}, GIVEN, method_modules("budro"))
+
+
+def test_the_same_is_the_same() -> None:
+    assert key_of_training() == key_of_training()
+    assert key_of_training(seed=0) == key_of_training()
+    backwards = dict(reversed(PARAMETERS.items()))
+    assert step_key(get_step("train"), backwards, GIVEN, method_modules("budro")) == key_of_training()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 1}, {"arguments": {"eta": 0.04}}, {"arguments": {}}, {"method": "project"}]
+)
+def test_a_parameter_or_seed_changes_the_key(changes: dict[str, object]) -> None:
+    assert key_of_training(**changes) != key_of_training()
+
+
+def test_an_inputs_digest_changes_the_key_and_its_place_does_not() -> None:
+    step = get_step("train")
+    key = step_key(step, PARAMETERS, GIVEN)
+    assert step_key(step, PARAMETERS, {"train": Artifact("/elsewhere", "11", "dataset", 3, {})}) == key
+    assert step_key(step, PARAMETERS, {"train": Artifact("/a", "12", "dataset", 3, {})}) != key
+    assert step_key(step, PARAMETERS, {"test": GIVEN["train"]}) != key
+    assert step_key(step, PARAMETERS, {}) != key
+
+
+def test_every_step_has_a_key_of_its_own() -> None:
+    assert len({step_key(get_step(name), {}, {}) for name in STEP_NAMES}) == len(STEP_NAMES)
+
+
+def test_a_library_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of_training()
+    versions = library_versions()
+    assert {"numpy", "pandas", "pyarrow", "scikit-learn", "torch"} <= set(versions)
+    monkeypatch.setattr(tasks.step, "library_versions", lambda: {**versions, "numpy": "0.0"})
+    assert key_of_training() != before
+
+
+def test_numbers_that_json_lacks_make_no_key() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        key_of_training(arguments={"eta": float("nan")})
+
+
+# which source files count
+
+
+def test_training_depends_on_its_method_and_not_on_publishing() -> None:
+    closure = source_closure(["tasks.train", *method_modules("budro")])
+    assert {
+        "fairlib.methods.budro",
+        "fairlib.transport.dual",
+        "fairlib.transport._columns",
+        "fairlib.numerics",
+        "fairlib",
+        "tasks.step",
+    } <= set(closure)
+    assert closure["fairlib.transport._columns"] == ROOT / "fairlib/transport/_columns.py"
+    for stranger in ("tasks.publish", "tasks.evaluate", "tasks.reporting.page", "flows.cli"):
+        assert stranger not in closure
+    assert "fairlib.transport.dual" not in source_closure(["tasks.train", *method_modules("gbdt")])
+
+
+def test_no_step_depends_on_the_flows() -> None:
+    for name in STEP_NAMES:
+        step = get_step(name)
+        closure = source_closure([step.function.__module__, *step.modules])
+        assert not [module for module in closure if module.partition(".")[0] == "flows"]
+
+
+def test_publishing_depends_on_the_code_that_it_ships() -> None:
+    step = get_step("publish")
+    closure = source_closure([step.function.__module__, *step.modules])
+    assert {"tasks.serving.model_code", "fairlib.preprocessing.encoder", "fairlib.methods.registry"} <= set(
+        closure
+    )
+
+
+@pytest.fixture
+def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The fingerprint reads a copy of the packages that a test may edit."""
+    for package in tasks.fingerprint.PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+    original = tasks.fingerprint._source
+
+    def source(name: str) -> Path | None:
+        path = original(name)
+        return path and tmp_path / path.relative_to(ROOT)
+
+    monkeypatch.setattr(tasks.fingerprint, "_source", source)
+    return tmp_path
+
+
+def digests() -> dict[str, str]:
+    found = {}
+    for name in STEP_NAMES:
+        step = get_step(name)
+        extra = method_modules("budro") if name in ("train", "evaluate", "publish") else []
+        found[name] = code_digest([step.function.__module__, *step.modules, *extra])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "touched"),
+    [
+        ("fairlib/transport/dual.py", {"train", "evaluate", "publish"}),
+        ("fairlib/transport/_columns.py", {"train", "evaluate", "publish"}),
+        ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train"}),
+        # its package's `__init__` imports it, so all who use the encoder do
+        ("fairlib/preprocessing/split.py", {"preprocess", "evaluate", "publish"}),
+        ("fairlib/preprocessing/encoder.py", {"preprocess", "evaluate", "publish"}),
+        ("fairlib/datasets/loans.py", {"ingest"}),
+        ("data_contracts/suites.py", {"contract", "preprocess"}),
+        ("tasks/serving/model_code.py", {"publish"}),
+        ("tasks/reporting/page.py", set()),
+        ("flows/pipeline.py", set()),
+        ("tasks/store.py", set(STEP_NAMES)),
+    ],
+)
+def test_a_comment_in_a_helper_touches_the_steps_that_import_it(
+    copy_of_code: Path, path: str, touched: set[str]
+) -> None:
+    before = digests()
+    with (copy_of_code / path).open("a") as stream:
+        stream.write("\n# a remark\n")
+    after = digests()
+    assert {name for name in STEP_NAMES if before[name] != after[name]} == touched
+
+
+def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:
+    before = code_digest(["tasks.train"])
+    path = copy_of_code / "fairlib/methods/base.py"
+    content = path.read_bytes()
+    path.write_bytes(content + b" ")
+    changed = code_digest(["tasks.train"])
+    assert changed != before
+    path.write_bytes(content)
+    assert code_digest(["tasks.train"]) == before
+
+
+def test_imports_within_functions_count(copy_of_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = copy_of_code / "tasks/gate.py"
+    assert "fairlib.transport.dual" not in source_closure(["tasks.gate"])
+    path.write_text(
+        path.read_text() + "\ndef late():\n    from fairlib.transport import dual\n    return dual\n"
+    )
+    assert "fairlib.transport.dual" in source_closure(["tasks.gate"])
+
+
+def test_names_that_are_no_modules_of_ours_are_left_out() -> None:
+    assert source_closure(["numpy", "json", "fairlib.no_such_module"]).keys() <= {"fairlib"}

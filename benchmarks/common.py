@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.job import ResolvedJob, load_job, resolve
+from flows.job import load_job
 from flows.outcome import model_card
 from flows.pipeline import DirectEngine, Run, run_pipeline
+from flows.resolved_job import ResolvedJob, resolve
 from tasks.fingerprint import git_state, library_versions
 from tasks.store import Store
 

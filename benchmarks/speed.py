@@ -28,7 +28,7 @@ from fairlib.numerics import logistic_losses
 from tasks.dataset import Dataset, read_dataset
 from tasks.store import Store
 
-REPEATS = 7
+REPEATS = 5
 STEPS = 90
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 
-from flows.job import ResolvedJob
 from flows.outcome import model_card, write_report
 from flows.pipeline import CacheMiss, Engine, Run, run_pipeline
+from flows.resolved_job import ResolvedJob
 from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
 from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from tasks.store import Store

@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
-import datetime
 import difflib
-import inspect
-import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
 )
 
-from data_contracts.errors import ContractError
-from data_contracts.model import Column, Contract, load_contract, shipped_contracts
 from fairlib.datasets.recipes import RECIPES
 from fairlib.evaluation.evaluate import MIN_DRAWS
-from fairlib.evaluation.gates import GATE_KEYS, Gate, parse_gates
-from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
-from fairlib.methods.registry import METHODS, method_class
+from fairlib.evaluation.gates import GATE_KEYS
 from tasks.errors import InputError
 
-__all__ = ["Job", "ResolvedJob", "load_job", "resolve", "shipped_jobs"]
+__all__ = ["NAME", "Job", "Section", "as_number", "load_job", "nearest", "shipped_jobs"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-VALUE_TYPES: dict[str, Any] = {
-    "string": str,
-    "integer": int,
-    "number": int | float,
-    "boolean": bool,
-    "date": datetime.date,
-}
-# set by the training step, never by a job
-RESERVED_ARGUMENTS = ("metric", "random_state")
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A section of a job: unknown keys and numbers that are not finite are refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class TableSource(_Section):
+class TableSource(Section):
     """Where the table is: a known name, a file or folder or URL, or a query."""
 
     name: str
@@ -64,14 +49,14 @@ class TableSource(_Section):
     rows: Annotated[int, Field(ge=10)] | None = None
 
 
-class Split(_Section):
+class Split(Section):
     """Share of test rows, and whether the label's shares are kept equal."""
 
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
     stratify: bool = True
 
 
-class FairMetric(_Section):
+class FairMetric(Section):
     """The sensitive subspace; None means every sensitive attribute."""
 
     kind: Literal["sensitive-subspace"] = "sensitive-subspace"
@@ -80,7 +65,7 @@ class FairMetric(_Section):
     strength: Annotated[float, Field(gt=0)] = 0.1
 
 
-class Evaluate(_Section):
+class Evaluate(Section):
     """What is measured."""
 
     counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
@@ -97,14 +82,14 @@ class Evaluate(_Section):
         return value
 
 
-class Paper(_Section):
+class Paper(Section):
     """The row of a paper that the report shows beside ours."""
 
     source: str
     row: dict[str, tuple[float, float | None]]
 
 
-class Publish(_Section):
+class Publish(Section):
     """Name in the model registry and the alias that a passing model takes."""
 
     model: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
@@ -119,7 +104,7 @@ class Publish(_Section):
         return value
 
 
-class Job(_Section):
+class Job(Section):
     """A job as written."""
 
     name: str
@@ -158,7 +143,7 @@ class Job(_Section):
         if not isinstance(value, dict):
             return value
         return {
-            metric: {key: _number(limit) for key, limit in limits.items()}
+            metric: {key: as_number(limit) for key, limit in limits.items()}
             if isinstance(limits, dict)
             else limits
             for metric, limits in value.items()
@@ -173,35 +158,10 @@ class Job(_Section):
         if not given and not known:
             names = [*RECIPES, "loans"]
             raise ValueError(
-                f"table {self.table.name!r} is no known table{_nearest(self.table.name, names)}: "
+                f"table {self.table.name!r} is no known table{nearest(self.table.name, names)}: "
                 "give table.path or table.sql"
             )
         return self
-
-
-class ResolvedJob(_Section):
-    """A job with its contract, method and counterfactuals checked against each other: ready to run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    job: Job
-    contract: Contract
-    method: str
-    arguments: dict[str, Any]
-    folder: str
-
-    @property
-    def model_name(self) -> str:
-        """Name in the registry."""
-        return self.job.publish.model or self.job.name
-
-    def source(self) -> dict[str, Any]:
-        """The table's source with its path made absolute against the job file's folder."""
-        source = self.job.table.model_dump()
-        path = source["path"]
-        if path and "://" not in path:
-            source["path"] = str((Path(self.folder) / Path(path).expanduser()).resolve())
-        return source
 
 
 def shipped_jobs() -> dict[str, str]:
@@ -246,7 +206,7 @@ def _read(name_or_path: str) -> tuple[dict[str, Any], str]:
         if not NAME.fullmatch(name_or_path) or not item.is_file():
             names = list(shipped_jobs())
             raise InputError(
-                f"there is no job {name_or_path!r}{_nearest(name_or_path, names)}; "
+                f"there is no job {name_or_path!r}{nearest(name_or_path, names)}; "
                 "`evenhand jobs` lists the shipped ones, or give a path."
             )
         text, folder = item.read_text(encoding="utf-8"), str(Path.cwd())
@@ -267,7 +227,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
     try:
-        value = _number(yaml.safe_load(text))
+        value = as_number(yaml.safe_load(text))
     except (yaml.YAMLError, ValueError, RecursionError):
         raise InputError(f"--set {key}: the value is not valid YAML.") from None
     *parents, last = _path_of(key)
@@ -293,7 +253,7 @@ def _path_of(key: str) -> list[str]:
     return [first, ".".join(rest)]
 
 
-def _number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
     """YAML 1.1 reads 1e-4 as text: make it the number that was meant."""
     if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
         return float(value)
@@ -323,167 +283,24 @@ def _explain(error: ValidationError) -> str:
     if problem["type"] == "extra_forbidden":
         known = list(_section(problem["loc"][:-1]).model_fields)
         key = str(problem["loc"][-1])
-        return f"unknown key {place!r}{_nearest(key, known)}; known: {', '.join(known)}."
+        return f"unknown key {place!r}{nearest(key, known)}; known: {', '.join(known)}."
     if problem["type"] == "missing":
         return f"the key {place!r} is missing."
     message = problem["msg"].removeprefix("Value error, ")
     return f"{place}: {message}." if place else f"{message}."
 
 
-def _section(place: Sequence[str | int]) -> type[_Section]:
+def _section(place: Sequence[str | int]) -> type[Section]:
     """The section of a job that a path of keys leads to."""
-    section: type[_Section] = Job
+    section: type[Section] = Job
     for part in place:
         annotation = section.model_fields[str(part)].annotation
         options = [annotation, *get_args(annotation)]
-        section = next(item for item in options if isinstance(item, type) and issubclass(item, _Section))
+        section = next(item for item in options if isinstance(item, type) and issubclass(item, Section))
     return section
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Name the closest known name, for the end of a message; nothing if none is close."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def resolve(job: Job, folder: str) -> ResolvedJob:
-    """
-    Check the whole job before anything runs.
-
-    Raises
-    ------
-    InputError
-        One line that names the key and the cure.
-    """
-    contract = _contract(job, folder)
-    method, arguments = _method(job)
-    _check_metric(job, contract)
-    _check_counterfactuals(job, contract)
-    try:
-        gates = parse_gates(job.gates)
-    except ValueError as error:
-        raise InputError(f"job {job.name}: gates: {error}") from None
-    _check_gates(job, contract, gates)
-    return ResolvedJob(job=job, contract=contract, method=method, arguments=arguments, folder=folder)
-
-
-def _check_gates(job: Job, contract: Contract, gates: Sequence[Gate]) -> None:
-    """Every gate names a metric that this job will have, known before anything is trained."""
-    attributes = [column.name for column in contract.sensitive]
-    known = [name for name in METRIC_MEANINGS if "." not in name]
-    known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
-    known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
-    for gate in gates:
-        kind, _, subject = gate.metric.partition(".")
-        if gate.metric in known:
-            continue
-        if job.evaluate.intersections and kind in GROUP_METRICS and "&" in subject:
-            continue  # which intersections there are, the data decides
-        raise InputError(
-            f"job {job.name}: the gate {gate.metric!r} names no metric of this job"
-            f"{_nearest(gate.metric, known)}; there are {', '.join(known)}."
-        )
-
-
-def _contract(job: Job, folder: str) -> Contract:
-    name = job.contract or job.table.name
-    path = Path(folder) / name
-    try:
-        return load_contract(str(path) if name not in shipped_contracts() and path.is_file() else name)
-    except ContractError as error:
-        raise InputError(f"job {job.name}: {error}") from None
-
-
-def _method(job: Job) -> tuple[str, dict[str, Any]]:
-    arguments = dict(job.method)
-    name = arguments.pop("name", None)
-    if not isinstance(name, str) or name not in METHODS:
-        known = ", ".join(METHODS)
-        raise InputError(
-            f"job {job.name}: method {name!r} is not known{_nearest(str(name), list(METHODS))}; "
-            f"known: {known}."
-        )
-    constructor = method_class(name).__init__
-    kinds = get_type_hints(constructor)
-    accepted = [key for key in inspect.signature(constructor).parameters if key in kinds]
-    accepted = [key for key in accepted if key not in RESERVED_ARGUMENTS]
-    for key in arguments:
-        if key not in accepted:
-            raise InputError(
-                f"job {job.name}: unknown key 'method.{key}'{_nearest(key, accepted)}; "
-                f"{name} takes: {', '.join(accepted)}."
-            )
-    return name, {key: _argument(job, key, value, kinds[key]) for key, value in arguments.items()}
-
-
-def _argument(job: Job, key: str, value: Any, kind: Any) -> Any:
-    """A method's argument as the type that it takes, so that 1 and 1.0 are one job."""
-    try:
-        found = TypeAdapter(kind).validate_python(_number(value))
-    except ValidationError as error:
-        reason = error.errors(include_url=False)[0]["msg"]
-        raise InputError(f"job {job.name}: method.{key} is {value!r}: {reason.lower()}.") from None
-    if isinstance(found, float) and not math.isfinite(found):
-        raise InputError(f"job {job.name}: method.{key} is {value!r}: it must be a finite number.")
-    return found
-
-
-def _check_metric(job: Job, contract: Contract) -> None:
-    names = [column.name for column in contract.sensitive]
-    features = [column.name for column in contract.features]
-    for key, listed, known in (
-        ("indicators", job.fair_metric.indicators, features),
-        ("learned", job.fair_metric.learned, names),
-    ):
-        for name in listed or []:
-            if name not in known:
-                raise InputError(
-                    f"job {job.name}: fair_metric.{key} names {name!r}{_nearest(name, known)}; "
-                    f"the contract has {', '.join(known)}."
-                )
-
-
-def _check_counterfactuals(job: Job, contract: Contract) -> None:
-    """Every changed column is a model input and every value one that the contract allows."""
-    features = {column.name: column for column in contract.features}
-    for name, changes in job.evaluate.counterfactuals.items():
-        where = f"job {job.name}: the counterfactual {name!r}"
-        if not changes:
-            raise InputError(f"{where} changes nothing: name a column and its values.")
-        for column_name, values in changes.items():
-            if column_name not in features:
-                raise InputError(
-                    f"{where} changes the column {column_name!r}, which is no model input"
-                    f"{_nearest(column_name, list(features))}."
-                )
-            column = features[column_name]
-            if values == "all":
-                if column.encoding == "standard":
-                    raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
-                continue
-            if not values:
-                raise InputError(f"{where} lists no value of {column_name!r}: it needs at least two.")
-            for value in values:
-                _check_value(where, column, value)
-        listed = [len(set(values)) for values in changes.values() if values != "all"]
-        if len(listed) == len(changes) and math.prod(listed) < 2:
-            raise InputError(
-                f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least two."
-            )
-
-
-def _check_value(where: str, column: Column, value: Any) -> None:
-    """One value of a counterfactual: of its column's type, and allowed by the contract."""
-    if column.allowed is not None:
-        if not any(value == item and type(value) is type(item) for item in column.allowed):
-            known = [str(item) for item in column.allowed]
-            raise InputError(
-                f"{where} gives {column.name!r} the value {value!r}, which its contract lacks"
-                f"{_nearest(str(value), known)}."
-            )
-        return
-    try:
-        TypeAdapter(VALUE_TYPES[column.logical_type]).validate_python(value, strict=column.is_numeric)
-    except ValidationError:
-        raise InputError(
-            f"{where} gives {column.name!r} the value {value!r}, which is no {column.logical_type}."
-        ) from None

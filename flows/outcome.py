@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from flows.job import ResolvedJob
 from flows.pipeline import Run
+from flows.resolved_job import ResolvedJob
 from flows.verdict import Verdict
 from tasks.errors import without_secrets
 from tasks.fingerprint import git_state, library_versions

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flows.job import ResolvedJob
+from flows.resolved_job import ResolvedJob
 from tasks.artifacts import Artifact
 from tasks.progress import report_progress
 from tasks.sources import fetch_source, needs_network

@@ -14,8 +14,9 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact  #
 from prefect.logging import get_run_logger  # noqa: E402
 
 from flows.carry_out import carry_out  # noqa: E402
-from flows.job import ResolvedJob, load_job, resolve  # noqa: E402
+from flows.job import load_job  # noqa: E402
 from flows.outcome import new_run_id  # noqa: E402
+from flows.resolved_job import ResolvedJob, resolve  # noqa: E402
 from flows.verdict import Verdict  # noqa: E402
 from tasks.artifacts import Artifact  # noqa: E402
 from tasks.errors import GateRefused  # noqa: E402

@@ -82,11 +82,19 @@ def _imports(path: Path) -> list[str]:
 
 
 def code_digest(modules: Iterable[str]) -> str:
-    """Digest of the bytes of every file in the closure of `modules`."""
+    """Digest of the bytes of every file in the closure of `modules`, and of the templates beside them."""
     digest = hashlib.sha256()
     for name, path in source_closure(modules).items():
-        digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        for file in [path, *_templates(path)]:
+            digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def _templates(module: Path) -> list[Path]:
+    """Page templates that a package's modules read: those of its own folder."""
+    if module.name != "__init__.py":
+        return []
+    return sorted(item for item in (module.parent / "templates").glob("*") if item.is_file())
 
 
 def library_versions(names: Iterable[str] = NUMERIC_LIBRARIES) -> dict[str, str]:

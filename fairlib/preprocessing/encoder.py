@@ -115,7 +115,10 @@ class TableEncoder:
             present = numbers[~np.isnan(numbers)]
             if present.size == 0:
                 raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")
-            deviation = float(present.std())
+            with np.errstate(over="ignore", invalid="ignore"):
+                deviation = float(present.std())
+            if not np.isfinite(deviation):
+                raise ValueError(f"column {spec.name!r} has numbers too large to standardise: rescale it.")
             missing = present.size < numbers.size
             # a constant column's mean and deviation carry rounding noise, which is not a scale
             if deviation <= 1e-12 * float(np.abs(present).max()):

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.job import ResolvedJob, load_job, resolve
+from flows.job import load_job
+from flows.resolved_job import ResolvedJob, resolve
 from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
 from flows.server import start_temporary_server
 from flows.verdict import Verdict, read_verdict

@@ -10,7 +10,8 @@ import yaml
 
 from data_contracts.model import load_contract
 from fairlib.methods.registry import METHODS
-from flows.job import load_job, resolve, shipped_jobs
+from flows.job import load_job, shipped_jobs
+from flows.resolved_job import resolve
 from tasks.errors import InputError
 
 

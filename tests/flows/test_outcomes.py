@@ -205,7 +205,8 @@ def test_an_interruption_ends_with_4_and_not_1(bench: Any, monkeypatch: pytest.M
 
 
 def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
-    from flows.job import load_job, resolve
+    from flows.job import load_job
+    from flows.resolved_job import resolve
 
     job = bench.write()
     store = Store(str(bench.store))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.runtime import prepare_environment
+from flows.runtime import make_prefect_home, prepare_environment
 
-prepare_environment()  # before Prefect reads its settings
+make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
 from prefect import flow  # noqa: E402
 from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402

@@ -16,7 +16,7 @@ from filelock import FileLock
 from tasks.publish import MLFLOW_DEFAULTS
 from tasks.store import Store, default_store_url
 
-__all__ = ["SERVER_START_S", "prepare_environment", "prepare_prefect_home"]
+__all__ = ["SERVER_START_S", "make_prefect_home", "prepare_environment", "prepare_prefect_home"]
 
 SERVER_START_S = 120
 DEFAULTS = {
@@ -45,12 +45,16 @@ def prepare_environment(store_url: str | None = None) -> Path:
         os.environ.setdefault(name, value)
     home = (Store.local_folder(store_url or default_store_url()) / "prefect").resolve()
     if not os.environ.get("PREFECT_API_URL") and "PREFECT_HOME" not in os.environ:
-        # Prefect makes no parents; a store that cannot be written is reported when it is opened
+        os.environ["PREFECT_HOME"] = str(home)
+    return home
+
+
+def make_prefect_home(home: Path) -> None:
+    """Make the folder, for Prefect makes no parents; a store that cannot be written is reported later."""
+    if os.environ.get("PREFECT_HOME") == str(home):
         with contextlib.suppress(OSError):
             home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             home.mkdir(exist_ok=True, mode=0o700)
-            os.environ["PREFECT_HOME"] = str(home)
-    return home
 
 
 def prepare_prefect_home(home: Path) -> None:
@@ -63,7 +67,7 @@ def prepare_prefect_home(home: Path) -> None:
     """
     if os.environ.get("PREFECT_API_URL") or os.environ.get("PREFECT_HOME") != str(home):
         return
-    home.mkdir(parents=True, exist_ok=True)
+    make_prefect_home(home)
     database = home / "prefect.db"
     with FileLock(home / "database.lock", timeout=SERVER_START_S):
         if not database.exists():

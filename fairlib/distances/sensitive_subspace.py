@@ -130,7 +130,8 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
         normals[:, indicators] = 0.0
         # what is left of a normal inside the indicators' span is rounding, not a direction
         normals = normals[np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths]
-        self.basis_ = np.concatenate([units, orthonormal_basis(normals)], axis=1)
+        # row-major: safetensors writes the buffer as it lies in memory
+        self.basis_ = np.ascontiguousarray(np.concatenate([units, orthonormal_basis(normals)], axis=1))
         return self
 
     def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
@@ -229,7 +230,7 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        save_file({"basis": self.basis_}, str(target / "metric.safetensors"))
+        save_file({"basis": np.ascontiguousarray(self.basis_)}, str(target / "metric.safetensors"))
         description = {"format": FORMAT, "kind": "sensitive-subspace", "rank": int(self.basis_.shape[1])}
         (target / "metric.json").write_text(json.dumps(description, sort_keys=True))
 

@@ -190,13 +190,16 @@ def test_metric_axioms(seed: int) -> None:
     assert (metric.distance(X[i], X[j]) <= np.linalg.norm(X[i] - X[j], axis=1) + 1e-9 * scale).all()
 
 
+@pytest.mark.parametrize("indicators", [[], [0], [0, 4], [5, 2, 1]])
 def test_saved_metric_measures_alike_and_holds_nothing_else(
-    tmp_path: Path, data: tuple[np.ndarray, dict[str, np.ndarray]]
+    tmp_path: Path, data: tuple[np.ndarray, dict[str, np.ndarray]], indicators: list[int]
 ) -> None:
+    # several indicators once made a column-major basis, which was written in the wrong order
     X, groups = data
-    metric = SensitiveSubspace(indicators=[0]).fit(X, sensitive_features=groups)
+    metric = SensitiveSubspace(indicators=indicators).fit(X, sensitive_features=groups)
     metric.save(tmp_path / "metric")
     loaded = SensitiveSubspace.load(tmp_path / "metric")
+    np.testing.assert_array_equal(loaded.basis_, metric.basis_)
     np.testing.assert_array_equal(loaded.pairwise(X), metric.pairwise(X))
     assert loaded.n_features_in_ == 6
     assert sorted(path.name for path in (tmp_path / "metric").iterdir()) == [

@@ -194,9 +194,11 @@ def test_metric_axioms(seed: int) -> None:
 def test_saved_metric_measures_alike_and_holds_nothing_else(
     tmp_path: Path, data: tuple[np.ndarray, dict[str, np.ndarray]], indicators: list[int]
 ) -> None:
-    # several indicators once made a column-major basis, which was written in the wrong order
+    # several indicators and one normal once made a column-major basis, written in the wrong order
     X, groups = data
-    metric = SensitiveSubspace(indicators=indicators).fit(X, sensitive_features=groups)
+    metric = SensitiveSubspace(indicators=indicators, learned=[LearnedDirection("sex", (0,))]).fit(
+        X, sensitive_features=groups
+    )
     metric.save(tmp_path / "metric")
     loaded = SensitiveSubspace.load(tmp_path / "metric")
     np.testing.assert_array_equal(loaded.basis_, metric.basis_)

@@ -62,7 +62,7 @@ def main() -> None:
 
 def _job(name: str, row: dict[str, Any]) -> str:
     lines = [
-        f"**{name}** ({row['source']}; training {row['train_seconds_median']:.2f} s a split)\n",
+        f"**{name}** ({row['source']})\n",
         "| metric | ours | paper | |",
         "|---|---|---|---|",
     ]

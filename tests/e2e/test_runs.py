@@ -90,7 +90,7 @@ def test_the_published_model_predicts_the_same_from_raw_columns_in_a_fresh_proce
 @pytest.mark.data
 def test_a_projected_model_is_blind_to_what_its_subspace_holds(cli: Any, data_folder: Path) -> None:
     blind = "gates={consistency.race: {min: 1.0}, consistency.gender: {min: 1.0}}"
-    steps = ("--set", "method.n_steps=100", "--set", "evaluate.draws=0")
+    steps = ("--set", "method.n_steps=100", "--set", "method.eta=0.3", "--set", "evaluate.draws=0")
     verdict = cli.json("compas-project", "--direct", *steps, "--set", blind)
     assert verdict["status"] == "published", verdict["gates"]
     assert cli.json("compas-gbdt", "--direct", *steps, "--set", blind)["status"] == "gated"

@@ -23,6 +23,7 @@ from tasks.errors import NotCarriedOut
 __all__ = ["start_temporary_server"]
 
 PR_SET_PDEATHSIG = 1
+MAX_STARTS = 4
 
 
 def start_temporary_server(timeout_s: float) -> Callable[[], None]:
@@ -44,28 +45,62 @@ def start_temporary_server(timeout_s: float) -> Callable[[], None]:
     """
     if os.environ.get("PREFECT_API_URL"):
         return lambda: None
-    port = _free_port()
-    command = ("server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-services")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "prefect", *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PREFECT_LOGGING_LEVEL": "CRITICAL"},
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-    )
-    os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{port}/api"
+    server = _Server(_free_port())
+    os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{server.port}/api"
     # registered before Prefect is imported, so called after Prefect's own last words
-    atexit.register(_stop, process)
-    return lambda: _wait(process, port, timeout_s)
+    atexit.register(server.stop)
+    return lambda: server.wait(timeout_s)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=3)
-    except subprocess.TimeoutExpired:
-        process.kill()
+class _Server:
+    """A server process, started at once and again if it ends before it answers."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = ("server", "start", "--host", "127.0.0.1", "--port", str(self.port), "--no-services")
+        return subprocess.Popen(
+            [sys.executable, "-m", "prefect", *command],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PREFECT_LOGGING_LEVEL": "CRITICAL"},
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+
+    def stop(self) -> None:
+        """End it, gently at first."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=3)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def wait(self, timeout_s: float) -> None:
+        """Return once it answers."""
+        deadline = time.monotonic() + timeout_s
+        starts = 1
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                # two servers that start at one moment on one SQLite database can find it locked
+                if starts == MAX_STARTS:
+                    raise NotCarriedOut(
+                        "Prefect's temporary server ends at once: `--direct` runs without Prefect."
+                    )
+                time.sleep(starts)
+                starts += 1
+                self.process = self._start()
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/health", timeout=2):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.05)
+        raise NotCarriedOut(
+            f"Prefect's temporary server did not answer within {timeout_s:.0f} s: "
+            "`--direct` runs without Prefect."
+        )
 
 
 def _free_port() -> int:
@@ -77,19 +112,3 @@ def _free_port() -> int:
 def _end_with_parent() -> None:
     """Ask the kernel to end the server if this process is killed."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise NotCarriedOut("Prefect's temporary server ended at once: `--direct` runs without Prefect.")
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=2):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.05)
-    raise NotCarriedOut(
-        f"Prefect's temporary server did not answer within {timeout_s:.0f} s: "
-        "`--direct` runs without Prefect."
-    )

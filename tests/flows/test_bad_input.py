@@ -27,7 +27,6 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = (), **more: An
     lines = done.err.splitlines()
     assert len(lines) == 1, done.err
     assert lines[0].startswith("evenhand: ")
-    assert lines[0].endswith((".", "!")) or ";" in lines[0] or ":" in lines[0]
     for word in words:
         assert word in lines[0], (word, lines[0])
     if not bench.store.is_dir():

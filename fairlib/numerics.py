@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
-__all__ = ["logistic_losses", "orthonormal_basis", "pairwise_squared_distances"]
+__all__ = [
+    "log_losses",
+    "logistic_losses",
+    "orthonormal_basis",
+    "pairwise_squared_distances",
+    "softmax_losses",
+]
 
 Float = NDArray[np.float64]
 # Rounding of the Gram expansion of two equal points, in units of eps * (|a|^2 + |b|^2): below 9 was seen for
@@ -32,6 +39,44 @@ def logistic_losses(margin: ArrayLike) -> Float:
     """
     m = np.asarray(margin, dtype=np.float64)
     return np.stack([np.logaddexp(0.0, m), np.logaddexp(0.0, -m)])
+
+
+def log_losses(probabilities: ArrayLike) -> Float:
+    r"""
+    Log loss of every row under every label, :math:`-\log p_k`.
+
+    Parameters
+    ----------
+    probabilities : array-like, shape (n, K)
+
+    Returns
+    -------
+    ndarray of float64, shape (K, n)
+        Nats. A probability below the machine epsilon (2.2e-16) counts as that, so that a model which is
+        certain and wrong has a large loss, not an infinite one.
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    return np.ascontiguousarray(-np.log(np.clip(p, np.finfo(np.float64).eps, 1.0)).T)
+
+
+def softmax_losses(margins: ArrayLike) -> Float:
+    r"""
+    Multinomial logistic loss of every row under every label.
+
+    .. math:: \ell(m, k) = \log \sum_c e^{m_c} - m_k
+
+    Parameters
+    ----------
+    margins : array-like, shape (n, K)
+        Unnormalised log-probabilities.
+
+    Returns
+    -------
+    ndarray of float64, shape (K, n)
+        Row ``k`` holds the losses (nats) had every row the label ``k``; exact for margins of any size.
+    """
+    m = np.asarray(margins, dtype=np.float64)
+    return np.ascontiguousarray((logsumexp(m, axis=1)[:, None] - m).T)
 
 
 def orthonormal_basis(directions: ArrayLike) -> Float:

@@ -65,6 +65,12 @@ class FairMetric(Section):
     strength: Annotated[float, Field(gt=0)] = 0.1
 
 
+class Certificate(Section):
+    """The audit of comparable treatment: mean squared fair distance that its adversary may move people."""
+
+    budget: Annotated[float, Field(ge=0)]
+
+
 class Evaluate(Section):
     """What is measured."""
 
@@ -73,6 +79,7 @@ class Evaluate(Section):
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
     min_cell: Annotated[int, Field(ge=1)] = 5
     intersections: bool = False
+    certificate: Certificate | None = None
 
     @field_validator("draws")
     @classmethod

@@ -147,9 +147,11 @@ def run_pipeline(
         {"checked": run.output("contract", "checked")},
     )
     train_inputs = {"train": run.output("preprocess", "train")}
-    if _needs_metric(resolved.method):
+    certificate = resolved.certificate_budget
+    if _needs_metric(resolved.method) or certificate is not None:
         step("fair_metric", {"fair_metric": job.fair_metric.model_dump()}, train_inputs)
-        train_inputs["metric"] = run.output("fair_metric", "metric")
+        if _needs_metric(resolved.method):
+            train_inputs["metric"] = run.output("fair_metric", "metric")
     modules = method_modules(resolved.method)
     step(
         "train",
@@ -157,14 +159,19 @@ def run_pipeline(
         train_inputs,
         modules=modules,
     )
+    evaluate_inputs = {
+        "model": run.output("train", "model"),
+        "encoder": run.output("preprocess", "encoder"),
+        "test": run.output("preprocess", "test"),
+    }
+    if certificate is not None:
+        evaluate_inputs["metric"] = run.output("fair_metric", "metric")
+    if "without_adversary" in run.records["train"].outputs:
+        evaluate_inputs["without_adversary"] = run.output("train", "without_adversary")
     step(
         "evaluate",
-        {"evaluate": job.evaluate.model_dump(), "seed": seed},
-        {
-            "model": run.output("train", "model"),
-            "encoder": run.output("preprocess", "encoder"),
-            "test": run.output("preprocess", "test"),
-        },
+        {"evaluate": job.evaluate.model_dump(), "certificate": certificate, "seed": seed},
+        evaluate_inputs,
         modules=modules,
     )
     step("gate", {"gates": job.gates}, {"metrics": run.output("evaluate", "metrics")})

@@ -48,6 +48,16 @@ class ResolvedJob(Section):
         """Name in the registry."""
         return self.job.publish.model or self.job.name
 
+    @property
+    def certificate_budget(self) -> float | None:
+        """Budget of the audit: the job's own, else that which the method trained with, else none."""
+        if self.job.evaluate.certificate is not None:
+            return self.job.evaluate.certificate.budget
+        parameters = inspect.signature(method_class(self.method).__init__).parameters
+        if "perturbation_budget" not in parameters:
+            return None
+        return float(self.arguments.get("perturbation_budget", parameters["perturbation_budget"].default))
+
     def source(self) -> dict[str, Any]:
         """The table's source with its path made absolute against the job file's folder."""
         source = self.job.table.model_dump()
@@ -74,16 +84,19 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         gates = parse_gates(job.gates)
     except ValueError as error:
         raise InputError(f"job {job.name}: gates: {error}") from None
-    _check_gates(job, contract, gates)
-    return ResolvedJob(job=job, contract=contract, method=method, arguments=arguments, folder=folder)
+    resolved = ResolvedJob(job=job, contract=contract, method=method, arguments=arguments, folder=folder)
+    _check_gates(resolved, gates)
+    return resolved
 
 
-def _check_gates(job: Job, contract: Contract, gates: Sequence[Gate]) -> None:
+def _check_gates(resolved: ResolvedJob, gates: Sequence[Gate]) -> None:
     """Every gate names a metric that this job will have, known before anything is trained."""
-    attributes = [column.name for column in contract.sensitive]
+    job = resolved.job
+    attributes = [column.name for column in resolved.contract.sensitive]
     known = [name for name in METRIC_MEANINGS if "." not in name]
     known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
     known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
+    known += ["certificate.drf"] if resolved.certificate_budget is not None else []
     for gate in gates:
         kind, _, subject = gate.metric.partition(".")
         if gate.metric in known:

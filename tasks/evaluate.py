@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from fairlib.evaluation.audit import Audit
+from fairlib.evaluation.evaluate import Evaluation, MetricValue
 from fairlib.evaluation.evaluate import evaluate as measure
 from fairlib.evaluation.histograms import score_histograms
 from fairlib.evaluation.outcomes import Outcomes
-from fairlib.methods.base import BinaryMethod
+from fairlib.methods.base import Method
 from fairlib.methods.registry import load_model
 from fairlib.preprocessing.encoder import TableEncoder, category_name
 from fairlib.randomness import derive_seed
-from tasks.dataset import read_dataset
+from tasks.audit import audit_model, write_audit
+from tasks.dataset import Dataset, read_dataset
 from tasks.errors import InputError
 from tasks.step import Step, StepContext, StepResult
 
@@ -28,34 +34,30 @@ __all__ = ["STEP", "counterfactual_copies"]
 
 
 def evaluate(context: StepContext) -> StepResult:
-    """Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet`` (no sensitive value in it)."""
+    """
+    Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet`` (no sensitive value in it).
+
+    With a certificate also ``audit.json`` and ``pairs.parquet``, and ``without_adversary.json`` if the
+    training gave such a model: its metrics on the same rows, without intervals.
+    """
     settings = context.parameters["evaluate"]
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
     _check_counterfactuals(settings["counterfactuals"], encoder)
     data = read_dataset(context.inputs["test"])
     raw: pd.DataFrame = pq.read_table(context.inputs["test"] / "raw.parquet").to_pandas()
-    score = model.predict_proba(data.X)[:, 1]
-    prediction = model.predict(data.X).astype(np.int64)
-    outcomes = Outcomes(
-        y_true=data.y,
-        y_pred=prediction,
-        score=score,
-        sensitive={name: values.astype(str) for name, values in data.sensitive.items()},
-        consistent={
-            name: is_consistent(model, encoder, raw, changes)
-            for name, changes in settings["counterfactuals"].items()
-        },
-    )
-    evaluation = measure(
-        outcomes,
-        draws=settings["draws"],
-        level=settings["level"],
-        min_cell=settings["min_cell"],
-        seed=derive_seed(context.parameters["seed"], "bootstrap"),
-        intersections=settings["intersections"],
-    )
     folder = context.workdir
+    outcomes = _outcomes(model, encoder, data, raw, settings)
+    evaluation, audit = _measure(context, model, outcomes, data, draws=settings["draws"])
+    outputs: dict[str, tuple[Path, str]] = {}
+    if audit is not None:
+        outputs |= write_audit(audit, data, settings["min_cell"], folder)
+    if "without_adversary" in context.inputs:
+        plain = load_model(context.inputs["without_adversary"])
+        compared, _ = _measure(context, plain, _outcomes(plain, encoder, data, raw, settings), data, draws=0)
+        values = {name: metric.value for name, metric in compared.metrics.items()}
+        (folder / "without_adversary.json").write_text(json.dumps(values, indent=1))
+        outputs["without_adversary"] = (folder / "without_adversary.json", "metrics")
     (folder / "metrics.json").write_text(json.dumps(evaluation.to_json(), indent=1))
     histograms = score_histograms(outcomes, min_cell=settings["min_cell"])
     (folder / "histograms.json").write_text(json.dumps(histograms))
@@ -63,8 +65,8 @@ def evaluate(context: StepContext) -> StepResult:
         {
             "row": data.rows,
             "label": data.y.astype(np.int8),
-            "probability": score,
-            "prediction": prediction.astype(np.int8),
+            "probability": outcomes.score,
+            "prediction": outcomes.y_pred.astype(np.int8),
         }
     )
     pq.write_table(predictions, folder / "predictions.parquet")
@@ -73,9 +75,50 @@ def evaluate(context: StepContext) -> StepResult:
             "metrics": (folder / "metrics.json", "metrics"),
             "histograms": (folder / "histograms.json", "histograms"),
             "predictions": (folder / "predictions.parquet", "predictions"),
+            **outputs,
         },
         {"test_rows": len(data.y)},
     )
+
+
+def _outcomes(
+    model: Method, encoder: TableEncoder, data: Dataset, raw: pd.DataFrame, settings: Mapping[str, Any]
+) -> Outcomes:
+    """What the model decides about every row, and whether it decides the same about every copy."""
+    return Outcomes(
+        y_true=data.y,
+        y_pred=model.predict(data.X).astype(np.int64),
+        score=model.predict_proba(data.X)[:, 1],
+        sensitive={name: values.astype(str) for name, values in data.sensitive.items()},
+        consistent={
+            name: is_consistent(model, encoder, raw, changes)
+            for name, changes in settings["counterfactuals"].items()
+        },
+    )
+
+
+def _measure(
+    context: StepContext, model: Method, outcomes: Outcomes, data: Dataset, *, draws: int
+) -> tuple[Evaluation, Audit | None]:
+    """All metrics, the certificate included if there is a budget for it."""
+    settings, seed = context.parameters["evaluate"], context.parameters["seed"]
+    evaluation = measure(
+        outcomes,
+        draws=draws,
+        level=settings["level"],
+        min_cell=settings["min_cell"],
+        seed=derive_seed(seed, "bootstrap"),
+        intersections=settings["intersections"],
+    )
+    budget = context.parameters["certificate"]
+    if budget is None:
+        return evaluation, None
+    metric = SensitiveSubspace.load(context.inputs["metric"])
+    audit = audit_model(
+        model, data, metric, budget, draws=draws, level=settings["level"], seed=derive_seed(seed, "audit")
+    )
+    certificate = MetricValue(audit.gap, audit.low, audit.high)
+    return replace(evaluation, metrics={**evaluation.metrics, "certificate.drf": certificate}), audit
 
 
 def _check_counterfactuals(
@@ -134,7 +177,7 @@ def counterfactual_copies(
 
 
 def is_consistent(
-    model: BinaryMethod,
+    model: Method,
     encoder: TableEncoder,
     raw: pd.DataFrame,
     changes: Mapping[str, Sequence[str] | str],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,13 +33,15 @@ class StepContext:
     """
     What a step's function works with.
 
-    `inputs` are verified local paths; `workdir` is where it writes; `progress` reports (done, total, values).
+    `inputs` are verified local paths; `workdir` is where it writes; `progress` reports (done, total, values);
+    `checkpoint` is a folder that outlives a killed run: the next run of the same key finds what was left there.
     """
 
     parameters: Mapping[str, Any]
     inputs: Mapping[str, Path]
     workdir: Path
     progress: Callable[[int, int, Mapping[str, float]], None]
+    checkpoint: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -106,15 +109,19 @@ def run_step(
         if record is not None:
             return record, True
         started = time.perf_counter()
+        # among the temporary files: what nobody comes back for is swept away like them
+        checkpoint = store.scratch() / f"checkpoint-{step.name}-{key[:32]}"
         with store.workdir() as workdir:
             context = StepContext(
                 parameters,
                 {name: store.fetch(artifact) for name, artifact in inputs.items()},
                 workdir,
                 progress or (lambda done, total, values: None),
+                checkpoint,
             )
             result = step.function(context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
         record = StepRecord(step.name, key, outputs, result.facts, time.perf_counter() - started)
         store.save(record)
+        shutil.rmtree(checkpoint, ignore_errors=True)
     return record, False

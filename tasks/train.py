@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from fairlib.distances.sensitive_subspace import SensitiveSubspace
 from fairlib.methods.registry import METHODS, method_class
@@ -20,7 +21,12 @@ def method_modules(method: str) -> list[str]:
 
 
 def train(context: StepContext) -> StepResult:
-    """Write ``model/`` and, where the method keeps one, ``history.json`` (a number per training step)."""
+    """
+    Write ``model/`` and, where the method has them, ``history.json`` and ``without_adversary/``.
+
+    The history holds a number per training step; the latter is the model that the same trees give without
+    the method's adversary, to measure what fairness cost.
+    """
     spec = METHODS[context.parameters["method"]]
     data = read_dataset(context.inputs["train"])
     arguments = dict(context.parameters["arguments"])
@@ -30,8 +36,9 @@ def train(context: StepContext) -> StepResult:
         **arguments, random_state=derive_seed(context.parameters["seed"], "train")
     )
     groups = {name: values.astype(str) for name, values in data.sensitive.items()}
+    options: dict[str, Any] = {"checkpoint": context.checkpoint} if spec.resumable else {}
     try:
-        model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress)  # type: ignore[attr-defined]
+        model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress, **options)  # type: ignore[attr-defined]
     except FloatingPointError as error:
         raise NotCarriedOut(f"training with {spec.name} failed: {error}") from None
     except (ValueError, TypeError) as error:
@@ -42,6 +49,10 @@ def train(context: StepContext) -> StepResult:
     if history:
         (context.workdir / "history.json").write_text(json.dumps(history))
         outputs["history"] = (context.workdir / "history.json", "history")
+    if hasattr(model, "without_adversary"):
+        plain = model.without_adversary(len(data.y)).fit(data.X, data.y)
+        plain.save(context.workdir / "without_adversary")
+        outputs["without_adversary"] = (context.workdir / "without_adversary", "model")
     return StepResult(outputs, {"method": spec.name})
 
 

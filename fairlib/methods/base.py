@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["BinaryMethod", "Callback", "Progress"]
+__all__ = ["BinaryMethod", "Callback", "Method", "Progress"]
 
 FORMAT = 1
 MODEL_FILE = "model.json"
@@ -24,23 +24,25 @@ Progress: TypeAlias = Mapping[str, float]
 Callback: TypeAlias = Callable[[int, int, Progress], None]
 
 
-class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
-    Base of the binary classifiers.
+    Base of the classifiers.
 
-    A method implements ``fit``, ``_positive_probability`` and the two halves of persistence, ``_write`` and
+    A method implements ``fit``, ``_probabilities`` and the two halves of persistence, ``_write`` and
     ``_read``. What is saved is what prediction needs and nothing else: no training row, label or sensitive
     value, so the size of a saved model does not grow with the number of training rows.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
+    classes_ : ndarray, shape (K,)
     n_features_in_ : int
     """
 
+    multiclass: ClassVar[bool] = False
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self.multiclass
         return tags
 
     def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, NDArray[np.int64]]:
@@ -48,7 +50,7 @@ class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data, labels = validate_data(self, X, y, dtype=np.float32, order="C")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        if self.classes_.size > 2:
+        if self.classes_.size > 2 and not self.multiclass:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"y has {self.classes_.size} classes."
@@ -58,8 +60,8 @@ class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return data, codes.astype(np.int64)
 
     @abstractmethod
-    def _positive_probability(self, X: Float32) -> Float64:
-        """Probability of ``classes_[1]``, shape (n,)."""
+    def _probabilities(self, X: Float32) -> Float64:
+        """Probabilities of all classes, shape (n, K)."""
 
     def predict_proba(self, X: ArrayLike) -> Float64:
         """
@@ -71,17 +73,15 @@ class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        ndarray of float64, shape (n, 2)
+        ndarray of float64, shape (n, K)
         """
         check_is_fitted(self)
         data = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        positive = self._positive_probability(data)
-        return np.stack([1.0 - positive, positive], axis=1)
+        return self._probabilities(data)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Label of the likelier class; ``classes_[0]`` at exactly one half. Deterministic."""
-        positive = self.predict_proba(X)[:, 1]
-        return self.classes_[(positive > 0.5).astype(np.int64)]
+        """Label of the likeliest class; the first of those that are equally likely. Deterministic."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def save(self, folder: str | Path) -> None:
         """Write ``model.json`` and the method's own parameter files into `folder`."""
@@ -119,6 +119,18 @@ class BinaryMethod(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _read(self, folder: Path) -> None:
         """Read what ``_write`` wrote."""
+
+
+class BinaryMethod(Method):
+    """Base of the methods for two classes: they give the probability of the second one."""
+
+    @abstractmethod
+    def _positive_probability(self, X: Float32) -> Float64:
+        """Probability of ``classes_[1]``, shape (n,)."""
+
+    def _probabilities(self, X: Float32) -> Float64:
+        positive = self._positive_probability(X)
+        return np.stack([1.0 - positive, positive], axis=1)
 
 
 def _plain(value: Any) -> Any:

@@ -9,14 +9,14 @@ import numpy as np
 import xgboost as xgb
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
+from fairlib.methods.base import Callback, Float32, Float64, Method
 
 __all__ = ["BoosterMethod", "GBDTClassifier"]
 
 BOOSTER_FILE = "booster.ubj"
 
 
-class BoosterMethod(BinaryMethod):
+class BoosterMethod(Method):
     """
     Base of the methods whose model is one XGBoost booster.
 
@@ -31,12 +31,18 @@ class BoosterMethod(BinaryMethod):
     reg_lambda: float
     min_child_weight: float
     balance_classes: bool
+    scale_pos_weight: float | None
     random_state: int | None
     n_jobs: int | None
 
     def _booster_parameters(self, codes: NDArray[np.int64]) -> dict[str, Any]:
         """XGBoost's parameters; ``base_score`` is fixed so that no intercept is fitted behind our back."""
-        positives = int(codes.sum())
+        weight = self.scale_pos_weight
+        if weight is None:
+            positives = int(codes.sum())
+            weight = (len(codes) - positives) / positives if self.balance_classes else 1.0
+        elif not (np.isfinite(weight) and weight > 0):
+            raise ValueError(f"scale_pos_weight must be positive and finite, got {weight!r}.")
         return {
             "objective": "binary:logistic",
             "tree_method": "hist",
@@ -45,7 +51,7 @@ class BoosterMethod(BinaryMethod):
             "eta": self.eta,
             "reg_lambda": self.reg_lambda,
             "min_child_weight": self.min_child_weight,
-            "scale_pos_weight": (len(codes) - positives) / positives if self.balance_classes else 1.0,
+            "scale_pos_weight": weight,
             "seed": 0 if self.random_state is None else int(self.random_state),
             "nthread": self.n_jobs or 0,
         }
@@ -70,8 +76,9 @@ class BoosterMethod(BinaryMethod):
                 callback(step + 1, steps, {})
         return without_cache(booster)
 
-    def _positive_probability(self, X: Float32) -> Float64:
-        return self.booster_.inplace_predict(X).astype(np.float64)
+    def _probabilities(self, X: Float32) -> Float64:
+        found: Float64 = self.booster_.inplace_predict(X).astype(np.float64)
+        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
     def _write(self, folder: Path) -> None:
         self.booster_.save_model(folder / BOOSTER_FILE)
@@ -97,7 +104,9 @@ class GBDTClassifier(BoosterMethod):
         As XGBoost names them: depth of a tree, learning rate, l2 penalty of leaf weights, least sum of
         hessians in a child.
     balance_classes : bool
-        Weight label 1 by n0 / n1 (``scale_pos_weight``).
+        Weight label 1 by n0 / n1.
+    scale_pos_weight : float or None
+        Weight of label 1, instead of what `balance_classes` gives.
     random_state : int or None
     n_jobs : int or None
         Threads; None for all.
@@ -112,6 +121,7 @@ class GBDTClassifier(BoosterMethod):
         reg_lambda: float = 1.0,
         min_child_weight: float = 1.0,
         balance_classes: bool = True,
+        scale_pos_weight: float | None = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -121,6 +131,7 @@ class GBDTClassifier(BoosterMethod):
         self.reg_lambda = reg_lambda
         self.min_child_weight = min_child_weight
         self.balance_classes = balance_classes
+        self.scale_pos_weight = scale_pos_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -25,7 +25,8 @@ class ProjectedGBDTClassifier(BoosterMethod):
     ----------
     metric : SensitiveSubspace or None
         A fitted metric whose subspace is removed. None: learned at ``fit`` from ``sensitive_features``.
-    n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, random_state, n_jobs
+    n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, scale_pos_weight,
+    random_state, n_jobs
         As in :class:`fairlib.methods.gbdt.GBDTClassifier`.
 
     Attributes
@@ -43,6 +44,7 @@ class ProjectedGBDTClassifier(BoosterMethod):
         reg_lambda: float = 1.0,
         min_child_weight: float = 1.0,
         balance_classes: bool = True,
+        scale_pos_weight: float | None = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -53,6 +55,7 @@ class ProjectedGBDTClassifier(BoosterMethod):
         self.reg_lambda = reg_lambda
         self.min_child_weight = min_child_weight
         self.balance_classes = balance_classes
+        self.scale_pos_weight = scale_pos_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -87,8 +90,8 @@ class ProjectedGBDTClassifier(BoosterMethod):
     def _project(self, X: Float32) -> Float32:
         return self.metric_.project(X).astype(np.float32)
 
-    def _positive_probability(self, X: Float32) -> Float64:
-        return super()._positive_probability(self._project(X))
+    def _probabilities(self, X: Float32) -> Float64:
+        return super()._probabilities(self._project(X))
 
     def _write(self, folder: Path) -> None:
         super()._write(folder)

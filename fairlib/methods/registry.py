@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlib.methods.base import MODEL_FILE, BinaryMethod
+from fairlib.methods.base import MODEL_FILE, Method
 
 __all__ = ["METHODS", "MethodSpec", "load_model", "method_class"]
 
@@ -30,6 +30,8 @@ class MethodSpec:
         Takes the fair metric (constructor argument ``metric``).
     needs_groups : bool
         Takes ``sensitive_features`` at ``fit``; every one must have finitely many groups.
+    resumable : bool
+        Takes ``checkpoint`` at ``fit``: a killed training goes on where it was.
     """
 
     name: str
@@ -39,6 +41,7 @@ class MethodSpec:
     tasks: tuple[str, ...] = ("binary",)
     needs_metric: bool = False
     needs_groups: bool = False
+    resumable: bool = False
 
 
 METHODS: dict[str, MethodSpec] = {
@@ -70,20 +73,22 @@ METHODS: dict[str, MethodSpec] = {
             "fairlib.methods.budro",
             "BudroClassifier",
             "gradient boosting on the worst-case distribution within a fair-metric budget (BuDRO)",
+            tasks=("binary", "multiclass"),
             needs_metric=True,
+            resumable=True,
         ),
     )
 }
 
 
-def method_class(name: str) -> type[BinaryMethod]:
+def method_class(name: str) -> type[Method]:
     """Estimator class of a method; KeyError for an unknown name."""
     spec = METHODS[name]
-    cls: type[BinaryMethod] = getattr(importlib.import_module(spec.module), spec.class_name)
+    cls: type[Method] = getattr(importlib.import_module(spec.module), spec.class_name)
     return cls
 
 
-def load_model(folder: str | Path) -> BinaryMethod:
+def load_model(folder: str | Path) -> Method:
     """
     Load any saved model.
 

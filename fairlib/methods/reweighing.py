@@ -47,7 +47,8 @@ class ReweighedGBDTClassifier(BoosterMethod):
     ----------
     attributes : sequence of str or None
         Which of the sensitive features form the groups (their intersection). None: all.
-    n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, random_state, n_jobs
+    n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, scale_pos_weight,
+    random_state, n_jobs
         As in :class:`fairlib.methods.gbdt.GBDTClassifier`, with XGBoost's defaults, as in the paper's
         comparison.
     """
@@ -62,6 +63,7 @@ class ReweighedGBDTClassifier(BoosterMethod):
         reg_lambda: float = 1.0,
         min_child_weight: float = 1.0,
         balance_classes: bool = False,
+        scale_pos_weight: float | None = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -72,6 +74,7 @@ class ReweighedGBDTClassifier(BoosterMethod):
         self.reg_lambda = reg_lambda
         self.min_child_weight = min_child_weight
         self.balance_classes = balance_classes
+        self.scale_pos_weight = scale_pos_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
 

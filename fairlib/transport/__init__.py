@@ -3,7 +3,7 @@
 A problem, a solver and its result are three types; solvers know losses and distances, never a model.
 """
 
-from fairlib.transport.dual import solve_dual
 from fairlib.transport.problem import TransportPlan, TransportProblem
+from fairlib.transport.solvers import SOLVERS, Solver, make_solver
 
-__all__ = ["TransportPlan", "TransportProblem", "solve_dual"]
+__all__ = ["SOLVERS", "Solver", "TransportPlan", "TransportProblem", "make_solver"]

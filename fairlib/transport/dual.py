@@ -1,286 +1,287 @@
-"""Exact dual solver: one multiplier, found by shrinking a bracket on the subgradient, then the map."""
+"""The exact solver: one multiplier, found as the price at which the budget is spent to the last unit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.transport._columns import count_candidates, fill_candidates, search_all, search_candidates
+from fairlib.randomness import derive_seed, generator
+from fairlib.transport._cells import Vertices
 from fairlib.transport.problem import TransportPlan, TransportProblem
+from fairlib.transport.search import ColumnSearch
 
-__all__ = ["solve_dual"]
+__all__ = ["DualSolver", "Spending", "plan_of", "spend"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-# Values this close count as ties, relative to the largest loss: a little above the rounding of l - eta * c.
-TIE = 1e-12
-MAX_EVALUATIONS = 200
-# Keep candidate lists only if they are this short on average; longer ones save nothing over a full pass.
-MEAN_CANDIDATES = 512
-# A multiplier to start from is widened by these factors in turn, then given up for the bounds of the problem.
-NEARBY = (1.5, 4.0, 64.0)
+
+# Queries that the first multiplier is estimated from.
+SAMPLE = 256
+# A bracket that misses is moved on by this factor, and by its square the next time.
+WIDEN = 4.0
+FIRST_WIDTH = 2.0
+LEAST_WIDTH = 1.02
+MOST_MISSES = 400
+OVERLAP = 1e-9
 
 
 @dataclass(frozen=True)
-class _Point:
-    """The dual objective at one multiplier: M(eta) = budget * eta + mean_j best_j, with a subgradient."""
+class Spending:
+    """
+    How a budget is spent on envelopes: query q ends at vertex ``chosen[q]``.
 
-    eta: float
-    value: float
-    slope: float
-    target: Int
-    spent: Float
+    The query `divided` stands `share` of one column further: `whole` of its columns and `share` of another
+    are at the next vertex.
+    """
 
-    def line(self, eta: float) -> float:
-        return self.value + self.slope * (eta - self.eta)
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """Rows that can win somewhere in a bracket: ``rows[start[j]:start[j + 1]]`` for column j."""
-
-    start: Int
-    rows: Int
-    costs: Float
+    multiplier: float
+    chosen: Int
+    divided: int = -1
+    whole: int = 0
+    share: float = 0.0
 
 
-class _Dual:
-    """Evaluates the dual objective of one problem at fixed losses."""
-
-    def __init__(self, problem: TransportProblem, losses: Float, jobs: int) -> None:
-        self.problem = problem
-        self.losses = losses
-        self.jobs = jobs
-        self.tie = TIE * max(1.0, float(np.abs(losses).max()))
-        self.best = np.empty(problem.n)
-        self.target = np.empty(problem.n, dtype=np.int64)
-        self.spent = np.empty(problem.n)
-        self.candidates: _Candidates | None = None
-        self.evaluations = 0
-
-    def at(self, eta: float, *, key: int = 0, random: bool = False) -> _Point:
-        """One pass over all columns: over the candidates once there are some."""
-        if self.candidates is None:
-            self._over_columns(
-                lambda costs, part: search_all(
-                    costs,
-                    self.losses,
-                    self.problem.labels[part],
-                    part.start,
-                    eta,
-                    self.tie,
-                    np.uint64(key),
-                    random,
-                    self.best[part],
-                    self.target[part],
-                    self.spent[part],
-                )
-            )
-        else:
-            kept = self.candidates
-            search_candidates(
-                kept.start,
-                kept.rows,
-                kept.costs,
-                self.losses,
-                self.problem.labels,
-                eta,
-                self.tie,
-                np.uint64(key),
-                random,
-                self.best,
-                self.target,
-                self.spent,
-            )
-        self.evaluations += 1
-        value = self.problem.budget * eta + float(self.best.mean())
-        slope = self.problem.budget - float(self.spent.mean())
-        return _Point(eta, value, slope, self.target.copy(), self.spent.copy())
-
-    def _over_columns(self, work: Callable[[Float, slice], None]) -> None:
-        """Call ``work(costs, columns)`` for all columns, in threads if there are several jobs."""
-        for block in self.problem.blocks():
-            costs = self.problem.costs(block)
-            edges = np.linspace(block.start, block.stop, self.jobs + 1).astype(int)
-            parts = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
-
-            def one(part: slice, costs: Float = costs, start: int = block.start) -> None:
-                work(costs[part.start - start : part.stop - start], part)
-
-            if len(parts) == 1:
-                one(parts[0])
-            else:
-                with ThreadPoolExecutor(len(parts)) as pool:
-                    list(pool.map(one, parts))
-
-    def _floor(self, winner: _Point, eta: float) -> Float:
-        """What the rows that win at one multiplier are worth at another, per column."""
-        return self.losses[self.problem.labels, winner.target] - eta * winner.spent - self.tie
-
-    def restrict(self, low: _Point, high: _Point) -> None:
-        """Keep only the rows that can win for a multiplier in [low, high], unless they are too many."""
-        floor_low, floor_high = self._floor(high, low.eta), self._floor(low, high.eta)
-        n = self.problem.n
-        counts = np.empty(n, dtype=np.int64)
-
-        def count(costs: Float, part: slice) -> None:
-            count_candidates(
-                costs,
-                self.losses,
-                self.problem.labels[part],
-                low.eta,
-                high.eta,
-                floor_low[part],
-                floor_high[part],
-                counts[part],
-            )
-
-        self._over_columns(count)
-        total = int(counts.sum())
-        if total > MEAN_CANDIDATES * n:
-            return
-        start = np.concatenate([[0], np.cumsum(counts)])
-        rows = np.empty(total, dtype=np.int64)
-        kept = np.empty(total)
-
-        def fill(costs: Float, part: slice) -> None:
-            fill_candidates(
-                costs,
-                self.losses,
-                self.problem.labels[part],
-                low.eta,
-                high.eta,
-                floor_low[part],
-                floor_high[part],
-                start[part],
-                rows,
-                kept,
-            )
-
-        self._over_columns(fill)
-        self.candidates = _Candidates(start, rows, kept)
-
-
-def solve_dual(
-    problem: TransportProblem,
-    losses: ArrayLike,
-    *,
-    seed: int,
-    start: float | None = None,
-    jobs: int = 1,
-) -> TransportPlan:
+class DualSolver:
     r"""
-    Maximise the adversarial loss within the budget (Algorithm 7, with the map of Algorithm 2).
+    Maximise the adversarial loss within the budget, exactly.
 
-    The dual :math:`\min_{\eta \ge 0} M(\eta) = \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}`
-    (B.14) is convex and piecewise linear, with :math:`\epsilon - \frac1n \sum_j C_{i_j j}` in its
-    subdifferential (B.15). A bracket around the sign change shrinks by bisection and by the crossing of the
-    tangents at its ends; where the objective touches that crossing, the kink is the exact optimum. Once the
-    bracket is within a factor of four, each column keeps only the rows that can still win inside it, which
-    makes the remaining passes nearly free.
+    The dual :math:`\min_{\eta \ge 0} \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}` (B.14 of
+    Vargo et al. 2021) is a sum of upper envelopes of lines. Column j's envelope, walked from
+    :math:`\eta = \infty` down, is a list of moves, each with its cost and the loss it gains per unit of cost;
+    the optimum takes all columns' moves in order of that ratio until the budget is spent (the continuous
+    multiple-choice knapsack problem), and :math:`\eta^*` is the ratio of the last one. That one is divided,
+    so that the budget is met to rounding and every weight is at least 0. With a slack budget
+    (:math:`\eta^* = 0`) every column is at its cheapest maximiser.
+
+    Only the part of the envelopes near :math:`\eta^*` is needed: a bracket is predicted from the multipliers
+    of the last calls, searched once, and moved if the optimum is not inside.
 
     Parameters
     ----------
     problem : TransportProblem
-    losses : array-like, shape (classes, n)
-        Loss (nats) of every row under every label.
     seed : int
-        Ties in a column's maximum are broken at random by a hash of (seed, column, row).
-    start : float or None
-        Multiplier to bracket first, such as the last step's.
+        Decides which of the columns that tie at the multiplier move, and between equal rows.
     jobs : int
-        Threads over the columns; the result does not depend on it.
+        Threads; the result does not depend on them.
+    neighbours : int or None
+        Restrict every column to that many nearest places: exact among them, with the share of columns in
+        ``proven`` that no other row could serve better.
+    """
+
+    def __init__(
+        self, problem: TransportProblem, *, seed: int = 0, jobs: int = 1, neighbours: int | None = None
+    ) -> None:
+        self.problem = problem
+        self.seed = seed
+        self.search = ColumnSearch(problem, jobs, neighbours)
+        self._calls = 0
+        self._multipliers: list[float] = []
+        self._width = FIRST_WIDTH
+
+    def solve(self, losses: ArrayLike) -> TransportPlan:
+        """
+        Solve for one table of losses.
+
+        Parameters
+        ----------
+        losses : array-like, shape (classes, n)
+            Loss (nats) of every row under every label.
+
+        Returns
+        -------
+        TransportPlan
+
+        Raises
+        ------
+        ValueError
+            Losses of the wrong shape or not finite.
+        """
+        table = self.problem.check_losses(losses)
+        self._calls += 1
+        self.search.load(table, derive_seed(self.seed, "ties", str(self._calls)))
+        vertices, spending = self._spend(generator(self.seed, "order", str(self._calls)))
+        self._multipliers = [*self._multipliers[-1:], spending.multiplier]
+        self.search.warm = vertices.place[vertices.start[:-1] + spending.chosen]
+        return plan_of(self.search, vertices, spending)
+
+    def state(self) -> dict[str, Any]:
+        """What the next call builds on, as plain arrays: with it, a later process goes on identically."""
+        return {
+            "calls": self._calls,
+            "multipliers": np.array(self._multipliers),
+            "width": self._width,
+            "warm": self.search.warm.astype(np.int32),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a :meth:`state` of the same problem."""
+        self._calls = int(state["calls"])
+        self._multipliers = [float(value) for value in state["multipliers"]]
+        self._width = float(state["width"])
+        self.search.warm = np.asarray(state["warm"], dtype=np.int64)
+
+    def _spend(self, rng: np.random.Generator) -> tuple[Vertices, Spending]:
+        """Move the bracket until the optimum lies in it."""
+        predicted = self._predict()
+        if predicted is None:
+            predicted = self._estimate()
+        if predicted > 0:
+            low, high = predicted / self._width, predicted * self._width
+        else:
+            low, high = 0.0, max(1e-6, float(np.ptp(self.search.losses)))
+        first_miss = True
+        factor = WIDEN
+        for _ in range(MOST_MISSES):
+            vertices = self.search.envelopes(low, high)
+            outcome = spend(self.problem, vertices, rng)
+            if isinstance(outcome, Spending):
+                self._learn(predicted, outcome.multiplier, first_miss)
+                return vertices, outcome
+            # brackets overlap: the optimum may be the very end of one
+            if outcome == "over":
+                low, high = high * (1.0 - OVERLAP), high * factor
+            elif low == 0.0:
+                self._learn(predicted, 0.0, first_miss)
+                return vertices, Spending(0.0, np.diff(vertices.start) - 1)
+            else:
+                low, high = (low / factor if factor < 1e6 else 0.0), low * (1.0 + OVERLAP)
+            first_miss = False
+            factor = min(factor * factor, 1e12)
+        raise FloatingPointError("no multiplier spends the budget: the costs are too unequal to tell.")
+
+    def _predict(self) -> float | None:
+        """The multiplier drifts steadily from step to step: go on as before."""
+        if not self._multipliers:
+            return None
+        now = self._multipliers[-1]
+        before = self._multipliers[0]
+        if now <= 0 or before <= 0:
+            return now
+        return now * min(max(now / before, 0.5), 2.0)
+
+    def _estimate(self) -> float:
+        """Multiplier of a sample of the queries, over all multipliers."""
+        queries = len(self.problem.query_size)
+        if queries <= SAMPLE:
+            return 0.0
+        sample = np.sort(generator(self.seed, "sample").choice(queries, SAMPLE, replace=False))
+        high = max(1e-6, float(np.ptp(self.search.losses)))
+        rng = generator(self.seed, "estimate")
+        for _ in range(MOST_MISSES):
+            outcome = spend(self.problem, self.search.envelopes(0.0, high, sample), rng, sample)
+            if isinstance(outcome, Spending):
+                return outcome.multiplier
+            if outcome == "under":
+                return 0.0
+            high *= WIDEN * WIDEN
+        return high
+
+    def _learn(self, predicted: float, found: float, hit: bool) -> None:
+        """Keep the bracket a few times as wide as the predictions were off."""
+        if predicted > 0 and found > 0:
+            error = max(predicted / found, found / predicted)
+            self._width = float(np.clip(0.5 * (self._width + error**3), LEAST_WIDTH, FIRST_WIDTH))
+        else:
+            self._width = FIRST_WIDTH
+
+
+def spend(
+    problem: TransportProblem,
+    vertices: Vertices,
+    rng: np.random.Generator,
+    queries: Int | None = None,
+    weights: Float | None = None,
+) -> Spending | str:
+    """
+    Spend the budget on the moves of some envelopes, best ratio first.
+
+    Parameters
+    ----------
+    queries : ndarray of int or None
+        Which queries the envelopes belong to; the budget is in proportion to their columns. None: all.
+    weights : ndarray of float or None
+        Columns of every query, where not those of the problem.
 
     Returns
     -------
-    TransportPlan
-
-    Raises
-    ------
-    ValueError
-        `jobs` below 1, a negative or non-finite `start`, or losses of the wrong shape or not finite.
-
-    Notes
-    -----
-    With a slack budget (:math:`\eta^* = 0`) each column takes its cheapest maximiser. Otherwise whole columns
-    move, so that the spent budget differs from :math:`\epsilon` by the columns that tie at :math:`\eta^*`, as
-    in the paper's appendix B.3.
+    Spending or str
+        ``"over"`` if even the cheapest vertices cost more than there is, ``"under"`` if the dearest do not
+        cost more.
     """
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, got {jobs!r}.")
-    if start is not None and not (np.isfinite(start) and start >= 0):
-        raise ValueError(f"start must be finite and at least 0, got {start!r}.")
-    dual = _Dual(problem, problem.losses_of(losses), jobs)
-    low, high = _bracket(dual, start)
-    if low.slope >= 0:
-        return _plan(dual, low, low.value)
-    optimum = _minimise(dual, low, high)
-    return _plan(dual, dual.at(optimum.eta, key=seed, random=True), optimum.value)
+    if weights is None:
+        weights = problem.query_size[slice(None) if queries is None else queries].astype(np.float64)
+    total = problem.budget * weights.sum()
+    start = vertices.start
+    base = float(weights @ vertices.cost[start[:-1]])
+    if base > total * (1 + 1e-14):
+        return "over"
+    dearest = float(weights @ vertices.cost[start[1:] - 1])
+    if dearest <= total * (1 + 1e-14):
+        return "under"
+    move = np.ones(len(vertices.cost), dtype=bool)
+    move[start[:-1]] = False
+    at = np.flatnonzero(move)
+    query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at]
+    cost = vertices.cost[at] - vertices.cost[at - 1]
+    ratio = (vertices.loss[at] - vertices.loss[at - 1]) / cost
+    # in random order first: which of the moves with one ratio are made is a draw
+    shuffled = rng.permutation(len(at))
+    order = shuffled[np.argsort(-ratio[shuffled], kind="stable")]
+    spent = base + np.cumsum((weights[query] * cost)[order])
+    last = min(int(np.searchsorted(spent, total)), len(at) - 1)
+    chosen = np.bincount(query[order[:last]], minlength=len(start) - 1)
+    move_at = order[last]
+    columns = (total - (spent[last - 1] if last else base)) / cost[move_at]
+    columns = min(max(columns, 0.0), float(weights[query[move_at]]))
+    whole = int(columns)
+    return Spending(float(ratio[move_at]), chosen, int(query[move_at]), whole, float(columns) - whole)
 
 
-def _bracket(dual: _Dual, start: float | None) -> tuple[_Point, _Point]:
-    """Points with slopes < 0 and >= 0 around the optimum; both slopes are >= 0 if the optimum is 0."""
-    low: _Point | None = None
-    high: _Point | None = None
-    if start:
-        near = dual.at(start)
-        rising = near.slope >= 0
-        for factor in NEARBY:
-            other = dual.at(near.eta / factor if rising else near.eta * factor)
-            if (other.slope >= 0) != rising:
-                return (other, near) if rising else (near, other)
-            near = other
-        low, high = (None, near) if rising else (near, None)
-    if low is None:
-        low = dual.at(0.0)
-        if low.slope >= 0:
-            return low, low
-    budget = dual.problem.budget
-    own = float(dual.losses[dual.problem.labels, np.arange(dual.problem.n)].mean())
-    # M(eta) >= budget * eta + own loss, and M(eta*) <= M(low), bound the optimum from above
-    ceiling = (low.value - own) / budget if budget > 0 else np.inf
-    if high is None or 2.0 * low.eta < ceiling < high.eta:
-        high = dual.at(max(ceiling if 0.0 < ceiling < np.inf else 1.0, 2.0 * low.eta))
-    while high.slope < 0 and np.isfinite(2.0 * high.eta):
-        low, high = high, dual.at(2.0 * high.eta)
-    return low, high
-
-
-def _minimise(dual: _Dual, low: _Point, high: _Point) -> _Point:
-    """Shrink [low, high] to the kink between them."""
-    for step in range(MAX_EVALUATIONS):
-        if high.slope == 0 or high.eta - low.eta <= 4e-16 * high.eta:
-            return high
-        if dual.candidates is None and high.eta <= 4.0 * low.eta:
-            dual.restrict(low, high)
-        crossing = (high.value - low.value + low.slope * low.eta - high.slope * high.eta) / (
-            low.slope - high.slope
-        )
-        # tangents home in fast near the end, halving guards against a long flat stretch before it; a very
-        # wide bracket needs both, as halving alone takes one pass for each factor of two
-        halve = step % 3 == 2 or (high.eta > 4.0 * low.eta and step % 2 == 1)
-        trial = 0.5 * (low.eta + high.eta) if halve else crossing
-        if not low.eta < trial < high.eta:
-            return high
-        point = dual.at(trial)
-        if not halve and point.value <= low.line(trial) + 1e-15 * max(1.0, abs(point.value)):
-            return point
-        low, high = (point, high) if point.slope < 0 else (low, point)
-    return high
-
-
-def _plan(dual: _Dual, point: _Point, bound: float) -> TransportPlan:
-    labels = dual.problem.labels
+def plan_of(search: ColumnSearch, vertices: Vertices, spending: Spending) -> TransportPlan:
+    """Write a spending down column by column."""
+    problem = search.problem
+    n = problem.n
+    classes = len(search.losses)
+    at = vertices.start[:-1] + spending.chosen
+    columns = np.arange(n)
+    vertex = at[problem.query_of]
+    split: tuple[int, int, float] | None = None
+    if spending.divided >= 0:
+        mine = np.flatnonzero(problem.query_of == spending.divided)
+        # which of a query's columns go further is a draw as well: they differ in nothing else
+        mine = mine[np.argsort(search.draws(mine), kind="stable")]
+        vertex[mine[: spending.whole]] += 1
+        if spending.share > 0 and spending.whole < len(mine):
+            split = (int(mine[spending.whole]), -1, spending.share)
+    target = search.members(vertices.place[vertex], problem.labels, columns)
+    cost, loss = vertices.cost[vertex], vertices.loss[vertex]
+    spent, value = float(cost.mean()), float(loss.mean())
+    support = np.bincount(problem.labels * n + target, minlength=classes * n) / n
+    if split is not None:
+        column, _, share = split
+        further = vertex[column] + 1
+        label = problem.labels[column]
+        row = int(search.members(vertices.place[[further]], label[None], np.array([n + column]))[0])
+        split = (column, row, share)
+        support[label * n + target[column]] -= share / n
+        support[label * n + row] += share / n
+        spent += share * float(vertices.cost[further] - cost[column]) / n
+        value += share * float(vertices.loss[further] - loss[column]) / n
+    eta = spending.multiplier
+    best = vertices.loss[at] - eta * vertices.cost[at]
+    ceiling = search.unproven(eta, best)
+    size = problem.query_size
     return TransportPlan(
-        target=point.target,
-        labels=labels,
-        multiplier=point.eta,
-        spent=float(point.spent.mean()),
-        value=float(dual.losses[labels, point.target].mean()),
-        bound=bound,
-        evaluations=dual.evaluations,
+        support=np.maximum(support, 0.0).reshape(classes, n),
+        target=target,
+        multiplier=eta,
+        spent=float(spent),
+        value=float(value),
+        bound=problem.budget * eta + float(size @ ceiling) / n,
+        proven=float(size @ (ceiling <= best)) / n,
+        passes=search.passes,
+        split=split,
     )

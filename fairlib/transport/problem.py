@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.numerics import pairwise_squared_distances
-
-__all__ = ["TransportPlan", "TransportProblem"]
+__all__ = ["MAX_MATRIX_ROWS", "TransportPlan", "TransportProblem"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Up to this many rows the whole cost matrix (n * n * 8 bytes) is kept: at most 512 MiB.
-DENSE_ROWS = 8192
-BLOCK_BYTES = 64 * 2**20
+# A cost matrix given as such is sorted column by column: 12 bytes an entry, 800 MiB at most.
+MAX_MATRIX_ROWS = 8192
+# Rows closer than this share of the largest coordinate are one place: only rounding tells them apart.
+SAME_PLACE = 1e-9
 
 
-@dataclass
 class TransportProblem:
     r"""
     The linear program of equation 2.8 (Vargo et al. 2021).
@@ -30,7 +28,8 @@ class TransportProblem:
 
     with :math:`C_{ij} = \|p_i - p_j\|^2` and :math:`R_{ij} = \ell(f(x_i), y_j)`: what it gains to treat
     person j, label kept, as the comparable person i. The distances never change while boosting; the losses
-    do.
+    do. Rows at one point are one *place*, and columns with one place and label pose the same question: they
+    are one *query*, asked once.
 
     Parameters
     ----------
@@ -39,71 +38,100 @@ class TransportProblem:
     labels : array-like of int, shape (n,)
         Class index of every row.
     budget : float
-        :math:`\epsilon`, the mean squared distance that the adversary may spend, finite and at least 0.
+        :math:`\epsilon`, mean squared distance that may be moved. 0 leaves only moves within a place.
 
     Raises
     ------
     ValueError
-        A negative or non-finite budget, points that are not finite, lengths that differ, a negative label, or
-        no rows.
+        A negative or non-finite budget, labels that do not fit the points or are negative, no rows, points
+        that are not finite.
+
+    Attributes
+    ----------
+    n : int
+        Rows.
+    places : ndarray of float64, shape (m, d), or None
+        The distinct points; None with a cost matrix.
+    place_of : ndarray of int64, shape (n,)
+    query_of : ndarray of int64, shape (n,)
+    query_place, query_label, query_size : ndarray of int64, shape (queries,)
+        Place and label of every query, and its number of columns.
+    costs : ndarray of float64, shape (n, n), or None
+        The cost matrix where one was given.
     """
 
-    points: Float
-    labels: Int
-    budget: float
-    _dense: Float | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        self.points = np.ascontiguousarray(self.points, dtype=np.float64)
-        self.labels = np.ascontiguousarray(self.labels, dtype=np.int64)
-        if not (np.isfinite(self.budget) and self.budget >= 0):
-            raise ValueError(f"perturbation_budget must be finite and at least 0, got {self.budget!r}.")
-        if self.points.ndim != 2 or self.labels.shape != (self.points.shape[0],):
-            raise ValueError(
-                "labels must have one entry per row of points, "
-                f"got {self.labels.shape} for {self.points.shape}."
-            )
-        if self.n == 0 or self.labels.min() < 0:
-            raise ValueError("points need at least one row, and labels must be class indices of at least 0.")
-        if not np.isfinite(self.points).all():
+    def __init__(self, points: ArrayLike, labels: ArrayLike, budget: float) -> None:
+        data = np.ascontiguousarray(points, dtype=np.float64)
+        codes = _check(labels, budget, data.shape[0] if data.ndim == 2 else None, data.shape)
+        if not np.isfinite(data).all():
             raise ValueError("points must be finite.")
+        # about the mean, distances are the same and the rounding of products is least
+        data = data - data.mean(axis=0)
+        unit = SAME_PLACE * max(float(np.abs(data).max(initial=0.0)), np.finfo(np.float64).tiny)
+        _, first, place_of = np.unique(
+            np.round(data / unit).astype(np.int64), axis=0, return_index=True, return_inverse=True
+        )
+        self.places: Float | None = np.ascontiguousarray(data[first])
+        self.costs: Float | None = None
+        self._index(place_of.reshape(-1), codes, float(budget))
+
+    @classmethod
+    def from_costs(cls, costs: ArrayLike, labels: ArrayLike, budget: float) -> TransportProblem:
+        """
+        The same problem with a cost matrix instead of points.
+
+        Parameters
+        ----------
+        costs : array-like, shape (n, n)
+            ``(i, j)`` is what it costs to move column j to row i: not negative, 0 on the diagonal, at most
+            8,192 rows. It need not be symmetric.
+        labels : array-like of int, shape (n,)
+        budget : float
+
+        Raises
+        ------
+        ValueError
+            As the constructor, or costs that are not of this kind.
+        """
+        matrix = np.ascontiguousarray(costs, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"costs must be a square matrix, got shape {matrix.shape}.")
+        codes = _check(labels, budget, matrix.shape[0], matrix.shape, what="costs")
+        if len(matrix) > MAX_MATRIX_ROWS:
+            raise ValueError(
+                f"costs may have at most {MAX_MATRIX_ROWS} rows, got {len(matrix)}: give points instead."
+            )
+        if not np.isfinite(matrix).all() or matrix.min() < 0 or np.diagonal(matrix).any():
+            raise ValueError("costs must be finite, not negative, and 0 on the diagonal.")
+        problem = cls.__new__(cls)
+        problem.places = None
+        problem.costs = matrix
+        problem._index(np.arange(len(matrix)), codes, float(budget))
+        return problem
+
+    def _index(self, place_of: Int, labels: Int, budget: float) -> None:
+        self.n = len(place_of)
+        self.labels = labels
+        self.budget = budget
+        self.classes = int(labels.max()) + 1
+        self.place_of = place_of.astype(np.int64)
+        # rows ordered by place, so that what a place's rows share is one reduction over slices
+        self.rows_by_place = np.argsort(self.place_of, kind="stable")
+        self.place_start = np.searchsorted(self.place_of[self.rows_by_place], np.arange(self.n_places + 1))
+        keys, self.query_of, self.query_size = np.unique(
+            self.place_of * self.classes + labels, return_inverse=True, return_counts=True
+        )
+        self.query_place, self.query_label = np.divmod(keys, self.classes)
 
     @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.points.shape[0])
+    def n_places(self) -> int:
+        """Number of distinct points."""
+        return self.n if self.places is None else len(self.places)
 
-    def blocks(self) -> list[slice]:
-        """Consecutive column blocks: one when the cost matrix is kept, else of at most 64 MiB of costs."""
-        if self.n <= DENSE_ROWS:
-            return [slice(0, self.n)]
-        width = max(1, BLOCK_BYTES // (8 * self.n))
-        return [slice(start, min(start + width, self.n)) for start in range(0, self.n, width)]
-
-    def costs(self, columns: slice) -> Float:
-        """
-        Transport costs of a block, transposed: ``(j, i)`` is what it costs to move column j to row i.
-
-        Returns
-        -------
-        ndarray of float64, shape (columns, n)
-            Contiguous along i, the direction in which every solver searches.
-        """
-        if self.n <= DENSE_ROWS:
-            if self._dense is None:
-                self._dense = self._block(slice(0, self.n))
-            return self._dense[columns]
-        return self._block(columns)
-
-    def _block(self, columns: slice) -> Float:
-        # rounding is cut to exact zeros there, so that staying put and moving to an equal point are free
-        whole = columns == slice(0, self.n)
-        return pairwise_squared_distances(self.points if whole else self.points[columns], self.points)
-
-    def losses_of(self, losses: ArrayLike) -> Float:
+    def check_losses(self, losses: ArrayLike) -> Float:
         """Validate a loss table of shape (classes, n)."""
         table = np.ascontiguousarray(losses, dtype=np.float64)
-        if table.ndim != 2 or table.shape[1] != self.n or self.labels.max(initial=0) >= table.shape[0]:
+        if table.ndim != 2 or table.shape[1] != self.n or self.classes > table.shape[0]:
             raise ValueError(
                 f"losses must have shape (classes, {self.n}) and a row for every label, got {table.shape}."
             )
@@ -111,47 +139,60 @@ class TransportProblem:
             raise ValueError("losses must be finite.")
         return table
 
+    def largest_losses(self, losses: Float) -> Float:
+        """Largest loss among the rows of every place, shape (classes, places)."""
+        return np.maximum.reduceat(losses[:, self.rows_by_place], self.place_start[:-1], axis=1)
+
+
+def _check(
+    labels: ArrayLike, budget: float, rows: int | None, shape: tuple[int, ...], what: str = "points"
+) -> Int:
+    if not (np.isfinite(budget) and budget >= 0):
+        raise ValueError(f"perturbation_budget must be finite and at least 0, got {budget!r}.")
+    codes = np.ascontiguousarray(labels)
+    if rows is None or codes.shape != (rows,):
+        raise ValueError(f"labels must have one entry per row of {what}, got {codes.shape} for {shape}.")
+    if rows == 0:
+        raise ValueError(f"{what} must have at least one row.")
+    if not np.issubdtype(codes.dtype, np.integer) or codes.min() < 0:
+        raise ValueError("labels must be class indices: integers of at least 0.")
+    return codes.astype(np.int64)
+
 
 @dataclass(frozen=True)
 class TransportPlan:
     r"""
-    A solution: every person is treated as one other.
+    A solution: how much everybody is treated as whom.
 
     Parameters
     ----------
+    support : ndarray of float64, shape (classes, n)
+        The worst-case distribution :math:`P(x_i, k) = (\Pi y_k)_i` on the augmented support; not negative,
+        sums to 1.
     target : ndarray of int64, shape (n,)
-        Row i that column j moves to: :math:`\Pi_{ij} = 1/n`.
-    labels : ndarray of int64, shape (n,)
-        Class index that column j carries along.
+        Row that column j's mass goes to, but for the share of a divided column.
     multiplier : float
-        :math:`\eta^*`, the dual variable of the budget (nats per squared distance).
+        :math:`\eta`, the dual variable of the budget (nats per squared distance).
     spent : float
         :math:`\langle C, \Pi \rangle`, mean squared distance.
     value : float
         :math:`\langle R, \Pi \rangle`, the adversarial loss (nats).
     bound : float
-        Optimal dual value: no plan within the budget has a larger loss.
-    evaluations : int
-        Passes over the columns.
+        Dual value at the multiplier: no plan within the budget has a larger loss.
+    proven : float
+        Share of the columns that are proven to do the best that is possible at this multiplier.
+    passes : int
+        Searches over all columns.
+    split : (int, int, float) or None
+        The one column that is divided, the second row that it goes to, and the share that goes there.
     """
 
+    support: Float
     target: Int
-    labels: Int
     multiplier: float
     spent: float
     value: float
     bound: float
-    evaluations: int
-
-    def weights(self, classes: int) -> Float:
-        r"""
-        The worst-case distribution on the augmented support, :math:`P(x_i, k) = (\Pi y_k)_i`.
-
-        Returns
-        -------
-        ndarray of float64, shape (classes, n)
-            Sums to 1.
-        """
-        n = self.target.shape[0]
-        flat = np.bincount(self.labels * n + self.target, minlength=classes * n)
-        return flat.reshape(classes, n) / n
+    proven: float = 1.0
+    passes: int = 1
+    split: tuple[int, int, float] | None = None

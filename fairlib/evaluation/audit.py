@@ -1,0 +1,249 @@
+"""Auditing any fitted classifier: how much worse off could people be, treated as comparable others?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairlib.evaluation.bootstrap import percentile_interval
+from fairlib.evaluation.evaluate import MIN_DRAWS
+from fairlib.numerics import log_losses
+from fairlib.randomness import generator
+from fairlib.transport._cells import Vertices
+from fairlib.transport.dual import DualSolver
+from fairlib.transport.problem import TransportPlan, TransportProblem
+
+__all__ = ["Audit", "audit", "audit_losses"]
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Multipliers of resamples are looked for within this factor of the audit's own first.
+REACH = 2.0
+
+
+class _Classifier(Protocol):
+    classes_: Any
+
+    def predict_proba(self, X: ArrayLike) -> Any: ...
+
+
+class _Projects(Protocol):
+    def project(self, X: ArrayLike) -> Float: ...
+
+
+@dataclass(frozen=True)
+class Audit:
+    r"""
+    What the restricted adversary finds.
+
+    Parameters
+    ----------
+    budget : float
+        :math:`\epsilon`, mean squared fair distance.
+    loss, adversarial_loss : float
+        Mean loss (nats) as people are, and in the worst case within the budget.
+    low, high : float or None
+        Bootstrap interval of the gap between them.
+    multiplier : float
+        :math:`\eta^*`, nats of loss that one more unit of budget would reveal.
+    spent : float
+        Budget that was used: less than there is where nothing was left to gain.
+    target : ndarray of int64, shape (n,)
+        The row that each person is treated as in the worst case.
+    distance : ndarray of float64, shape (n,)
+        Fair distance (not squared) between the two.
+    own_loss, target_loss : ndarray of float64, shape (n,)
+        Loss of each person's label at the own row and at the other.
+    """
+
+    budget: float
+    loss: float
+    adversarial_loss: float
+    low: float | None
+    high: float | None
+    multiplier: float
+    spent: float
+    target: Int
+    distance: Float
+    own_loss: Float
+    target_loss: Float
+
+    @property
+    def gap(self) -> float:
+        """Empirical performance gap (3.2): how much loss comparable treatment reveals, in nats."""
+        return self.adversarial_loss - self.loss
+
+    def most_unfair(self, limit: int | None = None) -> Int:
+        """People whose treatment as another reveals most loss, the worst first; nobody who gains by it."""
+        revealed = self.target_loss - self.own_loss
+        order = np.argsort(-revealed, kind="stable")
+        return order[revealed[order] > 0][:limit]
+
+
+def audit(
+    model: _Classifier,
+    X: ArrayLike,
+    y: ArrayLike,
+    metric: _Projects | None,
+    budget: float,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    jobs: int = 1,
+) -> Audit:
+    r"""
+    Empirical performance gap of a fitted classifier of any kind (Vargo et al. 2021, equation 3.2).
+
+    .. math::
+        \sup_{P: W_D(P, P_n) \le \epsilon} E_P[\ell(f(x), y)] - \frac1n \sum_i \ell(f(x_i), y_i)
+
+    The adversary may treat each person as any other row of X, label kept, as long as the mean squared fair
+    distance stays within the budget: it needs probabilities and distances, never the model's inside. With the
+    log loss, probabilities count as at least 2.2e-16.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        With ``predict_proba`` and ``classes_``.
+    X : array-like, shape (n, d)
+        Rows that the model was not trained on, for a statement about new people (theorem 3.4).
+    y : array-like, shape (n,)
+    metric : fitted fair metric or None
+        Anything with ``project``; None for Euclidean distance on X.
+    budget : float
+        :math:`\epsilon`.
+    draws : int
+        Bootstrap resamples of the people, the rows that they may be treated as held fixed; 0 for no interval.
+    level : float
+    seed : int
+    jobs : int
+        Threads.
+
+    Raises
+    ------
+    ValueError
+        A negative or non-finite budget, labels that the model does not know, too few draws.
+    """
+    probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+    classes = np.asarray(model.classes_)
+    labels = np.asarray(y)
+    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    if (classes[codes] != labels).any():
+        raise ValueError(f"y has labels that the model does not know: it has {len(classes)} classes.")
+    points = np.asarray(X, dtype=np.float64) if metric is None else metric.project(X)
+    return audit_losses(
+        log_losses(probabilities), points, codes, budget, draws=draws, level=level, seed=seed, jobs=jobs
+    )
+
+
+def audit_losses(
+    losses: Float,
+    points: ArrayLike,
+    labels: ArrayLike,
+    budget: float,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    jobs: int = 1,
+) -> Audit:
+    """
+    As :func:`audit`, from a loss table of shape (classes, n) and the projected rows, shape (n, d).
+
+    Any loss will do: it is only ever compared between rows.
+    """
+    if draws != 0 and draws < MIN_DRAWS:
+        raise ValueError(f"draws must be 0 or at least {MIN_DRAWS}, got {draws!r}.")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must be between 0 and 1, got {level!r}.")
+    problem = TransportProblem(points, labels, budget)
+    solver = DualSolver(problem, seed=seed, jobs=jobs)
+    plan = solver.solve(losses)
+    own = losses[problem.labels, np.arange(problem.n)]
+    gap = plan.value - float(own.mean())
+    interval = None
+    if draws:
+        resampled = _resample(solver, plan, own, draws, generator(seed, "bootstrap", "audit"))
+        interval = percentile_interval(resampled, level, gap)
+    assert problem.places is not None
+    moved = problem.places[problem.place_of] - problem.places[problem.place_of[plan.target]]
+    return Audit(
+        budget=float(budget),
+        loss=float(own.mean()),
+        adversarial_loss=plan.value,
+        low=None if interval is None else interval[0],
+        high=None if interval is None else interval[1],
+        multiplier=plan.multiplier,
+        spent=plan.spent,
+        target=plan.target,
+        distance=np.sqrt(np.einsum("ij,ij->i", moved, moved)),
+        own_loss=own,
+        target_loss=losses[problem.labels, plan.target],
+    )
+
+
+def _resample(
+    solver: DualSolver, plan: TransportPlan, own: Float, draws: int, rng: np.random.Generator
+) -> Float:
+    """
+    Gap of every resample of the people, shape (draws,).
+
+    The envelopes hold each person's choices at all multipliers in reach, so that a resample only spends its
+    budget again: one cumulated sum over the moves in the order of their ratios.
+    """
+    problem = solver.problem
+    n = problem.n
+    weights = rng.multinomial(n, np.full(n, 1.0 / n), size=draws)
+    gaps = np.full(draws, np.nan)
+    eta = plan.multiplier
+    low, high = (eta / REACH, eta * REACH) if eta > 0 else (0.0, max(1e-6, float(np.ptp(own))))
+    while np.isnan(gaps).any():
+        moves = _Moves(solver.search.envelopes(low, high))
+        over = under = False
+        for k in np.flatnonzero(np.isnan(gaps)):
+            by_query = np.bincount(problem.query_of, weights=weights[k], minlength=len(problem.query_size))
+            spent = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
+            if isinstance(spent, float):
+                gaps[k] = (spent - float(weights[k] @ own)) / n
+            else:
+                over, under = over or spent == "over", under or spent == "under"
+        low = (low / REACH**4 if low > 1e-12 * eta else 0.0) if under else low
+        high = high * REACH**4 if over else high
+        if not np.isfinite(high):
+            break
+    return gaps
+
+
+class _Moves:
+    """Moves of all queries in the order in which a budget buys them."""
+
+    def __init__(self, vertices: Vertices) -> None:
+        start = vertices.start
+        self.first_cost, self.first_loss = vertices.cost[start[:-1]], vertices.loss[start[:-1]]
+        self.last_cost = vertices.cost[start[1:] - 1]
+        move = np.ones(len(vertices.cost), dtype=bool)
+        move[start[:-1]] = False
+        at = np.flatnonzero(move)
+        cost, gain = vertices.cost[at] - vertices.cost[at - 1], vertices.loss[at] - vertices.loss[at - 1]
+        order = np.argsort(-gain / cost, kind="stable")
+        self.query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at][order]
+        self.cost, self.gain = cost[order], gain[order]
+
+    def worst_loss(self, weights: Float, budget: float, all_moves: bool) -> float | str:
+        """Total loss that a total budget buys, or which end of the bracket was too near."""
+        base = float(weights @ self.first_cost)
+        if base > budget * (1 + 1e-14):
+            return "over"
+        loss = float(weights @ self.first_loss)
+        scale = weights[self.query]
+        if float(weights @ self.last_cost) <= budget:
+            return loss + float(scale @ self.gain) if all_moves else "under"
+        spent = base + np.cumsum(scale * self.cost)
+        last = int(np.searchsorted(spent, budget))
+        left = budget - (spent[last - 1] if last else base)
+        return loss + float(scale[:last] @ self.gain[:last]) + left * self.gain[last] / self.cost[last]

@@ -1,0 +1,99 @@
+"""The certificate of an evaluation: what an adversary finds that may treat people as comparable others."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from fairlib.evaluation.audit import Audit, audit
+from fairlib.methods.base import Method
+from tasks.dataset import Dataset
+
+__all__ = ["audit_model", "write_audit"]
+
+# People listed in pairs.parquet, the worst treated first.
+MOST_PAIRS = 1000
+# Pairs that the report shows.
+SHOWN_PAIRS = 10
+DISTANCE_BINS = 12
+
+
+def audit_model(
+    model: Method, data: Dataset, metric: SensitiveSubspace, budget: float, *, draws: int, level: float, seed: int
+) -> Audit:
+    """Audit a model on encoded rows, with the fair metric of the run."""
+    return audit(
+        model,
+        data.X,
+        model.classes_[data.y],
+        metric,
+        budget,
+        draws=draws,
+        level=level,
+        seed=seed,
+        jobs=os.cpu_count() or 1,
+    )
+
+
+def write_audit(found: Audit, data: Dataset, min_cell: int, folder: Path) -> dict[str, tuple[Path, str]]:
+    """
+    Write ``audit.json`` (sums over people only) and ``pairs.parquet`` (row numbers, distances and losses).
+
+    No feature and no sensitive value of a person is in either; a group's cell below `min_cell` is left out.
+    """
+    pairs = found.most_unfair(MOST_PAIRS)
+    table = {
+        "row": data.rows[pairs],
+        "treated_as": data.rows[found.target[pairs]],
+        "distance": found.distance[pairs],
+        "loss": found.own_loss[pairs],
+        "loss_treated_as": found.target_loss[pairs],
+        "revealed_loss": found.target_loss[pairs] - found.own_loss[pairs],
+    }
+    pq.write_table(pa.table(table), folder / "pairs.parquet")
+    shown = {name: values[:SHOWN_PAIRS].tolist() for name, values in table.items()}
+    content = {
+        "budget": found.budget,
+        "loss": found.loss,
+        "adversarial_loss": found.adversarial_loss,
+        "gap": {"value": found.gap, "low": found.low, "high": found.high},
+        "multiplier": found.multiplier,
+        "spent": found.spent,
+        "people": len(found.target),
+        "moved": int((found.distance > 0).sum()),
+        "distances": _histogram(found.distance, min_cell),
+        "flows": {
+            name: _flow(values.astype(str), found.target, min_cell) for name, values in data.sensitive.items()
+        },
+        "pairs": [dict(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)],
+    }
+    (folder / "audit.json").write_text(json.dumps(content, indent=1, allow_nan=False))
+    return {"audit": (folder / "audit.json", "audit"), "pairs": (folder / "pairs.parquet", "pairs")}
+
+
+def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] | None:
+    """How far those are moved who are; None if they are too few to show."""
+    moved = distance[distance > 0]
+    if len(moved) < min_cell:
+        return None
+    counts, edges = np.histogram(moved, bins=DISTANCE_BINS, range=(0.0, float(moved.max())))
+    return {"edges": edges.tolist(), "counts": counts.tolist()}
+
+
+def _flow(group: NDArray[Any], target: NDArray[np.int64], min_cell: int) -> dict[str, Any]:
+    """How many people of each group are treated as one of each other group; small cells as None."""
+    names, code = np.unique(group, return_inverse=True)
+    counts = np.zeros((len(names), len(names)), dtype=np.int64)
+    np.add.at(counts, (code, code[target]), 1)
+    return {
+        "groups": names.tolist(),
+        "counts": [[int(n) if n == 0 or n >= min_cell else None for n in row] for row in counts],
+    }

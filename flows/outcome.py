@@ -17,6 +17,7 @@ from flows.resolved_job import ResolvedJob
 from flows.verdict import Verdict
 from tasks.errors import without_secrets
 from tasks.fingerprint import git_state, library_versions
+from tasks.reporting.adversary import adversary_sections
 from tasks.reporting.page import render_report
 from tasks.store import Store
 
@@ -145,6 +146,7 @@ def _context(
             {"name": name, "seconds": run.seconds[name], "cached": name in run.cached} for name in run.records
         ],
         "model": verdict.model,
+        "sections": _sections(store, run, evaluation),
         "training": _training(store, run),
         "environment": {
             "python": platform.python_version(),
@@ -161,6 +163,16 @@ def _context(
         ]
         + ([{"name": "model card", "href": "model_card.md"}] if verdict.model else []),
     }
+
+
+def _sections(store: Store, run: Run, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the adversary found, where the run has a certificate."""
+    outputs = run.records["evaluate"].outputs
+    audit, plain = (
+        json.loads(store.fetch(outputs[name]).read_text()) if name in outputs else None
+        for name in ("audit", "without_adversary")
+    )
+    return adversary_sections(audit, plain, evaluation)
 
 
 def _training(store: Store, run: Run) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairlib.evaluation.audit import Audit, audit
 from fairlib.methods.base import Method
 from tasks.dataset import Dataset
 
-__all__ = ["audit_model", "write_audit"]
+__all__ = ["audit_model", "shown_counts", "write_audit"]
 
 # People listed in pairs.parquet, the worst treated first.
 MOST_PAIRS = 1000
@@ -27,7 +28,14 @@ DISTANCE_BINS = 12
 
 
 def audit_model(
-    model: Method, data: Dataset, metric: SensitiveSubspace, budget: float, *, draws: int, level: float, seed: int
+    model: Method,
+    data: Dataset,
+    metric: SensitiveSubspace,
+    budget: float,
+    *,
+    draws: int,
+    level: float,
+    seed: int,
 ) -> Audit:
     """Audit a model on encoded rows, with the fair metric of the run."""
     return audit(
@@ -89,11 +97,23 @@ def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] |
 
 
 def _flow(group: NDArray[Any], target: NDArray[np.int64], min_cell: int) -> dict[str, Any]:
-    """How many people of each group are treated as one of each other group; small cells as None."""
+    """How many people of each group are treated as one of each other group; None where it is not shown."""
     names, code = np.unique(group, return_inverse=True)
     counts = np.zeros((len(names), len(names)), dtype=np.int64)
     np.add.at(counts, (code, code[target]), 1)
-    return {
-        "groups": names.tolist(),
-        "counts": [[int(n) if n == 0 or n >= min_cell else None for n in row] for row in counts],
-    }
+    return {"groups": names.tolist(), "counts": [shown_counts(row.tolist(), min_cell) for row in counts]}
+
+
+def shown_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
+    """
+    Counts of one group without those that are too small to be shown.
+
+    The sizes of groups are no secret, and would give a single cell away, and two if they are 1 and 1. So
+    where one is hidden, the smallest other number is hidden too, or the zeros if there is none: then no small
+    number follows from the rest, not even for those who know this rule.
+    """
+    small = [0 < n < min_cell for n in counts]
+    if not any(small):
+        return list(counts)
+    smallest = min((n for n, hidden in zip(counts, small, strict=True) if n and not hidden), default=0)
+    return [None if hidden or n == smallest else n for n, hidden in zip(counts, small, strict=True)]

@@ -30,8 +30,15 @@ def fair_metric(context: StepContext) -> StepResult:
         metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
     except ValueError as error:
         raise InputError(f"the fair metric cannot be learned: {error}") from None
+    rank = metric.basis_.shape[1]
+    if rank in (0, data.X.shape[1]):
+        everything = "everything: all people are comparable" if rank else "nothing: it protects nobody"
+        raise InputError(
+            f"the fair metric's subspace is {everything}; "
+            "change fair_metric.indicators or fair_metric.learned."
+        )
     metric.save(context.workdir / "metric")
-    return StepResult({"metric": (context.workdir / "metric", "metric")}, {"rank": metric.basis_.shape[1]})
+    return StepResult({"metric": (context.workdir / "metric", "metric")}, {"rank": rank})
 
 
 def _target(data: Dataset, name: str) -> np.ndarray:

@@ -34,7 +34,7 @@ class StepContext:
     What a step's function works with.
 
     `inputs` are verified local paths; `workdir` is where it writes; `progress` reports (done, total, values);
-    `checkpoint` is a folder that outlives a killed run: the next run of the same key finds what was left there.
+    `checkpoint` is a folder that outlives a killed run: the next run of the same key finds what was left.
     """
 
     parameters: Mapping[str, Any]

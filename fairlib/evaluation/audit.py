@@ -75,7 +75,7 @@ class Audit:
     @property
     def gap(self) -> float:
         """Empirical performance gap (3.2): how much loss comparable treatment reveals, in nats."""
-        return self.adversarial_loss - self.loss
+        return _gap(self.adversarial_loss, self.loss)
 
     def most_unfair(self, limit: int | None = None) -> Int:
         """People whose treatment as another reveals most loss, the worst first; nobody who gains by it."""
@@ -165,7 +165,7 @@ def audit_losses(
     solver = DualSolver(problem, seed=seed, jobs=jobs)
     plan = solver.solve(losses)
     own = losses[problem.labels, np.arange(problem.n)]
-    gap = plan.value - float(own.mean())
+    gap = _gap(plan.value, float(own.mean()))
     interval = None
     if draws:
         resampled = _resample(solver, plan, own, draws, generator(seed, "bootstrap", "audit"))
@@ -206,10 +206,12 @@ def _resample(
         moves = _Moves(solver.search.envelopes(low, high))
         over = under = False
         for k in np.flatnonzero(np.isnan(gaps)):
-            by_query = np.bincount(problem.query_of, weights=weights[k], minlength=len(problem.query_size))
+            by_query = np.bincount(
+                problem.query_of, weights=weights[k], minlength=len(problem.query_size)
+            ).astype(np.float64)
             spent = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
             if isinstance(spent, float):
-                gaps[k] = (spent - float(weights[k] @ own)) / n
+                gaps[k] = _gap(spent / n, float(weights[k] @ own) / n)
             else:
                 over, under = over or spent == "over", under or spent == "under"
         low = (low / REACH**4 if low > 1e-12 * eta else 0.0) if under else low
@@ -217,6 +219,12 @@ def _resample(
         if not np.isfinite(high):
             break
     return gaps
+
+
+def _gap(adversarial: float, own: float) -> float:
+    """The difference, which is never negative; what is left of equal losses is rounding."""
+    gap = adversarial - own
+    return gap if gap > 1e-13 * max(abs(adversarial), abs(own)) else 0.0
 
 
 class _Moves:

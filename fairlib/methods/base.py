@@ -81,7 +81,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Label of the likeliest class; the first of those that are equally likely. Deterministic."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def save(self, folder: str | Path) -> None:
         """Write ``model.json`` and the method's own parameter files into `folder`."""

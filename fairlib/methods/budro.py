@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import xgboost as xgb
@@ -19,14 +19,16 @@ from fairlib.methods.checkpoint import Checkpoint, fingerprint
 from fairlib.methods.gbdt import BoosterMethod, GBDTClassifier, without_cache
 from fairlib.numerics import logistic_losses, softmax_losses
 from fairlib.randomness import derive_seed
-from fairlib.transport import Solver, TransportPlan, TransportProblem, make_solver
+from fairlib.transport.problem import TransportPlan, TransportProblem
+from fairlib.transport.solvers import Solver, SolverName, make_solver
 
 __all__ = ["VALIDATION_METRICS", "BudroClassifier"]
 
 Int = NDArray[np.int64]
 
 SMALL_TABLE = 2500
-VALIDATION_METRICS = ("balanced_accuracy", "accuracy", "log_loss", "adversarial_loss")
+ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
+VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
 
 
@@ -113,12 +115,12 @@ class BudroClassifier(BoosterMethod):
         min_child_weight: float = 0.0125,
         balance_classes: bool = True,
         scale_pos_weight: float | None = None,
-        solver: str = "dual",
+        solver: SolverName = "dual",
         neighbours: int | None = None,
         entropy: float | None = None,
         n_iter_no_change: int | None = None,
         validation_fraction: float = 0.1,
-        validation_metric: str = "balanced_accuracy",
+        validation_metric: ValidationMetric = "balanced_accuracy",
         random_state: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -197,9 +199,7 @@ class BudroClassifier(BoosterMethod):
                 validation.add(training.booster)
                 progress["validation"] = validation.scores[-1]
             if callback is not None:
-                callback(
-                    training.step, self.n_steps, {**progress, "seconds": time.perf_counter() - started}
-                )
+                callback(training.step, self.n_steps, {**progress, "seconds": time.perf_counter() - started})
             if stored.due():
                 scores = np.array(validation.scores if validation else [])
                 stored.save({**training.state(), "validation": scores})
@@ -256,6 +256,12 @@ class BudroClassifier(BoosterMethod):
         """The rows as the metric sees them."""
         if self.metric is None:
             return data.astype(np.float64)
+        basis = getattr(self.metric, "basis_", None)
+        if basis is not None and basis.shape[1] == 0:
+            raise ValueError(
+                "metric has an empty subspace: it protects nothing. Give it a sensitive direction, or pass "
+                "None for plain Euclidean distance."
+            )
         points = np.asarray(self.metric.project(data), dtype=np.float64)
         spread = np.ptp(data.astype(np.float64), axis=0).max(initial=0.0)
         if spread > 0 and np.ptp(points, axis=0).max(initial=0.0) <= 1e-9 * spread:
@@ -275,7 +281,14 @@ class _Training:
     """Booster, adversary and history of one training, step by step."""
 
     def __init__(
-        self, model: BudroClassifier, data: Float32, points: Float64, codes: Int, classes: int, seed: int, jobs: int
+        self,
+        model: BudroClassifier,
+        data: Float32,
+        points: Float64,
+        codes: Int,
+        classes: int,
+        seed: int,
+        jobs: int,
     ) -> None:
         self.codes = codes
         self.rows = np.arange(len(codes))

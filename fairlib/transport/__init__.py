@@ -4,6 +4,6 @@ A problem, a solver and its result are three types; solvers know losses and dist
 """
 
 from fairlib.transport.problem import TransportPlan, TransportProblem
-from fairlib.transport.solvers import SOLVERS, Solver, make_solver
+from fairlib.transport.solvers import SOLVERS, Solver, SolverName, make_solver
 
-__all__ = ["SOLVERS", "Solver", "TransportPlan", "TransportProblem", "make_solver"]
+__all__ = ["SOLVERS", "Solver", "SolverName", "TransportPlan", "TransportProblem", "make_solver"]

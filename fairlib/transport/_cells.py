@@ -164,7 +164,9 @@ def _floors(products, own, low, start, unit, bounds):  # type: ignore[no-untyped
         for c in range(len(start) - 1):
             value = (own[i] + _least(products[i], low, start[c], start[c + 1])) / unit
             # the division may round up to the next whole number: one unit in a million below it is safe
-            bounds[i, c] = np.uint8(min(max(value * np.float32(1.0 - 1e-6), np.float32(0.0)), np.float32(255.0)))
+            bounds[i, c] = np.uint8(
+                min(max(value * np.float32(1.0 - 1e-6), np.float32(0.0)), np.float32(255.0))
+            )
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
@@ -187,8 +189,27 @@ def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def search_cells(  # type: ignore[no-untyped-def]
-    first, last, position, label, warm, points, start, bounds, unit, losses, ordered, tops,
-    low, high, tie, floor, key, sizes, cost_out, loss_out, row_out,
+    first,
+    last,
+    position,
+    label,
+    warm,
+    points,
+    start,
+    bounds,
+    unit,
+    losses,
+    ordered,
+    tops,
+    low,
+    high,
+    tie,
+    floor,
+    key,
+    sizes,
+    cost_out,
+    loss_out,
+    row_out,
 ):
     """
     Envelopes on [low, high] of the queries from `first` to `last`.
@@ -196,7 +217,7 @@ def search_cells(  # type: ignore[no-untyped-def]
     ``warm[q]`` is a position that is likely to be good. Sizes go to ``sizes[q]``, the vertices one after
     another into the buffers; a full buffer ends the search early. Returns the query after the last one done,
     and the vertices written. Squared distances below `floor` are 0.
-    """  # fmt: skip
+    """
     cells = len(start) - 1
     costs = np.empty(32)
     values = np.empty(32)
@@ -216,8 +237,8 @@ def search_cells(  # type: ignore[no-untyped-def]
             cost = squared_distance(points, here, warm[q])
             cost = 0.0 if cost < floor else cost
             size = insert(costs, values, rows, size, low, high, cost, gain[warm[q]], warm[q], tie, key, q)
-        # the line of the dearest vertex lies on or below the envelope: what is below that line at both ends of
-        # the bracket is below the envelope throughout, and most rows are
+        # the line of the dearest vertex lies on or below the envelope: what is below that line at both ends
+        # of the bracket is below the envelope throughout, and most rows are
         at_low = values[size - 1] - low * costs[size - 1] - tie
         at_high = values[size - 1] - high * costs[size - 1] - tie
         for chunk in range(0, cells, CHUNK):

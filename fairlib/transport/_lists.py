@@ -75,10 +75,25 @@ def _measure(places, found, costs):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def search_lists(  # type: ignore[no-untyped-def]
-    first, last, place, label, listed, list_cost, losses, largest,
-    low, high, tie, floor, key, sizes, cost_out, loss_out, row_out,
+    first,
+    last,
+    place,
+    label,
+    listed,
+    list_cost,
+    losses,
+    largest,
+    low,
+    high,
+    tie,
+    floor,
+    key,
+    sizes,
+    cost_out,
+    loss_out,
+    row_out,
 ):
-    """Like `search_cells`; a walk ends where even the largest loss could not pay for the distance."""  # fmt: skip
+    """Like `search_cells`; a walk ends where even the largest loss could not pay for the distance."""
     costs = np.empty(32)
     values = np.empty(32)
     rows = np.empty(32, dtype=np.int64)

@@ -59,7 +59,7 @@ class _Smoothed:
                 _all_distances(places, self.costs)
 
     def load(self, losses: Float, entropy: float) -> None:
-        """Put the rows of every place together: their weights within the place do not depend on the multiplier."""
+        """Put the rows of every place together: their shares of it do not depend on the multiplier."""
         problem = self.problem
         self.entropy = entropy
         self.largest = problem.largest_losses(losses)
@@ -137,12 +137,12 @@ class _Smoothed:
         """Row that gets most of each column's mass."""
         problem = self.problem
         place = np.empty(len(problem.query_size), dtype=np.int64)
-        _likeliest(
-            problem.query_place, problem.query_label, self.places, self.costs, self.pooled, eta, place
-        )
+        _likeliest(problem.query_place, problem.query_label, self.places, self.costs, self.pooled, eta, place)
         rows = np.empty(problem.n, dtype=np.int64)
         for k in range(problem.classes):
-            order = problem.rows_by_place[np.lexsort((-self.within[k], problem.place_of[problem.rows_by_place]))]
+            order = problem.rows_by_place[
+                np.lexsort((-self.within[k], problem.place_of[problem.rows_by_place]))
+            ]
             first = order[problem.place_start[:-1]]
             mine = problem.labels == k
             rows[mine] = first[place[problem.query_of[mine]]]
@@ -157,8 +157,8 @@ class EntropicSolver:
         \max_{\Pi \in \Gamma} \langle R, \Pi \rangle - \gamma \langle \log \Pi, \Pi \rangle, \qquad
         \Pi_{ij} = \frac1n \operatorname{softmax}_i \frac{R_{ij} - \eta C_{ij}}{\gamma}
 
-    :math:`\eta` is the root of :math:`\epsilon - \langle C, \Pi(\eta) \rangle`, found by Newton's method within a
-    bracket; each evaluation goes column by column, without a matrix of all pairs above 4,096 places.
+    :math:`\eta` is the root of :math:`\epsilon - \langle C, \Pi(\eta) \rangle`, found by Newton's method
+    within a bracket; each evaluation goes column by column, without a matrix of all pairs above 4,096 places.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class EntropicSolver:
                 trial = np.sqrt(low * high) if low > 0 else high / 64.0
             eta = float(min(max(trial, low), high))
             excess, slope = self._excess(eta)
-        return high
+        raise FloatingPointError(f"no multiplier up to {eta:.3g} keeps the budget {self.problem.budget:.3g}.")
 
     def _scale(self, excess: float) -> float:
         """Multiplier at which the cost above the budget would weigh as much as the entropy."""
@@ -307,7 +307,8 @@ def _check_entropy(entropy: float | None) -> None:
 
 
 def _strength(entropy: float | None, losses: Float) -> float:
-    return entropy or max(RELATIVE_ENTROPY * float(np.ptp(losses)), float(np.finfo(np.float64).tiny) * 1e30)
+    # equal losses have no range: any strength far above their rounding leaves everybody at home
+    return entropy or max(RELATIVE_ENTROPY * float(np.ptp(losses)), 1e-9 * float(np.abs(losses).max()), 1e-30)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -342,10 +343,23 @@ def _least_cost(places, costs):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _soften(  # type: ignore[no-untyped-def]
-    place, label, size, places, costs, pooled, mean_loss, largest, eta, entropy,
-    cost_out, variance_out, loss_out, best_out, arrived,
+    place,
+    label,
+    size,
+    places,
+    costs,
+    pooled,
+    mean_loss,
+    largest,
+    eta,
+    entropy,
+    cost_out,
+    variance_out,
+    loss_out,
+    best_out,
+    arrived,
 ):
-    """Moments of the softmax of each query; adds its mass to `arrived` unless that is empty."""  # fmt: skip
+    """Moments of the softmax of each query; adds its mass to `arrived` unless that is empty."""
     m = pooled.shape[1]
     row = np.empty(m)
     share = np.empty(m)

@@ -40,7 +40,7 @@ class LPSolver:
         self.problem = problem
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
-        """As :meth:`fairlib.transport.dual.DualSolver.solve`; FloatingPointError if HiGHS finds no optimum."""
+        """As :meth:`fairlib.transport.dual.DualSolver.solve`; FloatingPointError without an optimum."""
         import cvxpy
 
         problem = self.problem
@@ -57,13 +57,14 @@ class LPSolver:
         moved = cvxpy.Variable((n, n), nonneg=True)
         budget = cvxpy.sum(cvxpy.multiply(costs, moved)) / n <= problem.budget
         program = cvxpy.Problem(
-            cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(gains, moved)) / n), [budget, cvxpy.sum(moved, axis=0) == 1]
+            cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(gains, moved)) / n),
+            [budget, cvxpy.sum(moved, axis=0) == 1],
         )
         program.solve(
             solver=cvxpy.HIGHS,
             highs_options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
-        if program.status != cvxpy.OPTIMAL:
+        if program.status != cvxpy.OPTIMAL or moved.value is None:
             raise FloatingPointError(f"HiGHS ended with status {program.status}.")
         plan = np.maximum(moved.value, 0.0)
         plan /= plan.sum(axis=0)

@@ -192,5 +192,7 @@ class ColumnSearch:
             first = np.concatenate([[0], np.cumsum(count)])
             candidates = problem.rows_by_place[best]
             draw = drawn_many(self.key, columns[mine], np.uint64(k))
-            rows[mine] = candidates[first[places[mine]] + (draw % count[places[mine]].astype(np.uint64)).astype(np.int64)]
+            rows[mine] = candidates[
+                first[places[mine]] + (draw % count[places[mine]].astype(np.uint64)).astype(np.int64)
+            ]
         return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from numpy.typing import ArrayLike
 
@@ -13,7 +13,7 @@ from fairlib.transport.lp import LPSolver
 from fairlib.transport.problem import TransportPlan, TransportProblem
 from fairlib.transport.sgd import DualSGDSolver
 
-__all__ = ["SOLVERS", "Solver", "make_solver"]
+__all__ = ["SOLVERS", "Solver", "SolverName", "make_solver"]
 
 
 class Solver(Protocol):
@@ -32,6 +32,8 @@ class Solver(Protocol):
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from such a state."""
 
+
+SolverName = Literal["dual", "dual-sgd", "entropic", "entropic-sgd", "lp"]
 
 SOLVERS: dict[str, type[Any]] = {
     "dual": DualSolver,

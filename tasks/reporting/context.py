@@ -170,12 +170,24 @@ class Grid(_Part):
 
 
 class Section(_Part):
-    """An extra part of the report (a certificate, a transport plan, a comparison)."""
+    """
+    An extra part of the report (a certificate, a transport plan, a comparison).
+
+    ``svg_narrow`` stands in for ``svg`` on a narrow page; ``folded`` is a table that the reader opens.
+    """
 
     title: str
     html_safe_paragraphs: list[str] = []
     table: Grid | None = None
+    folded: Grid | None = None
     svg: str | None = None
+    svg_narrow: str | None = None
+
+    @model_validator(mode="after")
+    def _narrow_beside_wide(self) -> Section:
+        if self.svg_narrow is not None and self.svg is None:
+            raise ValueError("svg_narrow needs svg, the same plot for a wide page")
+        return self
 
 
 class Training(_Part):

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tasks.reporting import figures, formats, markup, words
-from tasks.reporting.context import ReportContext, parse_context
+from tasks.reporting.context import Grid, ReportContext, parse_context
 
 
 @cache
@@ -110,6 +110,11 @@ def _made(context: ReportContext) -> list[dict[str, Any]]:
     return [{"caption": caption, "rows": rows} for caption, rows in groups]
 
 
+def _named_rows(grid: Grid) -> bool:
+    """Whether rows have names that a narrow page must not squeeze: it scrolls instead."""
+    return len(grid.columns) > 3 and any(len(str(row[0])) > 20 for row in grid.rows)
+
+
 def _sections(context: ReportContext) -> list[dict[str, Any]]:
     return [
         {
@@ -117,7 +122,9 @@ def _sections(context: ReportContext) -> list[dict[str, Any]]:
             "title": section.title,
             "paragraphs": [markup.paragraph(text) for text in section.html_safe_paragraphs],
             "table": section.table,
-            "svg": markup.drawing(section.svg) if section.svg else None,
+            "named_rows": section.table is not None and _named_rows(section.table),
+            "folded": section.folded,
+            "svgs": [markup.drawing(image) for image in (section.svg, section.svg_narrow) if image],
         }
         for i, section in enumerate(context.sections, start=1)
     ]

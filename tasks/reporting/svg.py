@@ -307,6 +307,68 @@ def distribution(
     return draw.frame(uid, width, height, title, description, "".join(body), "small")
 
 
+def histogram(
+    edges: Sequence[float],
+    counts: Sequence[int],
+    *,
+    uid: str,
+    title: str,
+    description: str,
+    axis: str,
+    unit: str = "people",
+    compact: bool = False,
+) -> str:
+    """Draw counts as upright bars, with the count on a bar where it fits.
+
+    Parameters
+    ----------
+    edges : sequence of float, length bins + 1
+        Rising.
+    counts : sequence of int, length bins
+    uid, title, description : str
+        See :func:`tasks.reporting.draw.frame`.
+    axis, unit : str
+        What the edges are, and what is counted.
+    compact : bool
+        For a narrow page.
+
+    Returns
+    -------
+    str
+        An SVG image.
+    """
+    width, height = (NARROW, 230.0) if compact else (WIDE, 260.0)
+    # Parts of a person are not counted.
+    marks = [mark for mark in draw.ticks(0.0, max(*counts, 1), 5) if mark == int(mark)]
+    texts = [draw.tick_label(mark, marks) for mark in marks]
+    across = draw.ticks(edges[0], edges[-1], 5 if compact else 8)
+    # The last label is centred under its mark and may stand out on the right.
+    last = draw.text_width(draw.tick_label(across[-1], across), 12) / 2
+    x0, x1 = max(draw.text_width(text, 12) for text in texts) + 10, width - last
+    y0, y1 = height - 42, 32.0
+    x, y = _scale(across[0], across[-1], x0, x1), _scale(0.0, marks[-1], y0, y1)
+    body = [draw.label(0, 12, unit, "s m")]
+    body.append(draw.strokes([(x0, y(mark), x1, y(mark)) for mark in marks], "grid"))
+    for mark, text in zip(marks, texts, strict=True):
+        body.append(draw.label(x0 - 7, y(mark) + 4, text, "s m", "end"))
+    for left, right, n in zip(edges, edges[1:], counts, strict=False):
+        if n == 0:
+            continue
+        wide = x(right) - x(left)
+        # A bar too low to see still leaves a mark.
+        top = min(y(n), y0 - 1.5)
+        body.append(draw.rect(x(left) + 1, top, wide - 2, y0 - top, "bar"))
+        if draw.text_width(formats.count(n), 12) < wide:
+            body.append(draw.label(x(left) + wide / 2, top - 5, formats.count(n), "s", "middle"))
+    body.append(draw.line(x0, y0, x1, y0, "axis"))
+    for mark in across:
+        body.append(draw.label(x(mark), y0 + 18, draw.tick_label(mark, across), "s m", "middle"))
+    middle = (x0 + x1) / 2
+    named = draw.shorten(axis, 2 * min(middle, width - middle), 12)
+    body.append(draw.label(middle, height - 4, named, "s m", "middle"))
+    return draw.frame(uid, width, height, title, description, "".join(body), _form(compact))
+
+
 def _spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     # Labels at the ends of lines: pushed apart in order, then back up from the lower edge.
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])

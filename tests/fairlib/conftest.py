@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairlib.datasets import RECIPES
+from fairlib.transport import TransportPlan
 
 
 @pytest.fixture(scope="session")
@@ -47,22 +48,22 @@ def people() -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]:
 
 
 @pytest.fixture(scope="session")
-def transport_instance() -> Callable[[int], dict[str, Any]]:
+def transport_instance() -> Callable[..., dict[str, Any]]:
     """Small problems of every awkward kind: ties, equal rows, zero losses, one label, any budget."""
 
-    def draw(seed: int) -> dict[str, Any]:
+    def draw(seed: int, classes: int = 2) -> dict[str, Any]:
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 41)) if seed % 7 == 0 else int(rng.integers(2, 21))
         d = int(rng.integers(1, 5))
         points = rng.integers(0, 4, (n, d)).astype(float) if seed % 3 == 0 else rng.normal(size=(n, d))
         if seed % 4 == 1:  # equal rows, which may still differ in loss
             points = points[rng.integers(0, max(1, n // 2), n)]
-        losses = rng.exponential(size=(2, n))
+        losses = rng.exponential(size=(classes, n))
         if seed % 5 == 1:  # few distinct losses, as after a few trees
             losses = np.round(losses * 2) / 2
         if seed % 11 == 3:
             losses[:] = 0.0
-        labels = rng.integers(0, 2, n) if seed % 6 else np.full(n, seed % 2)
+        labels = rng.integers(0, classes, n) if seed % 6 else np.full(n, seed % classes)
         spread = float(np.square(points[:, None] - points[None]).sum(-1).mean())
         budget = [0.0, 1e-6, 0.01 * spread, 0.2 * spread, rng.random() * spread, 1e3 * (spread + 1)][
             int(rng.integers(0, 6))
@@ -78,3 +79,20 @@ def transport_instance() -> Callable[[int], dict[str, Any]]:
         }
 
     return draw
+
+
+@pytest.fixture(scope="session")
+def transport_matrix() -> Callable[[TransportPlan], np.ndarray]:
+    """All n x n entries of a plan that moves whole columns and at most one divided one."""
+
+    def write(plan: TransportPlan) -> np.ndarray:
+        n = len(plan.target)
+        matrix = np.zeros((n, n))
+        matrix[plan.target, np.arange(n)] = 1 / n
+        if plan.split is not None:
+            column, row, share = plan.split
+            matrix[plan.target[column], column] -= share / n
+            matrix[row, column] += share / n
+        return matrix
+
+    return write

@@ -36,7 +36,7 @@ WAIVED: dict[str, dict[str, str]] = {}
 ESTIMATORS = [
     GBDTClassifier(n_steps=10, n_jobs=1),
     NeuralNetworkClassifier(n_steps=100, learning_rate=0.01),
-    BudroClassifier(n_steps=5, n_jobs=1),
+    BudroClassifier(n_steps=5, perturbation_budget=0.1, n_jobs=1),
     BudroClassifier(_NothingToRemove(), n_steps=3, perturbation_budget=0.1, n_jobs=1),
     ProjectedGBDTClassifier(_NothingToRemove(), n_steps=10, n_jobs=1),
     ReweighedByTurns(n_steps=10, n_jobs=1),

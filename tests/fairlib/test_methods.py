@@ -86,13 +86,29 @@ def test_every_method_refuses_one_label_and_no_steps(name: str, people: People) 
         build(name).fit(X, np.zeros(40), sensitive_features=groups)
     with pytest.raises(ValueError, match="n_steps .*at least 1"):
         build(name).set_params(n_steps=0).fit(X, y, sensitive_features=groups)
-    with pytest.raises(ValueError, match="3 classes"):
-        build(name).fit(X, np.arange(40) % 3, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_three_labels_are_taken_or_refused_as_the_registry_says(name: str, people: People) -> None:
+    X, _, group = people(60)
+    labels = np.array(["low", "middle", "high"])[np.arange(60) % 3]
+    model = build(name)
+    if "multiclass" not in METHODS[name].tasks:
+        with pytest.raises(ValueError, match="3 classes"):
+            model.fit(X, labels, sensitive_features={"group": group})
+        return
+    model.fit(X, labels, sensitive_features={"group": group})
+    assert list(model.classes_) == ["high", "low", "middle"]
+    found = model.predict_proba(X)
+    assert found.shape == (60, 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-6)
+    assert set(model.predict(X)) <= set(labels)
 
 
 def test_a_tie_goes_to_the_first_class(monkeypatch: pytest.MonkeyPatch) -> None:
     model = GBDTClassifier(n_steps=1).fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
-    monkeypatch.setattr(model, "_positive_probability", lambda _: np.array([0.499, 0.5, 0.501]))
+    positive = np.array([0.499, 0.5, 0.501])
+    monkeypatch.setattr(model, "_probabilities", lambda _: np.stack([1 - positive, positive], axis=1))
     assert list(model.predict(np.zeros((3, 1)))) == ["no", "no", "yes"]
     np.testing.assert_allclose(model.predict_proba(np.zeros((3, 1)))[:, 0], [0.501, 0.5, 0.499])
 

@@ -1,0 +1,278 @@
+"""
+BuDRO at full scale: rows of the paper, trade-off curves, exactness, speed and growth.
+
+Run ``python -m benchmarks.budro [exact|speed|growth|rows|curve ...]`` with ``EVENHAND_DATA`` set (default:
+all, about an hour on two cores). Every part replaces its own entry of ``benchmarks/results/budro.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+import cvxpy
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.tables import SPLITS, show
+from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from fairlib.methods.budro import BudroClassifier
+from fairlib.numerics import logistic_losses, pairwise_squared_distances
+from fairlib.transport import TransportProblem, make_solver
+from tasks.dataset import Dataset, read_dataset
+from tasks.store import Store
+
+# The paper's settings for Adult (appendix C.4): what the speed figures are for.
+PAPER_ADULT: dict[str, Any] = {
+    "perturbation_budget": 0.4,
+    "n_steps": 180,
+    "max_depth": 14,
+    "eta": 0.005,
+    "reg_lambda": 1e-4,
+    "min_child_weight": 0.1 / 36177,
+}
+ROWS = {
+    "adult-budro": ("adult-budro", []),
+    "compas-budro, entropic": ("compas-budro", []),
+    "compas-budro, dual": ("compas-budro", ["method.solver=dual"]),
+    "german-budro, dual": ("german-budro", []),
+    "german-budro, entropic": ("german-budro", ["method.solver=entropic"]),
+}
+CURVE_SPLITS = 3
+BUDGETS = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.4)
+CLASS_WEIGHTS = (1.0, 1.3, 1.7, 2.2, 3.0)
+GROWTH = (9_000, 18_000, 36_000, 72_000, 144_000)
+GROWTH_STEPS = 25
+NOISE = 0.05
+INSTANCES = 200
+
+
+def rows() -> dict[str, Any]:
+    """Mean and deviation over the paper's ten splits, for both solvers where the paper's is another."""
+    store = Store()
+    found = {}
+    for name, (job, overrides) in ROWS.items():
+        values: dict[str, list[float]] = {}
+        seconds = []
+        for seed in range(SPLITS):
+            log(f"{name}: split {seed + 1} of {SPLITS}")
+            resolved, run = run_unpublished(store, job, [f"seed={seed}", "evaluate.draws=0", *overrides])
+            metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
+            seconds.append(run.records["train"].seconds)
+            assert resolved.job.paper is not None
+            for metric in [*resolved.job.paper.row, "certificate.drf"]:
+                values.setdefault(metric, []).append(metrics[metric]["value"])
+        found[name] = {
+            "source": resolved.job.paper.source,
+            "parameters": resolved.arguments,
+            "ours": {metric: [float(np.mean(got)), float(np.std(got))] for metric, got in values.items()},
+            "paper": {metric: list(row) for metric, row in resolved.job.paper.row.items()},
+            "train_seconds_median": round(statistics.median(seconds), 2),
+        }
+        show(name, found[name])
+    return found
+
+
+def curve() -> list[dict[str, Any]]:
+    """Accuracy against every fairness column on Adult, over budgets and over class weights."""
+    store = Store()
+    settings = [("adult-budro", f"method.perturbation_budget={budget}") for budget in BUDGETS]
+    settings += [("adult-budro", f"method.scale_pos_weight={weight}") for weight in CLASS_WEIGHTS]
+    for job in ("adult-gbdt", "adult-project", "adult-reweigh"):
+        settings += [(job, f"method.scale_pos_weight={weight}") for weight in CLASS_WEIGHTS]
+    found = []
+    for job, override in settings:
+        values: dict[str, list[float]] = {}
+        for seed in range(CURVE_SPLITS):
+            log(f"{job} {override}: split {seed + 1} of {CURVE_SPLITS}")
+            resolved, run = run_unpublished(
+                store,
+                job,
+                [f"seed={seed}", "evaluate.draws=0", "evaluate.certificate.budget=0.003", override],
+            )
+            metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
+            assert resolved.job.paper is not None
+            for metric in [*resolved.job.paper.row, "certificate.drf"]:
+                values.setdefault(metric, []).append(metrics[metric]["value"])
+        key, _, value = override.removeprefix("method.").partition("=")
+        point = {metric: float(np.mean(got)) for metric, got in values.items()}
+        found.append({"job": job, "over": key, "at": float(value), "splits": CURVE_SPLITS, "metrics": point})
+        print(job, override, {name: round(value, 3) for name, value in point.items()}, flush=True)
+    return found
+
+
+def exact() -> dict[str, Any]:
+    """The dual and entropic solvers against HiGHS, on random instances with ties and duplicates."""
+    dual_errors, overspent, gaps, entropic = [], [], [], {0.1: [], 0.01: [], 0.001: [], 0.0001: []}
+    for seed in range(INSTANCES):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(2, 61)), int(rng.integers(1, 6))
+        points = rng.integers(0, 4, (n, d)) * 1.0 if seed % 3 == 0 else rng.normal(size=(n, d))
+        if seed % 4 == 1:
+            points = points[rng.integers(0, max(1, n // 2), n)]
+        losses = rng.exponential(size=(2, n))
+        losses = np.round(losses * 2) / 2 if seed % 5 == 1 else losses
+        labels = rng.integers(0, 2, n)
+        spread = float(pairwise_squared_distances(points, points).mean())
+        problem = TransportProblem(points, labels, float(rng.random() * spread))
+        best = make_solver("lp", problem).solve(losses)
+        plan = make_solver("dual", problem).solve(losses)
+        dual_errors.append(abs(plan.value - best.value) / max(abs(best.value), 1e-12))
+        overspent.append(max(0.0, plan.spent - problem.budget))
+        gaps.append(abs(plan.bound - plan.value))
+        for strength, errors in entropic.items():
+            smooth = make_solver("entropic", problem, entropy=strength).solve(losses)
+            errors.append((best.value - smooth.value) / max(abs(best.value), 1e-12))
+    return {
+        "instances": INSTANCES,
+        "oracle": f"cvxpy {cvxpy.__version__}, HiGHS",
+        "dual_largest_relative_difference": max(dual_errors),
+        "dual_largest_overspending": max(overspent),
+        "dual_largest_duality_gap": max(gaps),
+        "entropic_largest_relative_shortfall": {str(key): max(errors) for key, errors in entropic.items()},
+    }
+
+
+def speed() -> dict[str, Any]:
+    """Seconds of a boosting step on Adult and German, beside a plain pass over the columns."""
+    store = Store()
+    result: dict[str, Any] = {}
+    data, metric = _training(store, "adult-budro")
+    _train(data, metric, PAPER_ADULT | {"n_steps": 3})  # compile
+    trainings = [_train(data, metric, PAPER_ADULT) for _ in range(3)]
+    plain = plain_pass(data, metric)
+    step = statistics.median(np.median(times) for times, _ in trainings)
+    result["adult"] = {
+        "rows": len(data.y),
+        "steps": PAPER_ADULT["n_steps"],
+        "repeats": len(trainings),
+        "seconds_per_step": round(step, 3),
+        "slowest_step": round(max(float(times.max()) for times, _ in trainings), 2),
+        "training_seconds": round(statistics.median(total for _, total in trainings), 1),
+        "plain_pass_seconds": round(plain, 1),
+        # Algorithm 2 with the printed settings looks at 100 batches of 200 columns, then at all of them
+        "plain_step_seconds": round(plain * (1 + 100 * 200 / len(data.y)), 1),
+    }
+    result["adult"]["ratio"] = round(result["adult"]["plain_step_seconds"] / step, 1)
+    resolved, _ = run_unpublished(store, "adult-budro", ["evaluate.draws=0"])
+    times, total = _train(data, metric, resolved.arguments)
+    result["adult_job"] = {
+        "seconds_per_step": round(float(np.median(times)), 3),
+        "training_seconds": round(total, 1),
+    }
+    exact_history: dict[str, Any] = {}
+    near_history: dict[str, Any] = {}
+    few = PAPER_ADULT | {"n_steps": 40}
+    _train(data, metric, few, exact_history)
+    near_times, _ = _train(data, metric, few | {"neighbours": 256}, near_history)
+    result["adult_neighbours_256"] = {
+        "seconds_per_step": round(float(np.median(near_times)), 3),
+        "proven_at_step_40": near_history["proven"][-1],
+        "adversarial_loss_at_first_step": near_history["adversarial_loss"][0],
+        "exact_at_first_step": exact_history["adversarial_loss"][0],
+    }
+    data, metric = _training(store, "german-budro")
+    resolved, _ = run_unpublished(store, "german-budro", ["evaluate.draws=0"])
+    times = np.concatenate([_train(data, metric, resolved.arguments)[0] for _ in range(5)])
+    result["german"] = {"rows": len(data.y), "ms_per_step": round(1000 * float(np.median(times)), 2)}
+    return result
+
+
+def plain_pass(data: Dataset, metric: SensitiveSubspace, columns: int = 2000) -> float:
+    """Seconds of the map of Algorithm 2 in array operations, block by block, scaled from some columns."""
+    points = metric.project(data.X)
+    rng = np.random.default_rng(0)
+    losses = logistic_losses(rng.normal(size=len(points)))
+    chosen = rng.choice(len(points), columns, replace=False)
+    started = time.perf_counter()
+    for first in range(0, columns, 200):
+        block = chosen[first : first + 200]
+        costs = pairwise_squared_distances(points[block], points)
+        (losses[data.y[block]] - 0.1 * costs).argmax(axis=1)
+    return (time.perf_counter() - started) * len(points) / columns
+
+
+def growth() -> list[dict[str, Any]]:
+    """Time and memory against the number of rows: Adult's resampled with noise, each in its own process."""
+    found = []
+    for n in GROWTH:
+        log(f"{n} rows")
+        command = [sys.executable, "-m", "benchmarks.budro", "one-size", str(n)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+        print(found[-1], flush=True)
+    return found
+
+
+def one_size(n: int) -> dict[str, Any]:
+    """A training on n rows in this process, so that its peak memory is its own."""
+    data, metric = _training(Store(), "adult-budro")
+    _train(data, metric, PAPER_ADULT | {"n_steps": 2}, rows=np.arange(2000))  # compile
+    rng = np.random.default_rng(n)
+    chosen = rng.integers(0, len(data.y), n)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    times, total = _train(data, metric, PAPER_ADULT | {"n_steps": GROWTH_STEPS}, rows=chosen, noise=NOISE)
+    return {
+        "rows": n,
+        "seconds_per_step": round(float(np.median(times[5:])), 3),
+        "setup_seconds": round(total - float(times.sum()), 1),
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "mib_before_training": round(before),
+    }
+
+
+def _training(store: Store, job: str) -> tuple[Dataset, SensitiveSubspace]:
+    _, run = run_unpublished(store, job, ["evaluate.draws=0"])
+    data = read_dataset(store.fetch(run.output("preprocess", "train")))
+    return data, SensitiveSubspace.load(store.fetch(run.output("fair_metric", "metric")))
+
+
+def _train(
+    data: Dataset,
+    metric: SensitiveSubspace,
+    arguments: dict[str, Any],
+    history: dict[str, Any] | None = None,
+    *,
+    rows: NDArray[np.int64] | None = None,
+    noise: float = 0.0,
+) -> tuple[NDArray[np.float64], float]:
+    """Seconds of every step, and of the whole training."""
+    X, y = (data.X, data.y) if rows is None else (data.X[rows], data.y[rows])
+    if noise:
+        X = (X + noise * np.random.default_rng(0).normal(size=X.shape)).astype(np.float32)
+    seconds: list[float] = []
+    started = time.perf_counter()
+    model = BudroClassifier(metric, **arguments, random_state=0)
+    model.fit(X, y, callback=lambda step, steps, progress: seconds.append(progress["seconds"]))
+    total = time.perf_counter() - started
+    if history is not None:
+        history |= model.history_
+    return np.array(seconds), total
+
+
+PARTS = {"exact": exact, "speed": speed, "growth": growth, "rows": rows, "curve": curve}
+
+
+def main(names: list[str]) -> None:
+    """Measure the named parts (default: all)."""
+    path = RESULTS / "budro.json"
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for name in names or PARTS:
+        content = provenance(f"python -m benchmarks.budro {name}")
+        kept[name] = content | {"result": PARTS[name]()}
+        write_result("budro", kept)
+        if not isinstance(kept[name]["result"], list):
+            print(json.dumps(kept[name]["result"], indent=1))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["one-size"]:
+        print(json.dumps(one_size(int(sys.argv[2]))))
+    else:
+        main(sys.argv[1:])

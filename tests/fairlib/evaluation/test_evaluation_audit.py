@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from sklearn.ensemble import RandomForestClassifier
+
+from fairlib.distances import SensitiveSubspace
+from fairlib.evaluation.audit import audit, audit_losses
+from fairlib.evaluation.bootstrap import percentile_interval
+from fairlib.randomness import generator
+
+
+def worst_loss(losses: Any, costs: Any, labels: Any, budget: float, weights: Any) -> float:
+    """Largest mean loss for columns of any weight, as a linear program in shares of each column."""
+    n = len(labels)
+    gains = losses[labels].T * weights
+    result = linprog(
+        -gains.ravel() / weights.sum(),
+        A_ub=(costs * weights).reshape(1, -1) / weights.sum(),
+        b_ub=[budget],
+        A_eq=np.kron(np.ones((1, n)), np.eye(n)),
+        b_eq=np.ones(n),
+        method="highs",
+    )
+    assert result.status == 0, result.message
+    return float(-result.fun)
+
+
+def squared(points: NDArray[Any]) -> NDArray[Any]:
+    return np.square(points[:, None] - points[None]).sum(axis=2)
+
+
+class Given:
+    """A classifier whose probabilities are given."""
+
+    def __init__(self, probabilities: Any, classes: Any) -> None:
+        self.probabilities = np.asarray(probabilities)
+        self.classes_ = np.asarray(classes)
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.probabilities
+
+
+def test_two_people_by_hand() -> None:
+    # Treating person 0 as person 1, two apart, reveals 1 nat; the mean over two people of the squared
+    # distance is 2, so a budget of 1 pays for half of it.
+    model = Given([[1 - np.exp(-1), np.exp(-1)], [1 - np.exp(-2), np.exp(-2)]], ["no", "yes"])
+    found = audit(model, [[0.0], [2.0]], ["yes", "yes"], None, 1.0, draws=0)
+    assert found.loss == pytest.approx(1.5)
+    assert found.gap == pytest.approx(0.25)
+    assert found.multiplier == pytest.approx(0.25)
+    assert (found.low, found.high) == (None, None)
+    slack = audit(model, [[0.0], [2.0]], ["yes", "yes"], None, 5.0, draws=0)
+    assert (slack.gap, slack.spent, slack.multiplier) == (pytest.approx(0.5), 2.0, 0.0)
+    np.testing.assert_array_equal(slack.target, [1, 1])
+    np.testing.assert_allclose(slack.distance, [2.0, 0.0])
+    np.testing.assert_array_equal(slack.most_unfair(), [0])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("budget", [0.0, 0.05, 0.5, 50.0])
+def test_a_forests_gap_is_the_linear_programs(classes: int, budget: float) -> None:
+    rng = np.random.default_rng(classes)
+    X = rng.normal(size=(45, 3))
+    y = np.digitize(X[:, 0] + X[:, 1] + 0.3 * rng.normal(size=45), [0.0, 0.8][: classes - 1])
+    names = np.array(["c", "a", "b"])[y]
+    metric = SensitiveSubspace(indicators=[0]).fit(X)
+    model = RandomForestClassifier(20, min_samples_leaf=3, random_state=0).fit(X, names)
+    found = audit(model, X, names, metric, budget, draws=0)
+    codes = np.searchsorted(model.classes_, names)
+    losses = -np.log(np.clip(model.predict_proba(X), np.finfo(float).eps, 1)).T
+    worst = worst_loss(losses, squared(np.delete(X, 0, axis=1)), codes, budget, np.ones(45))
+    own = losses[codes, np.arange(45)].mean()
+    assert found.loss == pytest.approx(own, rel=1e-12)
+    assert found.gap == pytest.approx(worst - own, rel=1e-7, abs=1e-9)
+    revealed = (found.target_loss - found.own_loss)[found.most_unfair()]
+    assert (np.diff(revealed) <= 0).all()
+    assert (revealed > 0).all()
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.01, 0.2, 3.0])
+def test_interval_is_that_of_resampled_people_solved_afresh(budget: float) -> None:
+    rng = np.random.default_rng(5)
+    n, draws = 14, 25
+    points, labels = rng.integers(0, 4, (n, 2)) * 1.0, rng.integers(0, 2, n)
+    losses = rng.exponential(size=(2, n))
+    found = audit_losses(losses, points, labels, budget, draws=draws, level=0.8, seed=3)
+    own = losses[labels, np.arange(n)]
+    weights = generator(3, "bootstrap", "audit").multinomial(n, np.full(n, 1 / n), size=draws)
+    gaps = [worst_loss(losses, squared(points), labels, budget, w) - (w @ own) / n for w in weights]
+    expected = percentile_interval(np.array(gaps), 0.8, found.gap)
+    assert expected is not None
+    np.testing.assert_allclose([found.low, found.high], expected, rtol=1e-7, atol=1e-9)
+    assert expected[1] > expected[0]
+
+
+def test_a_model_that_treats_comparable_people_alike_has_no_gap() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 200), np.repeat(rng.normal(size=20), 10)])
+    y = rng.integers(0, 2, 200)
+    metric = SensitiveSubspace(indicators=[0]).fit(X)
+    even = 1 / (1 + np.exp(-X[:, 1]))
+    uneven = 1 / (1 + np.exp(-X[:, 1] - 2 * X[:, 0]))
+    fine = audit(Given(np.stack([1 - even, even], axis=1), [0, 1]), X, y, metric, 0.0, draws=50)
+    assert (fine.gap, fine.low, fine.high) == (0.0, 0.0, 0.0)
+    biased = audit(Given(np.stack([1 - uneven, uneven], axis=1), [0, 1]), X, y, metric, 0.0, draws=50)
+    assert biased.low is not None
+    assert biased.low > 0.1
+
+
+def test_a_certain_and_wrong_model_has_a_finite_gap() -> None:
+    model = Given([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    found = audit(model, [[0.0], [1.0]], [1, 1], None, 10.0, draws=20)
+    assert found.gap == pytest.approx(-np.log(np.finfo(float).eps) / 2)
+
+
+def test_same_seed_same_interval_and_threads_do_not_matter() -> None:
+    rng = np.random.default_rng(1)
+    arguments = (rng.exponential(size=(2, 300)), rng.normal(size=(300, 4)), rng.integers(0, 2, 300), 0.3)
+    one, two = audit_losses(*arguments, seed=1), audit_losses(*arguments, seed=1, jobs=2)
+    assert (one.gap, one.low, one.high) == (two.gap, two.low, two.high)
+    assert (one.low, one.high) != (
+        audit_losses(*arguments, seed=2).low,
+        audit_losses(*arguments, seed=2).high,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budget": -1.0}, "perturbation_budget must be finite and at least 0"),
+        ({"budget": float("nan")}, "perturbation_budget must be finite and at least 0"),
+        ({"y": [0, 7]}, "labels that the model does not know"),
+        ({"y": [0]}, "labels must have one entry per row"),
+        ({"draws": 5}, "draws must be 0 or at least 20"),
+        ({"level": 1.0}, "level must be between 0 and 1"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"X": [[0.0], [1.0]], "y": [0, 1], "metric": None, "budget": 1.0} | change
+    with pytest.raises(ValueError, match=message):
+        audit(Given(np.full((2, 2), 0.5), [0, 1]), **arguments)

@@ -1,0 +1,351 @@
+"""The exact solver: certificates of optimality, the divided column, draws among ties, warm calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from fairlib.transport import TransportPlan, TransportProblem, make_solver
+
+Draw = Callable[..., dict[str, Any]]
+Rebuild = Callable[[TransportPlan], np.ndarray]
+KINDS = ["points", "costs"]
+
+
+def problem_of(case: dict[str, Any], kind: str) -> TransportProblem:
+    if kind == "costs":
+        return TransportProblem.from_costs(case["costs"], case["labels"], case["budget"])
+    return TransportProblem(case["points"], case["labels"], case["budget"])
+
+
+def solve(case: dict[str, Any], kind: str = "points", **options: Any) -> TransportPlan:
+    return make_solver("dual", problem_of(case, kind), **options).solve(case["losses"])
+
+
+def certify(case: dict[str, Any], plan: TransportPlan, matrix: np.ndarray, what: Any = None) -> None:
+    """
+    Check that a plan is optimal, from its matrix and multiplier alone.
+
+    A feasible plan whose value is the dual function at some multiplier is an optimum, whoever found it.
+    """
+    labels, losses, costs, budget = case["labels"], case["losses"], case["costs"], case["budget"]
+    n = len(labels)
+    gains = losses[labels].T  # entry (i, j): loss of column j's label at row i
+    slack = 1e-9 * np.abs(losses).max() + 1e-12
+    assert matrix.min() >= 0, what
+    np.testing.assert_allclose(matrix.sum(axis=0), 1 / n, rtol=1e-12)
+    support = np.stack([matrix @ (labels == k) for k in range(len(losses))])
+    np.testing.assert_allclose(plan.support, support, atol=1e-14)
+    spent, value = float((costs * matrix).sum()), float((gains * matrix).sum())
+    assert plan.spent == pytest.approx(spent, rel=1e-9, abs=1e-14 * costs.max()), what
+    assert plan.value == pytest.approx(value, abs=slack), what
+    eta = plan.multiplier
+    assert eta >= 0, what
+    assert plan.spent <= budget * (1 + 1e-12), what
+    if eta > 0:
+        assert plan.spent == pytest.approx(budget, rel=1e-9, abs=1e-14 * costs.max()), what
+    worth = gains - eta * costs
+    best = worth.max(axis=0)
+    # complementary slackness, column by column and for the budget
+    assert ((matrix == 0) | (worth >= best - slack)).all(), what
+    assert plan.bound == pytest.approx(eta * budget + best.mean(), abs=slack), what
+    assert plan.value + eta * (budget - plan.spent) == pytest.approx(plan.bound, abs=slack), what
+    assert plan.proven == 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("classes", [2, 3])
+def test_plans_are_complementary_to_their_multiplier(
+    kind: str, batch: int, classes: int, transport_instance: Draw, transport_matrix: Rebuild
+) -> None:
+    for seed in range(1000 + 100 * batch, 1000 + 100 * batch + 100):
+        case = transport_instance(seed, classes)
+        plan = solve(case, kind, seed=seed)
+        certify(case, plan, transport_matrix(plan), seed)
+
+
+def test_the_divided_column_is_divided_between_two_of_its_maximisers(
+    transport_instance: Draw, transport_matrix: Rebuild
+) -> None:
+    divided = 0
+    for seed in range(200):
+        case = transport_instance(seed)
+        plan = solve(case)
+        if plan.split is None:
+            continue
+        divided += 1
+        column, row, share = plan.split
+        assert 0 < share < 1
+        gains, eta = case["losses"][case["labels"][column]], plan.multiplier
+        cost = case["costs"][:, column]
+        worth = gains - eta * cost
+        assert row != plan.target[column]
+        assert worth[[row, plan.target[column]]] == pytest.approx(worth.max(), abs=1e-9)
+        # the further row is dearer: without its share the budget would not be spent
+        assert cost[row] > cost[plan.target[column]]
+    assert divided > 30
+
+
+def test_moves_with_one_price_up_to_rounding_are_paid_in_order(transport_matrix: Rebuild) -> None:
+    # Two moves of one column cost the same per unit, 0.7: 0.3 gains 0.21 and 0.8 gains 0.56. Which of the two
+    # quotients is larger in double precision says nothing about which comes first.
+    costs = np.array([[0.0, 9.0, 9.0], [0.3, 0.0, 9.0], [0.8, 9.0, 0.0]])
+    losses = np.array([[0.0, 0.7 * 0.3, 0.7 * 0.8]])
+    labels = np.zeros(3, dtype=int)
+    for budget in np.linspace(0.005, 0.26, 18):
+        case = {"costs": costs, "losses": losses, "labels": labels, "budget": float(budget)}
+        for seed in range(3):
+            plan = solve(case, "costs", seed=seed)
+            certify(case, plan, transport_matrix(plan), (budget, seed))
+
+
+@pytest.mark.parametrize("batch", range(3))
+def test_losses_in_proportion_to_the_costs_are_spent_exactly(batch: int, transport_matrix: Rebuild) -> None:
+    # every move of every column has the same price, up to rounding
+    for seed in range(200 * batch, 200 * batch + 200):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 12))
+        height = rng.random(n)
+        costs = np.maximum(height[:, None] - height, 0.0)  # down is free, up costs what it gains
+        case: dict[str, Any] = {
+            "costs": costs,
+            "losses": (0.1 + rng.random() * height)[None],
+            "labels": np.zeros(n, dtype=int),
+            "budget": float(rng.random() * costs.mean() / 2),
+        }
+        plan = solve(case, "costs", seed=seed)
+        certify(case, plan, transport_matrix(plan), seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_budget_still_moves_between_people_at_distance_zero(kind: str) -> None:
+    # the metric ignores what tells these apart, so their projections are equal up to rounding
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(30, 3)))[0]
+    half = 5 * rng.normal(size=(40, 30))
+    raw = np.vstack([half, half + 4 * rng.normal(size=(40, 3)) @ basis.T])
+    points = raw - (raw @ basis) @ basis.T
+    losses = np.zeros((2, 80))
+    losses[1, 40:] = 1.0  # everybody's twin in the second half loses more
+    costs = cdist(points, points, "sqeuclidean")
+    case = {
+        "points": points,
+        "costs": np.where(costs < 1e-20, 0.0, costs),
+        "labels": np.ones(80, dtype=int),
+        "losses": losses,
+        "budget": 0.0,
+    }
+    plan = solve(case, kind)
+    np.testing.assert_array_equal(plan.target[:40], np.arange(40, 80))
+    np.testing.assert_array_equal(plan.target[40:], np.arange(40, 80))
+    assert plan.value == plan.bound == 1.0
+    assert plan.spent == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_budget_and_distinct_people_stay(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    losses = rng.exponential(size=(2, 60))
+    labels = rng.integers(0, 2, 60)
+    points = rng.normal(size=(60, 3))
+    case = {"points": points, "costs": cdist(points, points, "sqeuclidean"), "labels": labels}
+    plan = solve(case | {"losses": losses, "budget": 0.0}, kind)
+    np.testing.assert_array_equal(plan.target, np.arange(60))
+    assert plan.split is None
+    assert plan.value == pytest.approx(losses[labels, np.arange(60)].mean(), rel=1e-14)
+    assert plan.bound == pytest.approx(plan.value, rel=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("budget", [0.0, 1e-300, 1e-30, 1e-12, 1e12, 1e300])
+def test_extreme_budgets_end_and_are_exact(
+    budget: float, kind: str, transport_instance: Draw, transport_matrix: Rebuild
+) -> None:
+    for seed in range(80):
+        case = transport_instance(seed) | {"budget": budget}
+        plan = solve(case, kind)
+        certify(case, plan, transport_matrix(plan), seed)
+        if budget >= 1e12:
+            assert plan.multiplier == 0.0
+            # everybody at the largest loss, and of several such rows at a nearest one
+            gains = case["losses"][case["labels"]].T
+            assert plan.value == pytest.approx(gains.max(axis=0).mean(), rel=1e-12)
+            nearest = np.where(gains == gains.max(axis=0), case["costs"], np.inf).min(axis=0)
+            assert plan.spent == pytest.approx(nearest.mean(), rel=1e-9, abs=1e-12)
+        elif budget == 0.0:
+            assert plan.spent == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("distance", [1e-12, 1e-3, 1e3, 1e12])
+@pytest.mark.parametrize("loss", [1e-6, 1.0, 1e6, 1e15])
+def test_units_of_distances_and_losses_do_not_matter(
+    distance: float, loss: float, kind: str, transport_instance: Draw
+) -> None:
+    for seed in range(30):
+        case = transport_instance(seed)
+        plain = solve(case, kind)
+        scaled = solve(
+            case
+            | {
+                "points": case["points"] * distance,
+                "costs": case["costs"] * distance**2,
+                "losses": case["losses"] * loss,
+                "budget": case["budget"] * distance**2,
+            },
+            kind,
+        )
+        assert scaled.value / loss == pytest.approx(plain.value, rel=1e-9, abs=1e-11), seed
+        assert scaled.bound / loss == pytest.approx(plain.bound, rel=1e-9, abs=1e-11), seed
+        assert scaled.spent / distance**2 == pytest.approx(plain.spent, rel=1e-9, abs=1e-12), seed
+
+
+def changed(losses: np.ndarray) -> list[np.ndarray]:
+    """Losses as boosting makes them, slowly changing, and then all that it never would."""
+    rng = np.random.default_rng(3)
+
+    def drift(table: np.ndarray) -> np.ndarray:
+        return table * (1 + 0.03 * rng.random(table.shape))
+
+    tables = [losses]
+    tables += [drift(tables[-1] * 0.97) for _ in range(5)]
+    tables += [drift(losses * factor) for factor in (1e-6, 1.0, 1e6, 1e6, 1e-6, 1.0)]
+    tables += [np.zeros_like(losses), drift(losses), np.full_like(losses, 0.7), losses[:, ::-1].copy()]
+    return tables
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", range(3))
+def test_later_calls_are_as_exact_as_first_ones(
+    kind: str, batch: int, transport_instance: Draw, transport_matrix: Rebuild
+) -> None:
+    for seed in range(20 * batch, 20 * batch + 20):
+        case = transport_instance(seed, 2 + seed % 2)
+        warm = make_solver("dual", problem_of(case, kind))
+        for step, table in enumerate(changed(case["losses"])):
+            now = case | {"losses": table}
+            plan, fresh = warm.solve(table), solve(now, kind)
+            assert plan.value == pytest.approx(fresh.value, rel=1e-9, abs=1e-12), (seed, step)
+            assert plan.bound == pytest.approx(fresh.bound, rel=1e-9, abs=1e-12), (seed, step)
+            certify(now, plan, transport_matrix(plan), (seed, step))
+
+
+@pytest.fixture(params=["continuous", "tied"])
+def larger(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """So many places that k-means cells hold several and the first bracket comes from a sample."""
+    rng = np.random.default_rng(5)
+    n = 700
+    points = rng.normal(size=(n, 3)) if request.param == "continuous" else rng.integers(0, 9, (n, 3)) * 1.0
+    losses = rng.exponential(size=(3, n))
+    if request.param == "tied":
+        losses = np.ceil(losses * 3) / 3
+    return {
+        "points": points,
+        "costs": cdist(points, points, "sqeuclidean"),
+        "labels": rng.integers(0, 3, n),
+        "losses": losses,
+        "budget": 0.3,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_larger_problems_are_certified_too(
+    kind: str, larger: dict[str, Any], transport_matrix: Rebuild
+) -> None:
+    solver = make_solver("dual", problem_of(larger, kind), seed=1)
+    for step, table in enumerate(changed(larger["losses"])):
+        plan = solver.solve(table)
+        certify(larger | {"losses": table}, plan, transport_matrix(plan), step)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("neighbours", [None, 12])
+def test_jobs_do_not_matter(kind: str, neighbours: int | None, larger: dict[str, Any]) -> None:
+    problem = problem_of(larger, kind)
+    solvers = [
+        make_solver("dual", problem, seed=2, jobs=jobs, neighbours=neighbours) for jobs in (1, 2, 3, 200)
+    ]
+    for factor in (1.0, 0.9, 30.0):
+        one, *others = (solver.solve(larger["losses"] * factor) for solver in solvers)
+        for plan in others:
+            np.testing.assert_array_equal(plan.target, one.target)
+            np.testing.assert_array_equal(plan.support, one.support)
+            assert (plan.multiplier, plan.value, plan.spent) == (one.multiplier, one.value, one.spent)
+            assert (plan.bound, plan.split, plan.proven) == (one.bound, one.split, one.proven)
+
+
+def test_other_seeds_choose_otherwise_among_ties_alone(larger: dict[str, Any]) -> None:
+    first, other = solve(larger, seed=1), solve(larger, seed=2)
+    assert other.value == pytest.approx(first.value, rel=1e-12)
+    assert other.multiplier == pytest.approx(first.multiplier, rel=1e-12)
+    tied = len(np.unique(larger["losses"])) < 100
+    assert np.array_equal(first.target, other.target) != tied
+
+
+# Two places, the second with a nat more: at the multiplier 1 everybody at the first may stay or go.
+def two_places(first: int, second: int, budget: float) -> dict[str, Any]:
+    points = np.repeat([[0.0], [1.0]], [first, second], axis=0)
+    return {
+        "points": points,
+        "costs": cdist(points, points, "sqeuclidean"),
+        "labels": np.ones(first + second, dtype=int),
+        "losses": np.tile(np.repeat([0.0, 1.0], [first, second]), (2, 1)),
+        "budget": budget,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_seed_decides_which_columns_move_at_a_tie(kind: str) -> None:
+    case = two_places(20, 20, 0.25)
+    plans = [solve(case, kind, seed=seed) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(plans[0].target, plans[1].target)
+    moved = [np.flatnonzero(plan.target[:20] >= 20) for plan in plans]
+    assert not np.array_equal(moved[0], moved[2])
+    for plan, gone in zip(plans, moved, strict=True):
+        assert plan.multiplier == pytest.approx(1.0, rel=1e-12)
+        # a quarter of forty columns is ten whole ones
+        assert len(gone) + (0 if plan.split is None else plan.split[2]) == pytest.approx(10, abs=1e-9)
+        assert plan.spent == pytest.approx(0.25, rel=1e-12)
+        assert plan.value == pytest.approx(0.75, rel=1e-12)
+
+
+def test_draws_differ_from_call_to_call() -> None:
+    solver = make_solver("dual", TransportProblem(**arguments(two_places(20, 20, 0.25))), seed=1)
+    losses = two_places(20, 20, 0.25)["losses"]
+    first, second = solver.solve(losses), solver.solve(losses)
+    assert not np.array_equal(first.target, second.target)
+    assert not np.array_equal(first.target[:20] >= 20, second.target[:20] >= 20)
+
+
+def arguments(case: dict[str, Any]) -> dict[str, Any]:
+    return {name: case[name] for name in ("points", "labels", "budget")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ties_are_drawn_evenly(kind: str, seed: int) -> None:
+    # Twenty of the 36 go to one of the last four rows, with those four themselves.
+    case = two_places(36, 4, 0.5)
+    targets = np.array([solve(case, kind, seed=1000 * seed + k).target for k in range(150)])
+    arrived = targets[targets >= 36]
+    assert len(arrived) == 150 * 24
+
+    def chi_square(counts: np.ndarray) -> float:
+        return float(((counts - counts.mean()) ** 2 / counts.mean()).sum())
+
+    # Which of the equal rows: 3 degrees, limit 1 in 1000.
+    assert chi_square(np.bincount(arrived - 36, minlength=4)) < 16.3
+    # Those who stay are at any of the 36 rows of their place: 35 degrees.
+    assert chi_square(np.bincount(targets[targets < 36], minlength=36)) < 66.6
+    # Which columns go: without replacement, so each count varies 16/36 as much as a Poisson one.
+    gone = (targets[:, :36] >= 36).sum(axis=0)
+    assert chi_square(gone) / (16 / 36) < 66.6
+    # Neighbours in the table are drawn independently of each other.
+    share = (targets[:, :36] >= 36).astype(float)
+    together = (share[:, :-1] * share[:, 1:]).mean()
+    assert together == pytest.approx(20 / 36 * 19 / 35, abs=0.03)

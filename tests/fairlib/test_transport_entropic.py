@@ -1,0 +1,394 @@
+"""Plans with an entropy term, and the stochastic solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp, xlogy
+
+from fairlib.transport import TransportPlan, TransportProblem, entropic, make_solver
+
+Draw = Callable[..., dict[str, Any]]
+KINDS = ["points", "costs"]
+
+
+def problem_of(case: dict[str, Any], kind: str = "points") -> TransportProblem:
+    if kind == "costs":
+        return TransportProblem.from_costs(case["costs"], case["labels"], case["budget"])
+    return TransportProblem(case["points"], case["labels"], case["budget"])
+
+
+def solve(case: dict[str, Any], kind: str = "points", **options: Any) -> TransportPlan:
+    return make_solver("entropic", problem_of(case, kind), **options).solve(case["losses"])
+
+
+def softmax_plan(case: dict[str, Any], eta: float, entropy: float) -> np.ndarray:
+    """(B.4) and (B.5), all n x n entries, in double precision."""
+    exponents = (case["gains"] - eta * case["costs"]) / entropy
+    return np.exp(exponents - logsumexp(exponents, axis=0)) / len(case["labels"])
+
+
+def supports(matrix: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    return np.stack([matrix @ (labels == k) for k in range(classes)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("entropy", [1.0, 0.1, 0.02])
+def test_plan_is_the_softmax_that_spends_the_budget(
+    kind: str, entropy: float, transport_instance: Draw
+) -> None:
+    binding = 0
+    for seed in range(60):
+        classes = 2 + seed % 2
+        case = transport_instance(seed, classes)
+        budget = case["budget"]
+        plan = solve(case, kind, entropy=entropy)
+        if budget == 0.0:
+            continue
+        eta = plan.multiplier
+        matrix = softmax_plan(case, eta, entropy)
+        spent = float((case["costs"] * matrix).sum())
+        assert plan.spent == pytest.approx(spent, rel=1e-9, abs=1e-12), seed
+        assert plan.value == pytest.approx(float((case["gains"] * matrix).sum()), rel=1e-9, abs=1e-12), seed
+        np.testing.assert_allclose(
+            plan.support, supports(matrix, case["labels"], classes), rtol=1e-8, atol=1e-12
+        )
+        assert plan.spent <= budget + 1e-12, seed
+        if eta > 0:
+            binding += 1
+            assert spent == pytest.approx(budget, rel=1e-9, abs=1e-9), seed
+            assert (case["costs"] * softmax_plan(case, 0.0, entropy)).sum() > budget
+        # the bound is the dual function of the problem without entropy
+        worth = (case["gains"] - eta * case["costs"]).max(axis=0)
+        assert plan.bound == pytest.approx(eta * budget + worth.mean(), rel=1e-9, abs=1e-12), seed
+    assert binding > 15
+
+
+@pytest.mark.parametrize("entropy", [0.5, 0.05])
+def test_plan_is_the_optimum_that_cvxpy_finds(entropy: float, transport_instance: Draw) -> None:
+    compared = 0
+    for seed in range(120):
+        case = transport_instance(seed, 2 + seed % 2)
+        n, budget = len(case["labels"]), case["budget"]
+        # an interior point method cannot tell smaller budgets from none
+        if n > 12 or budget < 1e-2:
+            continue
+        compared += 1
+        # masses in units of 1/n: the entropy of the plan is then off by the constant log n
+        masses = cvxpy.Variable((n, n))
+        objective = cvxpy.sum(cvxpy.multiply(case["gains"], masses)) / n
+        objective += entropy * cvxpy.sum(cvxpy.entr(masses)) / n
+        limits = [
+            cvxpy.sum(cvxpy.multiply(case["costs"], masses)) / n <= budget,
+            cvxpy.sum(masses, axis=0) == 1,
+        ]
+        program = cvxpy.Problem(cvxpy.Maximize(objective), limits)
+        program.solve(solver=cvxpy.CLARABEL)
+        assert program.status == cvxpy.OPTIMAL, seed
+        found = np.maximum(np.asarray(masses.value), 0.0) / n
+        plan = solve(case, entropy=entropy)
+        matrix = softmax_plan(case, plan.multiplier, entropy)
+        assert plan.value == pytest.approx(float((case["gains"] * found).sum()), rel=2e-3, abs=2e-3), seed
+        got, expected = (
+            float((case["gains"] * each).sum()) - entropy * float(xlogy(each, n * each).sum())
+            for each in (matrix, found)
+        )
+        assert got == pytest.approx(expected, rel=1e-5, abs=1e-5), seed
+    assert compared >= 12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_less_entropy_comes_nearer_to_the_linear_program(kind: str, transport_instance: Draw) -> None:
+    for seed in range(35):
+        case = transport_instance(seed, 2 + seed % 2)
+        n = len(case["labels"])
+        best = make_solver("lp", problem_of(case, kind)).solve(case["losses"]).value
+        errors = []
+        for entropy in (1e-1, 1e-2, 1e-3, 1e-4):
+            plan = solve(case, kind, entropy=entropy)
+            assert plan.spent <= case["budget"] + 1e-9
+            assert plan.bound >= best - 1e-8
+            errors.append(best - plan.value)
+            # an optimum with entropy gives up at most what all entropy there is would be worth
+            assert -1e-8 <= errors[-1] <= entropy * np.log(n) + 1e-8, (seed, entropy)
+        assert (np.diff(errors) <= 1e-8).all(), seed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1e3, 1e-3])
+def test_little_entropy_and_large_losses_do_not_overflow(
+    kind: str, size: float, transport_instance: Draw
+) -> None:
+    for seed in range(50):
+        case = transport_instance(seed) | {"losses": transport_instance(seed)["losses"] * size}
+        case["gains"] = case["losses"][case["labels"]].T
+        best = make_solver("dual", problem_of(case, kind)).solve(case["losses"]).value
+        plan = solve(case, kind, entropy=1e-8)
+        assert np.isfinite(plan.support).all()
+        assert plan.support.sum() == pytest.approx(1.0, abs=1e-12)
+        assert np.isfinite([plan.multiplier, plan.spent, plan.value, plan.bound]).all()
+        assert plan.spent <= case["budget"] + 1e-9
+        # neighbouring doubles of the multiplier are already this far apart in value
+        assert plan.value == pytest.approx(best, rel=1e-6, abs=1e-6), seed
+
+
+def test_budget_is_met_at_any_strength(transport_instance: Draw) -> None:
+    for seed in range(40):
+        case = transport_instance(seed)
+        for entropy in (None, 10.0, 1e-2, 1e-4):
+            for kind in KINDS:
+                plan = solve(case, kind, entropy=entropy)
+                assert plan.spent <= case["budget"] + 1e-12, (seed, entropy)
+                if plan.multiplier > 0 and case["budget"] > 0:
+                    assert plan.spent == pytest.approx(case["budget"], abs=1e-9), (seed, entropy)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("budget", [1e-300, 1e-30, 1e-12, 1e12, 1e300])
+def test_extreme_budgets_are_kept(budget: float, kind: str, transport_instance: Draw) -> None:
+    for seed in range(30):
+        case = transport_instance(seed) | {"budget": budget}
+        plan = solve(case, kind, entropy=0.05)
+        assert plan.spent <= budget * (1 + 1e-9), seed
+        if budget > 1:
+            assert plan.multiplier == 0.0
+            matrix = softmax_plan(case, 0.0, 0.05)
+        else:
+            # nothing but what is free
+            assert plan.multiplier > 0 or case["costs"].max() == 0.0
+            free = np.where(case["costs"] == 0, case["gains"], -np.inf) / 0.05
+            matrix = np.exp(free - logsumexp(free, axis=0)) / len(case["labels"])
+        # no more mass than this can pay even for the cheapest move
+        bought = budget / case["costs"][case["costs"] > 0].min(initial=1e300) if budget < 1 else 0.0
+        np.testing.assert_allclose(
+            plan.support, supports(matrix, case["labels"], 2), atol=1e-12 + 2 * bought, rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_budget_softens_among_people_at_distance_zero_alone(kind: str, transport_instance: Draw) -> None:
+    shared = 0
+    for seed in range(60):
+        case = transport_instance(seed) | {"budget": 0.0}
+        plan = solve(case, kind, entropy=0.1)
+        assert plan.spent == 0.0
+        free = np.where(case["costs"] == 0, case["gains"], -np.inf) / 0.1
+        matrix = np.exp(free - logsumexp(free, axis=0)) / len(case["labels"])
+        shared += bool(((matrix > 0).sum(axis=0) > 1).any())
+        np.testing.assert_allclose(plan.support, supports(matrix, case["labels"], 2), atol=1e-12)
+        assert plan.value == pytest.approx(float((case["gains"] * matrix).sum()), rel=1e-12)
+    assert shared > 10
+
+
+def test_slack_budgets_have_no_price(transport_instance: Draw) -> None:
+    for seed in range(40):
+        case = transport_instance(seed)
+        free = softmax_plan(case, 0.0, 0.2)
+        needed = float((case["costs"] * free).sum())
+        slack = solve(case | {"budget": needed * 1.001 + 1e-9}, entropy=0.2)
+        assert slack.multiplier == 0.0
+        assert slack.spent == pytest.approx(needed, rel=1e-9, abs=1e-12)
+        if needed > 1e-6:
+            assert solve(case | {"budget": needed * 0.999}, entropy=0.2).multiplier > 0
+
+
+def test_one_percent_of_the_losses_range_is_the_strength_by_default(transport_instance: Draw) -> None:
+    for seed in range(30):
+        case = transport_instance(seed)
+        spread = float(np.ptp(case["losses"]))
+        if spread > 0:
+            np.testing.assert_array_equal(
+                solve(case).support, solve(case, entropy=0.01 * spread).support, str(seed)
+            )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("level", [0.0, 0.7])
+def test_equal_losses_of_everyone_are_no_difficulty(
+    kind: str, level: float, transport_instance: Draw
+) -> None:
+    for seed in range(30):
+        case = transport_instance(seed)
+        for entropy in (None, 0.1):
+            plan = solve(case | {"losses": np.full_like(case["losses"], level)}, kind, entropy=entropy)
+            assert plan.value == pytest.approx(level, abs=1e-12)
+            assert plan.spent <= case["budget"] + 1e-12
+            assert plan.support.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("entropy", [None, 0.01])
+def test_later_calls_find_what_first_ones_do(
+    kind: str, entropy: float | None, transport_instance: Draw
+) -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(9):
+        case = transport_instance(seed)
+        drifting = case["losses"] * (1 + 0.03 * rng.random(case["losses"].shape))
+        sequence = [case["losses"], drifting, *(drifting * f for f in (0.97, 1e-6, 1.0, 1e6, 1e6, 1e-6))]
+        sequence += [np.zeros_like(drifting), drifting]
+        if entropy is not None:
+            sequence += [np.full_like(drifting, 0.7), drifting]
+        warm = make_solver("entropic", problem_of(case, kind), entropy=entropy)
+        for step, table in enumerate(sequence):
+            plan, fresh = warm.solve(table), solve(case | {"losses": table}, kind, entropy=entropy)
+            assert plan.value == pytest.approx(fresh.value, rel=1e-8, abs=1e-15), (seed, step)
+            assert plan.spent == pytest.approx(fresh.spent, abs=1e-9), (seed, step)
+            np.testing.assert_allclose(plan.support, fresh.support, atol=1e-6)
+
+
+def test_a_call_near_the_last_one_takes_few_evaluations(transport_instance: Draw) -> None:
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(200, 3))
+    losses = rng.exponential(size=(2, 200))
+    problem = TransportProblem(points, rng.integers(0, 2, 200), 0.3)
+    solver = make_solver("entropic", problem, entropy=0.05)
+    first = solver.solve(losses)
+    assert first.multiplier > 0
+    assert solver.solve(losses * 1.001).passes < first.passes
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 200])
+def test_jobs_do_not_matter(jobs: int) -> None:
+    rng = np.random.default_rng(2)
+    points = rng.normal(size=(150, 3))
+    problem = TransportProblem(points, rng.integers(0, 2, 150), 0.3)
+    losses = rng.exponential(size=(2, 150))
+    for name in ("entropic", "entropic-sgd"):
+        one = make_solver(name, problem, entropy=0.1, jobs=1).solve(losses)
+        many = make_solver(name, problem, entropy=0.1, jobs=jobs).solve(losses)
+        # which thread adds up what changes the last bits
+        np.testing.assert_allclose(many.support, one.support, rtol=1e-10)
+        assert many.multiplier == pytest.approx(one.multiplier, rel=1e-10)
+        np.testing.assert_array_equal(many.target, one.target)
+
+
+def test_distances_may_be_computed_again_at_every_pass(
+    transport_instance: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [solve(transport_instance(seed), entropy=0.1) for seed in range(30)]
+    monkeypatch.setattr(entropic, "KEPT_PLACES", 0)
+    for seed, plan in enumerate(kept):
+        again = solve(transport_instance(seed), entropy=0.1)
+        np.testing.assert_allclose(again.support, plan.support, atol=1e-12)
+        assert again.multiplier == pytest.approx(plan.multiplier, rel=1e-9)
+        np.testing.assert_array_equal(again.target, plan.target)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_target_is_the_row_that_gets_most_of_a_column(kind: str, transport_instance: Draw) -> None:
+    for seed in range(60):
+        case = transport_instance(seed)
+        plan = solve(case, kind, entropy=0.3)
+        if case["budget"] > 0:
+            matrix = softmax_plan(case, plan.multiplier, 0.3)
+            most = matrix[plan.target, np.arange(len(plan.target))]
+            assert (most >= matrix.max(axis=0) * (1 - 1e-9)).all(), seed
+
+
+def test_several_lesser_rows_of_a_place_are_not_the_target() -> None:
+    # The place at 0 gets more than that at 1, three rows together, and its rows get less than the one at 1.
+    case = {"points": np.array([[0.0], [0.0], [0.0], [1.0]]), "labels": np.zeros(4, dtype=int), "budget": 9.0}
+    plan = solve(case | {"losses": np.array([[1.0, 1.0, 1.0, 1.5]])}, entropy=1.0)
+    assert plan.support[0, :3].sum() > plan.support[0, 3] > plan.support[0, 0]
+    np.testing.assert_array_equal(plan.target, [3, 3, 3, 3])
+
+
+def larger(budget: float) -> dict[str, Any]:
+    rng = np.random.default_rng(11)
+    points, labels = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    losses = rng.exponential(size=(2, 300))
+    costs = cdist(points, points, "sqeuclidean")
+    gains = losses[labels].T
+    return {
+        "points": points,
+        "costs": costs,
+        "labels": labels,
+        "losses": losses,
+        "gains": gains,
+        "budget": budget,
+    }
+
+
+STEADY: dict[str, Any] = {"learning_rate": 0.02, "momentum": 0.9, "iterations": 800, "batch": 150}
+
+
+@pytest.mark.parametrize("budget", [0.1, 0.5])
+@pytest.mark.parametrize("start", [0.0, 2.0])
+def test_many_steps_of_descent_come_near_the_exact_multiplier(budget: float, start: float) -> None:
+    problem = problem_of(larger(budget))
+    losses = larger(budget)["losses"]
+    exact = make_solver("dual", problem).solve(losses)
+    near = make_solver("dual-sgd", problem, start=start, **STEADY).solve(losses)
+    assert near.multiplier == pytest.approx(exact.multiplier, rel=0.05)
+    assert near.value == pytest.approx(exact.value, rel=0.05)
+    smooth = make_solver("entropic", problem, entropy=0.1).solve(losses)
+    near = make_solver("entropic-sgd", problem, entropy=0.1, start=start, **STEADY).solve(losses)
+    assert near.multiplier == pytest.approx(smooth.multiplier, rel=0.05)
+    assert near.value == pytest.approx(smooth.value, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["dual-sgd", "entropic-sgd"])
+def test_descent_stops_at_zero_with_a_slack_budget(name: str) -> None:
+    case = larger(1e3)
+    plan = make_solver(name, problem_of(case), start=0.3, learning_rate=1e-3, iterations=50).solve(
+        case["losses"]
+    )
+    assert plan.multiplier == 0.0
+    assert plan.spent < 1e3
+
+
+@pytest.mark.parametrize("name", ["dual-sgd", "entropic-sgd"])
+def test_descent_by_hand(name: str) -> None:
+    # Alone, nobody can move: the slope is the budget at every step. 0.25 and 1.5 times 0.25, then 1.75.
+    problem = TransportProblem([[0.0]], [0], 0.5)
+    for iterations, left in ((1, 4.75), (2, 4.375), (3, 3.9375)):
+        options: dict[str, Any] = {
+            "start": 5.0,
+            "learning_rate": 0.5,
+            "momentum": 0.5,
+            "iterations": iterations,
+            "batch": 3,
+        }
+        plan = make_solver(name, problem, **options).solve([[1.0]])
+        assert plan.multiplier == pytest.approx(left, rel=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plan_of_a_descent_is_the_one_of_its_multiplier(kind: str, transport_instance: Draw) -> None:
+    for seed in range(30):
+        case = transport_instance(seed)
+        n = len(case["labels"])
+        options: dict[str, Any] = {"iterations": 20, "learning_rate": 0.01}
+        hard = make_solver("dual-sgd", problem_of(case, kind), **options).solve(case["losses"])
+        worth = case["gains"] - hard.multiplier * case["costs"]
+        assert hard.split is None
+        columns = np.arange(n)
+        np.testing.assert_allclose(worth[hard.target, columns], worth.max(axis=0), atol=1e-9)
+        assert hard.spent == pytest.approx(case["costs"][hard.target, columns].mean(), rel=1e-9, abs=1e-12)
+        assert hard.value == pytest.approx(case["gains"][hard.target, columns].mean(), rel=1e-9, abs=1e-12)
+        soft = make_solver("entropic-sgd", problem_of(case, kind), entropy=0.2, **options).solve(
+            case["losses"]
+        )
+        matrix = softmax_plan(case, soft.multiplier, 0.2)
+        np.testing.assert_allclose(soft.support, supports(matrix, case["labels"], 2), rtol=1e-8, atol=1e-12)
+        assert soft.spent == pytest.approx(float((case["costs"] * matrix).sum()), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dual-sgd", "entropic-sgd"])
+def test_the_seed_draws_the_batches(name: str) -> None:
+    case = larger(0.3)
+    options: dict[str, Any] = {"iterations": 30, "learning_rate": 0.01, "batch": 10}
+    plans = [
+        make_solver(name, problem_of(case), seed=seed, **options).solve(case["losses"]) for seed in (1, 1, 2)
+    ]
+    assert plans[0].multiplier == plans[1].multiplier != plans[2].multiplier
+    np.testing.assert_array_equal(plans[0].support, plans[1].support)
+    solver = make_solver(name, problem_of(case), seed=1, **options)
+    first, second = solver.solve(case["losses"]), solver.solve(case["losses"])
+    assert first.multiplier == plans[0].multiplier != second.multiplier

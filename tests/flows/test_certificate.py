@@ -1,0 +1,145 @@
+"""The audit of comparable treatment within a run: its budget, metric, gate and files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from fairlib.distances import SensitiveSubspace
+from fairlib.evaluation.audit import audit
+from fairlib.methods.registry import load_model
+from flows.job import load_job
+from flows.resolved_job import ResolvedJob, resolve
+from tasks.dataset import read_dataset
+from tasks.errors import InputError
+
+BUDRO = "method={name: budro, n_steps: 4, eta: 0.3, min_child_weight: 0.001, perturbation_budget: 0.2}"
+REFUSE = "gates={accuracy: {min: 1.5}}"
+# one learned direction: whatever the contract makes of the sensitive columns, there is a subspace
+METRIC = "fair_metric={indicators: [], learned: [sex]}"
+
+
+@pytest.fixture
+def written(bench: Any) -> Callable[..., ResolvedJob]:
+    bench.write()
+    return lambda *overrides: resolve(*load_job(str(bench.folder / "job.yaml"), overrides))
+
+
+def test_the_budget_is_the_jobs_own_or_the_one_trained_with(written: Any) -> None:
+    assert written().certificate_budget is None
+    assert written("evaluate.certificate.budget=0.7").certificate_budget == 0.7
+    assert written("method=budro").certificate_budget == 1.0
+    assert written(BUDRO).certificate_budget == 0.2
+    assert written(BUDRO, "evaluate.certificate.budget=0").certificate_budget == 0.0
+
+
+def test_only_a_job_with_a_certificate_may_have_a_gate_on_it(written: Any) -> None:
+    gate = "gates={certificate.drf: {max: 0.1}}"
+    assert written(BUDRO, gate).job.gates
+    assert written("evaluate.certificate.budget=0.1", gate).job.gates
+    with pytest.raises(InputError, match=r"'certificate\.drf' names no metric"):
+        written(gate)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("evaluate.certificate.budget=-0.1", ("evaluate.certificate.budget", "greater than or equal to 0")),
+        ("evaluate.certificate.budget=.nan", ("evaluate.certificate.budget", "finite")),
+        ("evaluate.certificate={budget: 1, radius: 1}", ("radius", "known: budget")),
+        ("method.solver=simplex", ("method.solver", "'simplex'", "'dual'")),
+        ("method.validation_metric=f1", ("method.validation_metric", "'balanced_accuracy'")),
+        ("method.perturbation_budget=.inf", ("method.perturbation_budget", "finite")),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_runs(
+    bench: Any, override: str, words: tuple[str, ...]
+) -> None:
+    done = bench.run("--set", BUDRO, "--set", override)
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
+    for word in words:
+        assert word in done.err, done.err
+    assert not (bench.store / "steps").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("method.perturbation_budget=-1", ("perturbation_budget", "at least 0")),
+        ("method.neighbours=0", ("neighbours", "at least 1")),
+        ("method.entropy=0.1", ("entropy", "'dual'")),
+        ("fair_metric={indicators: [], learned: []}", ("subspace is nothing", "fair_metric.learned")),
+    ],
+)
+def test_what_only_training_can_tell_is_one_line_too(
+    bench: Any, override: str, words: tuple[str, ...]
+) -> None:
+    done = bench.run("--set", BUDRO, "--set", "evaluate.certificate.budget=0.1", "--set", override)
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
+    for word in words:
+        assert word in done.err, done.err
+
+
+@pytest.mark.parametrize("method", ["method={name: gbdt, n_steps: 5}", BUDRO])
+def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) -> None:
+    done = bench.run(
+        "--set",
+        method,
+        "--set",
+        METRIC,
+        "--set",
+        REFUSE,
+        "--set",
+        "evaluate.certificate.budget=0.3",
+        "--json",
+    )
+    assert done.code == 1, done.err
+    found = done.json["artifacts"]
+    model = load_model(found["train.model"])
+    data = read_dataset(Path(found["preprocess.test"]))
+    metric = SensitiveSubspace.load(found["fair_metric.metric"])
+    expected = audit(model, data.X, data.y, metric, 0.3, draws=0)
+    metrics = done.json["metrics"]
+    assert metrics["certificate.drf"] == pytest.approx(expected.gap, rel=1e-9)
+    assert metrics["certificate.drf.low"] <= expected.gap <= metrics["certificate.drf.high"]
+    assert metrics["certificate.drf.low"] < metrics["certificate.drf.high"]
+
+    content = json.loads(Path(found["evaluate.audit"]).read_text())
+    assert content["people"] == len(data.y)
+    assert content["spent"] == pytest.approx(0.3)
+    pairs = pq.read_table(found["evaluate.pairs"]).to_pydict()
+    row_of = {row: k for k, row in enumerate(data.rows)}
+    worst, other = row_of[pairs["row"][0]], row_of[pairs["treated_as"][0]]
+    apart = metric.distance(data.X[[worst]], data.X[[other]])[0]
+    assert pairs["distance"][0] == pytest.approx(apart, abs=1e-6)
+    probability = model.predict_proba(data.X)
+    revealed = np.log(probability[worst, data.y[worst]] / probability[other, data.y[worst]])
+    assert pairs["revealed_loss"][0] == pytest.approx(revealed, rel=1e-5)
+    assert pairs["revealed_loss"] == sorted(pairs["revealed_loss"], reverse=True)
+    assert len(content["pairs"]) <= 10
+
+    report = Path(found["report"]).read_text()
+    assert "Treated as comparable others" in report
+    assert ("What fairness cost" in report) == ("budro" in method)
+    if "budro" in method:
+        plain = json.loads(Path(found["evaluate.without_adversary"]).read_text())
+        assert plain["certificate.drf"] > metrics["certificate.drf"]
+
+
+def test_another_certificate_evaluates_again_and_trains_nothing(bench: Any) -> None:
+    first = bench.run("--set", BUDRO, "--set", METRIC, "--set", REFUSE, "--json")
+    assert first.code == 1, first.err
+    again = bench.run(
+        "--set", BUDRO, "--set", METRIC, "--set", REFUSE, "--set", "evaluate.certificate.budget=0.9", "--json"
+    )
+    assert "train" in again.json["cached"]
+    assert "evaluate" not in again.json["cached"]
+    assert again.json["metrics"]["certificate.drf"] > first.json["metrics"]["certificate.drf"]

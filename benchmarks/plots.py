@@ -252,7 +252,7 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int) -> list[float]:
-        """At most that many round values inside the axis."""
+        """Round values inside the axis, at most one more than that many."""
         rough = (self.high - self.low) / most
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough)

@@ -8,7 +8,9 @@ are as comparable as they are equally high. Written to ``docs/two-clusters.svg``
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +115,7 @@ def draw(found: Example) -> str:
         x = Axis(low[0], high[0], left, left + WIDTH)
         y = Axis(low[1], high[1], TOP + HEIGHT, TOP)
         grid = surface(model, x, y)
-        shares.append(changing(model, found.X, low[0], high[0]))
+        shares.append(changing(model.predict, found.X, low[0], high[0]))
         body += [text((left, TOP - 14), title, size=17, weight=600), *shading(grid, x, y)]
         arrows = index == 2
         if arrows:
@@ -164,11 +166,11 @@ def draw(found: Example) -> str:
     )
 
 
-def changing(model: GBDTClassifier | BudroClassifier, X: Float, low: float, high: float) -> float:
+def changing(predict: Callable[[Float], Any], X: Float, low: float, high: float) -> float:
     """Share of the people whose answer is not the same for all values of the protected feature."""
     values = np.linspace(low, high, 10 * COLUMNS)
     copies = np.stack([np.repeat(values, len(X)), np.tile(X[:, 1], len(values))], axis=1)
-    answers = model.predict(copies).reshape(len(values), len(X))
+    answers = np.asarray(predict(copies)).reshape(len(values), len(X))
     return float((answers != answers[0]).any(axis=0).mean())
 
 

@@ -13,7 +13,7 @@ from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.numerics import log_losses
 from fairlib.randomness import generator
 from fairlib.transport._cells import Vertices
-from fairlib.transport.dual import DualSolver
+from fairlib.transport.dual import DualSolver, falling
 from fairlib.transport.problem import TransportPlan, TransportProblem
 
 __all__ = ["Audit", "audit", "audit_losses"]
@@ -238,8 +238,9 @@ class _Moves:
         move[start[:-1]] = False
         at = np.flatnonzero(move)
         cost, gain = vertices.cost[at] - vertices.cost[at - 1], vertices.loss[at] - vertices.loss[at - 1]
-        order = np.argsort(-gain / cost, kind="stable")
-        self.query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at][order]
+        query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at]
+        order = np.argsort(-falling(gain / cost, query), kind="stable")
+        self.query = query[order]
         self.cost, self.gain = cost[order], gain[order]
 
     def worst_loss(self, weights: Float, budget: float, all_moves: bool) -> float | str:

@@ -191,7 +191,7 @@ class BudroClassifier(BoosterMethod):
         if arrays is not None:
             training.restore(arrays)
             if validation is not None:
-                validation.scores = arrays["validation"].tolist()
+                validation.restore(arrays)
         while training.step < self.n_steps and not (validation and validation.is_over(self.n_iter_no_change)):
             started = time.perf_counter()
             progress = training.advance()
@@ -201,8 +201,7 @@ class BudroClassifier(BoosterMethod):
             if callback is not None:
                 callback(training.step, self.n_steps, {**progress, "seconds": time.perf_counter() - started})
             if stored.due():
-                scores = np.array(validation.scores if validation else [])
-                stored.save({**training.state(), "validation": scores})
+                stored.save({**training.state(), **(validation.state() if validation else {})})
         self.history_ = training.history
         booster = training.booster
         self.best_step_ = training.step
@@ -358,9 +357,7 @@ class _Training:
         )
         self.step = int(arrays["step"])
         self.history = {name: arrays[f"history.{name}"].tolist() for name in HISTORY}
-        self.solver.restore(
-            {name.removeprefix("solver."): arrays[name] for name in arrays if name.startswith("solver.")}
-        )
+        self.solver.restore(_under("solver.", arrays))
 
 
 class _Validation:
@@ -371,10 +368,10 @@ class _Validation:
         self.codes = codes
         self.scores: list[float] = []
         self.metric = model.validation_metric
+        self.solver: Solver | None = None
         if self.metric == "adversarial_loss":
-            self.solver = make_solver(
-                "dual", TransportProblem(points, codes, float(model.perturbation_budget))
-            )
+            problem = TransportProblem(points, codes, float(model.perturbation_budget))
+            self.solver = make_solver("dual", problem)
 
     @property
     def best(self) -> int:
@@ -393,9 +390,26 @@ class _Validation:
             "balanced_accuracy": lambda: float(balanced_accuracy_score(self.codes, predicted)),
             "accuracy": lambda: float(accuracy_score(self.codes, predicted)),
             "log_loss": lambda: -float(losses[self.codes, np.arange(len(self.codes))].mean()),
-            "adversarial_loss": lambda: -self.solver.solve(losses).value,
+            "adversarial_loss": lambda: -self.solver.solve(losses).value if self.solver else 0.0,
         }
         self.scores.append(scores[self.metric]())
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next score builds on, as plain arrays."""
+        solver = self.solver.state() if self.solver else {}
+        return {"validation": np.array(self.scores)} | {
+            f"validation.{name}": value for name, value in solver.items()
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        self.scores = arrays["validation"].tolist()
+        if self.solver:
+            self.solver.restore(_under("validation.", arrays))
+
+
+def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
 
 
 def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float64:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import io
 import time
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Checkpoint", "fingerprint"]
 
-FILE = "checkpoint.npz"
+FILE = "checkpoint"
+DIGEST_BYTES = 32
 EVERY_S = 10.0
 
 
@@ -34,7 +34,7 @@ def fingerprint(*parts: Any) -> str:
 
 class Checkpoint:
     """
-    State of a training in one file.
+    State of a training in one file: the SHA-256 of an npz archive, and the archive.
 
     Parameters
     ----------
@@ -57,10 +57,14 @@ class Checkpoint:
         if self.path is None or not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+            content = self.path.read_bytes()
+        except OSError:
             return None
+        digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
         return arrays if str(arrays.pop("training", "")) == self.training else None
 
     def due(self) -> bool:
@@ -71,9 +75,11 @@ class Checkpoint:
         """Write beside the file, then rename: a kill leaves the old one or the new one."""
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        half = self.path.with_name(f"{FILE}.{os.getpid()}.part")
-        with open(half, "wb") as file:
-            np.savez(file, training=np.array(self.training), **arrays)
+        archive = io.BytesIO()
+        np.savez(archive, training=np.array(self.training), **arrays)
+        content = archive.getvalue()
+        half = self.path.with_name(f"{FILE}.part")
+        half.write_bytes(hashlib.sha256(content).digest() + content)
         half.replace(self.path)
         self._written = time.monotonic()
 
@@ -81,3 +87,4 @@ class Checkpoint:
         """Forget: the training is done."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+            self.path.with_name(f"{FILE}.part").unlink(missing_ok=True)

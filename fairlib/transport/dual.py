@@ -226,10 +226,9 @@ def spend(
     at = np.flatnonzero(move)
     query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at]
     cost = vertices.cost[at] - vertices.cost[at - 1]
-    ratio = (vertices.loss[at] - vertices.loss[at - 1]) / cost
-    # in random order first: which of the moves with one ratio are made is a draw
-    shuffled = rng.permutation(len(at))
-    order = shuffled[np.argsort(-ratio[shuffled], kind="stable")]
+    ratio = falling((vertices.loss[at] - vertices.loss[at - 1]) / cost, query)
+    # whose moves of one ratio are made is a draw; nobody's second move comes before the first
+    order = np.lexsort((rng.permutation(len(start) - 1)[query], -ratio))
     spent = base + np.cumsum((weights[query] * cost)[order])
     last = min(int(np.searchsorted(spent, total)), len(at) - 1)
     chosen = np.bincount(query[order[:last]], minlength=len(start) - 1)
@@ -238,6 +237,15 @@ def spend(
     columns = min(max(columns, 0.0), float(weights[query[move_at]]))
     whole = int(columns)
     return Spending(float(ratio[move_at]), chosen, int(query[move_at]), whole, float(columns) - whole)
+
+
+def falling(ratio: Float, query: Int) -> Float:
+    """Ratios of each query's moves, never above the one before: only rounding makes an envelope bend up."""
+    same = query[1:] == query[:-1]
+    ratio = ratio.copy()
+    while (bad := same & (ratio[1:] > ratio[:-1])).any():
+        ratio[1:][bad] = ratio[:-1][bad]
+    return ratio
 
 
 def plan_of(search: ColumnSearch, vertices: Vertices, spending: Spending) -> TransportPlan:

@@ -6,12 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairlib.randomness import generator
-from fairlib.transport._cells import squared_distance
+from fairlib.transport._kernels import all_distances, least_positive, likeliest, soften
 from fairlib.transport.problem import TransportPlan, TransportProblem
 from fairlib.transport.sgd import Descent
 
@@ -56,7 +55,7 @@ class _Smoothed:
             self.costs = np.empty((0, 0))
             if len(places) <= KEPT_PLACES:
                 self.costs = np.empty((len(places), len(places)))
-                _all_distances(places, self.costs)
+                all_distances(places, self.costs)
 
     def load(self, losses: Float, entropy: float) -> None:
         """Put the rows of every place together: their shares of it do not depend on the multiplier."""
@@ -74,7 +73,7 @@ class _Smoothed:
 
     def forbidding(self) -> float:
         """A multiplier at which every move that costs anything underflows to no mass."""
-        least = _least_cost(self.places, self.costs)
+        least = least_positive(self.places, self.costs)
         return float((np.ptp(self.pooled) + 800.0 * self.entropy) / least) if np.isfinite(least) else 0.0
 
     def moments(self, eta: float, queries: Int | None = None) -> _Moments:
@@ -102,7 +101,7 @@ class _Smoothed:
 
         def one(k: int) -> None:
             part = parts[k]
-            _soften(
+            soften(
                 problem.query_place[part], problem.query_label[part],
                 problem.query_size[part].astype(np.float64), self.places, self.costs, self.pooled,
                 self.mean_loss, self.largest, eta, self.entropy, *outs[k], sums[k],
@@ -137,7 +136,7 @@ class _Smoothed:
         """Row that gets most of each column's mass."""
         problem = self.problem
         place = np.empty(len(problem.query_size), dtype=np.int64)
-        _likeliest(problem.query_place, problem.query_label, self.places, self.costs, self.pooled, eta, place)
+        likeliest(problem.query_place, problem.query_label, self.places, self.costs, self.largest, eta, place)
         rows = np.empty(problem.n, dtype=np.int64)
         for k in range(problem.classes):
             order = problem.rows_by_place[
@@ -239,7 +238,8 @@ class EntropicSolver:
                 trial = np.sqrt(low * high) if low > 0 else high / 64.0
             eta = float(min(max(trial, low), high))
             excess, slope = self._excess(eta)
-        raise FloatingPointError(f"no multiplier up to {eta:.3g} keeps the budget {self.problem.budget:.3g}.")
+        # a budget below rounding: as good as none
+        return self._smoothed.forbidding()
 
     def _scale(self, excess: float) -> float:
         """Multiplier at which the cost above the budget would weigh as much as the entropy."""
@@ -309,100 +309,3 @@ def _check_entropy(entropy: float | None) -> None:
 def _strength(entropy: float | None, losses: Float) -> float:
     # equal losses have no range: any strength far above their rounding leaves everybody at home
     return entropy or max(RELATIVE_ENTROPY * float(np.ptp(losses)), 1e-9 * float(np.abs(losses).max()), 1e-30)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _all_distances(places, costs):  # type: ignore[no-untyped-def]
-    for i in range(costs.shape[0]):
-        for j in range(i):
-            costs[i, j] = costs[j, i] = squared_distance(places, i, j)
-        costs[i, i] = 0.0
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _row(place, places, costs, row):  # type: ignore[no-untyped-def]
-    if costs.shape[0]:
-        row[:] = costs[place]
-    else:
-        for i in range(len(row)):
-            row[i] = squared_distance(places, place, i)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _least_cost(places, costs):  # type: ignore[no-untyped-def]
-    """Smallest cost above 0, infinite if there is none."""
-    row = np.empty(len(places))
-    least = np.inf
-    for place in range(len(places)):
-        _row(place, places, costs, row)
-        for cost in row:
-            if 0.0 < cost < least:
-                least = cost
-    return least
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _soften(  # type: ignore[no-untyped-def]
-    place,
-    label,
-    size,
-    places,
-    costs,
-    pooled,
-    mean_loss,
-    largest,
-    eta,
-    entropy,
-    cost_out,
-    variance_out,
-    loss_out,
-    best_out,
-    arrived,
-):
-    """Moments of the softmax of each query; adds its mass to `arrived` unless that is empty."""
-    m = pooled.shape[1]
-    row = np.empty(m)
-    share = np.empty(m)
-    for q in range(len(place)):
-        k = label[q]
-        _row(place[q], places, costs, row)
-        top = -np.inf
-        best = -np.inf
-        for i in range(m):
-            share[i] = pooled[k, i] - eta * row[i]
-            top = max(top, share[i])
-            best = max(best, largest[k, i] - eta * row[i])
-        total = 0.0
-        for i in range(m):
-            share[i] = np.exp((share[i] - top) / entropy)
-            total += share[i]
-        cost = 0.0
-        loss = 0.0
-        for i in range(m):
-            share[i] /= total
-            cost += share[i] * row[i]
-            loss += share[i] * mean_loss[k, i]
-        variance = 0.0
-        for i in range(m):
-            variance += share[i] * (row[i] - cost) ** 2
-        cost_out[q] = cost
-        variance_out[q] = variance
-        loss_out[q] = loss
-        best_out[q] = best
-        if arrived.shape[0]:
-            for i in range(m):
-                arrived[k, i] += size[q] * share[i]
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _likeliest(place, label, places, costs, pooled, eta, out):  # type: ignore[no-untyped-def]
-    m = pooled.shape[1]
-    row = np.empty(m)
-    for q in range(len(place)):
-        _row(place[q], places, costs, row)
-        top = -np.inf
-        for i in range(m):
-            value = pooled[label[q], i] - eta * row[i]
-            if value > top:
-                top = value
-                out[q] = i

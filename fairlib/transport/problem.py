@@ -16,6 +16,7 @@ Int = NDArray[np.int64]
 MAX_MATRIX_ROWS = 8192
 # Rows closer than this share of the largest coordinate are one place: only rounding tells them apart.
 SAME_PLACE = 1e-9
+LARGEST = 1e150
 
 
 class TransportProblem:
@@ -63,8 +64,8 @@ class TransportProblem:
     def __init__(self, points: ArrayLike, labels: ArrayLike, budget: float) -> None:
         data = np.ascontiguousarray(points, dtype=np.float64)
         codes = _check(labels, budget, data.shape[0] if data.ndim == 2 else None, data.shape)
-        if not np.isfinite(data).all():
-            raise ValueError("points must be finite.")
+        if not (np.abs(data) < LARGEST).all():
+            raise ValueError(f"points must be finite, and below {LARGEST:.0e} so that their squares are.")
         # about the mean, distances are the same and the rounding of products is least
         data = data - data.mean(axis=0)
         unit = SAME_PLACE * max(float(np.abs(data).max(initial=0.0)), np.finfo(np.float64).tiny)

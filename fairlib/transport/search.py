@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.transport._cells import Vertices, build_cells, search_cells
-from fairlib.transport._envelope import drawn_many
-from fairlib.transport._lists import nearest_lists, search_lists, sorted_lists
+from fairlib.transport._cells import Vertices, build_cells
+from fairlib.transport._kernels import drawn_many, search_cells, search_lists
+from fairlib.transport._lists import nearest_lists, sorted_lists
 from fairlib.transport.problem import SAME_PLACE, TransportProblem
 
 __all__ = ["ColumnSearch"]
@@ -71,7 +71,7 @@ class ColumnSearch:
         """Take the losses, shape (classes, n), and the key that decides ties from here on."""
         self.losses = losses
         self.key = np.uint64(key)
-        self.tie = TIE * max(1.0, float(np.abs(losses).max()))
+        self.tie = TIE * float(np.abs(losses).max())
         self.largest = self.problem.largest_losses(losses)
         self.passes = 0
         if self.cells is not None:

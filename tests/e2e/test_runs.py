@@ -110,7 +110,7 @@ def test_editing_a_file_that_training_calls_reruns_training(cli: Any, tmp_path: 
     assert first["status"] == "published", first["error"]
     assert set(cli.json(*job)["cached"]) == set(first["seconds"])
 
-    solver = cli.source / "fairlib" / "transport" / "_cells.py"
+    solver = cli.source / "fairlib" / "transport" / "_kernels.py"
     solver.write_text(solver.read_text() + "\n# edited\n")
     edited = cli.json(*job)
     assert edited["status"] == "published", edited["error"]

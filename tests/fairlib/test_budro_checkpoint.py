@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from fairlib.distances import SensitiveSubspace
 from fairlib.methods import budro as budro_module
 from fairlib.methods import checkpoint as checkpoint_module
 from fairlib.methods.budro import BudroClassifier
-from fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
+from fairlib.methods.checkpoint import DIGEST_BYTES, FILE, Checkpoint, fingerprint
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 
@@ -63,8 +64,13 @@ def interrupt(
     """Train until a step is done, and give what lies in the checkpoint."""
     with pytest.raises(Interrupted):
         BudroClassifier(**{**SETTINGS, **options}).fit(X, y, callback=stop_at(step), checkpoint=folder)
-    with np.load(folder / FILE, allow_pickle=False) as stored:
+    with np.load(archive(folder), allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
+
+
+def archive(folder: Path) -> io.BytesIO:
+    """The npz archive behind the digest."""
+    return io.BytesIO((folder / FILE).read_bytes()[DIGEST_BYTES:])
 
 
 def same(first: BudroClassifier, second: BudroClassifier) -> None:
@@ -292,7 +298,7 @@ def test_half_a_file_of_another_process_is_in_nobodys_way(
     people: People, tmp_path: Path, eager: None
 ) -> None:
     X, y = table(people, 2)
-    half = tmp_path / f"{FILE}.4194305.part"
+    half = tmp_path / f"{FILE}.part"
     half.write_bytes(b"half a checkpoint")
     begins_anew(tmp_path, X, y)
     interrupt(tmp_path, 5, X, y)
@@ -301,6 +307,7 @@ def test_half_a_file_of_another_process_is_in_nobodys_way(
     model = BudroClassifier(**SETTINGS).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
     assert seen[0] == 5
     same(model, straight(X, y))
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("options", [{}, {"n_iter_no_change": 4}, {"solver": "entropic"}], ids=str)
@@ -309,12 +316,12 @@ def test_a_checkpoint_holds_plain_arrays_and_no_rows(
 ) -> None:
     X, y = table(people, 2)
     stored = interrupt(tmp_path, 5, X, y, **options)
-    assert {"training", "booster", "step", "validation"} <= set(stored)
+    assert {"training", "booster", "step", "history.loss"} <= set(stored)
     for name, values in stored.items():
         assert values.dtype.kind in "uifU", name
         assert values.shape != X.shape, name
-    with zipfile.ZipFile(tmp_path / FILE) as archive:
-        assert all(name.endswith(".npy") for name in archive.namelist())
+    with zipfile.ZipFile(archive(tmp_path)) as opened:
+        assert all(name.endswith(".npy") for name in opened.namelist())
 
 
 def test_nothing_is_written_before_it_is_time(
@@ -385,10 +392,7 @@ def test_no_damaged_byte_is_taken_for_a_checkpoint(flip: int, tmp_path: Path) ->
         damaged[position] ^= flip
         path.write_bytes(damaged)
         loaded = kept.load()
-        if loaded is not None:  # a byte that nobody reads, such as one of the time of writing
-            assert set(loaded) == set(stored_state()), position
-            for name, value in stored_state().items():
-                np.testing.assert_array_equal(loaded[name], value, err_msg=str(position))
+        assert loaded is None, position
 
 
 def test_fingerprints_tell_everything_apart() -> None:

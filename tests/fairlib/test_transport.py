@@ -168,11 +168,11 @@ def test_a_restored_solver_goes_on_bit_by_bit(name: str, kind: str) -> None:
         "points": points,
         "costs": cdist(points, points, "sqeuclidean"),
         "labels": rng.integers(0, 3, 60),
-        "budget": 0.3,
+        "budget": 1.2,
     }
     losses = rng.exponential(size=(3, 60))
     if name.startswith("dual"):
-        losses = np.ceil(losses * 4) / 4  # many ties, which the next draws decide
+        losses = np.ceil(losses * 2)  # many ties, which the next draws decide
     tables = [losses * (1 + 0.03 * step) for step in range(7)]
     tables[5] = tables[5] * 1e3
     straight = make_solver(name, problems(case)[kind], seed=9)
@@ -214,6 +214,15 @@ def test_rows_that_only_rounding_tells_apart_are_one_place() -> None:
     losses = np.array([[1.0, 4.0, 2.0, 3.0, 7.0], [5.0, 1.0, 0.0, 0.0, 6.0]])
     got = problem.largest_losses(losses)[:, [problem.place_of[0], problem.place_of[2]]]
     np.testing.assert_array_equal(got, [[4.0, 7.0], [5.0, 6.0]])
+
+
+def test_people_a_millionth_apart_are_two_places() -> None:
+    problem = TransportProblem([[0.0], [1e-6], [1.0]], [0, 0, 0], 1e-13)
+    assert problem.n_places == 3
+    # a third of the way up is paid for, once
+    plan = make_solver("dual", problem).solve([[0.0, 1.0, 0.0]])
+    assert plan.spent == pytest.approx(1e-13, rel=1e-6)
+    assert plan.value == pytest.approx((1.0 + 0.3) / 3, rel=1e-6)
 
 
 def test_far_from_the_origin_people_are_still_told_apart() -> None:

@@ -69,6 +69,16 @@ def test_plans_are_complementary_to_their_multiplier(
         certify(case, plan, transport_matrix(plan), seed)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_may_have_any_sign(kind: str, transport_instance: Draw, transport_matrix: Rebuild) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        case = transport_instance(seed)
+        case["losses"] = rng.normal(size=case["losses"].shape) * 10 ** rng.uniform(-2, 3) - 50 * (seed % 2)
+        plan = solve(case, kind)
+        certify(case, plan, transport_matrix(plan), seed)
+
+
 def test_the_divided_column_is_divided_between_two_of_its_maximisers(
     transport_instance: Draw, transport_matrix: Rebuild
 ) -> None:

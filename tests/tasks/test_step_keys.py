@@ -72,12 +72,12 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
     assert {
         "fairlib.methods.budro",
         "fairlib.transport.dual",
-        "fairlib.transport._cells",
+        "fairlib.transport._kernels",
         "fairlib.numerics",
         "fairlib",
         "tasks.step",
     } <= set(closure)
-    assert closure["fairlib.transport._cells"] == ROOT / "fairlib/transport/_cells.py"
+    assert closure["fairlib.transport._kernels"] == ROOT / "fairlib/transport/_kernels.py"
     for stranger in ("tasks.publish", "tasks.evaluate", "tasks.reporting.page", "flows.cli"):
         assert stranger not in closure
     assert "fairlib.transport.dual" not in source_closure(["tasks.train", *method_modules("gbdt")])
@@ -127,7 +127,7 @@ def digests() -> dict[str, str]:
     ("path", "touched"),
     [
         ("fairlib/transport/dual.py", {"train", "evaluate", "publish"}),
-        ("fairlib/transport/_cells.py", {"train", "evaluate", "publish"}),
+        ("fairlib/transport/_kernels.py", {"train", "evaluate", "publish"}),
         ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train", "evaluate"}),
         # its package's `__init__` imports it, so all who use the encoder do
         ("fairlib/preprocessing/split.py", {"preprocess", "evaluate", "publish"}),

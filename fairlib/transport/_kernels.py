@@ -326,19 +326,26 @@ def search_lists(  # type: ignore[no-untyped-def]
         values[0] = gain[here]
         rows[0] = here
         size = 1
+        at_low = values[0] - tie
+        at_high = values[0] - tie
         for k in range(listed.shape[1]):
-            row = listed[here, k]
             cost = list_cost[here, k]
             cost = 0.0 if cost < floor else cost
-            if most - low * cost < values[size - 1] - low * costs[size - 1]:
+            if most - low * cost < at_low:
                 break
+            row = listed[here, k]
+            value = gain[row]
+            if value - low * cost < at_low and value - high * cost < at_high:
+                continue
             if row == here:
                 continue
             if size == len(costs):
                 costs = np.concatenate((costs, np.empty(size)))
                 values = np.concatenate((values, np.empty(size)))
                 rows = np.concatenate((rows, np.empty(size, dtype=np.int64)))
-            size = insert(costs, values, rows, size, low, high, cost, gain[row], row, tie, key, q)
+            size = insert(costs, values, rows, size, low, high, cost, value, row, tie, key, q)
+            at_low = values[size - 1] - low * costs[size - 1] - tie
+            at_high = values[size - 1] - high * costs[size - 1] - tie
         if written + size > len(cost_out):
             return q, written
         for k in range(size):

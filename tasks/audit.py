@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fairlib.cores import available_cores
 from fairlib.distances.sensitive_subspace import SensitiveSubspace
 from fairlib.evaluation.audit import Audit, audit
 from fairlib.methods.base import Method
@@ -47,15 +47,16 @@ def audit_model(
         draws=draws,
         level=level,
         seed=seed,
-        jobs=os.cpu_count() or 1,
+        jobs=available_cores(),
     )
 
 
 def write_audit(found: Audit, data: Dataset, min_cell: int, folder: Path) -> dict[str, tuple[Path, str]]:
     """
-    Write ``audit.json`` (sums over people only) and ``pairs.parquet`` (row numbers, distances and losses).
+    Write ``audit.json`` (sums over people, and the pairs that the report shows) and ``pairs.parquet``.
 
-    No feature and no sensitive value of a person is in either; a group's cell below `min_cell` is left out.
+    Of a pair there are row numbers, distance and losses; no feature and no sensitive value of a person is in
+    either, and a group's cell below `min_cell` is left out.
     """
     pairs = found.most_unfair(MOST_PAIRS)
     table = {
@@ -109,8 +110,8 @@ def shown_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
     Counts of one group without those that are too small to be shown.
 
     The sizes of groups are no secret, and would give a single cell away, and two if they are 1 and 1. So
-    where one is hidden, the smallest other number is hidden too, or the zeros if there is none: then no small
-    number follows from the rest, not even for those who know this rule.
+    where one is hidden, the smallest other number is hidden too, or the zeros if there is none: then the
+    number of no hidden cell follows from the rest, not even for those who know this rule.
     """
     small = [0 < n < min_cell for n in counts]
     if not any(small):

@@ -23,6 +23,7 @@ Int = NDArray[np.int64]
 
 # Multipliers of resamples are looked for within this factor of the audit's own first.
 REACH = 2.0
+CHUNK_BYTES = 64 * 2**20
 
 
 class _Classifier(Protocol):
@@ -53,7 +54,8 @@ class Audit:
     spent : float
         Budget that was used: less than there is where nothing was left to gain.
     target : ndarray of int64, shape (n,)
-        The row that each person is treated as in the worst case.
+        The row that each person is treated as in the worst case; one person may be divided between two, and
+        has the one with the larger share here.
     distance : ndarray of float64, shape (n,)
         Fair distance (not squared) between the two.
     own_loss, target_loss : ndarray of float64, shape (n,)
@@ -130,9 +132,14 @@ def audit(
         A negative or non-finite budget, labels that the model does not know, too few draws.
     """
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+    if not np.isfinite(probabilities).all():
+        raise ValueError("model gives probabilities that are not finite.")
     classes = np.asarray(model.classes_)
     labels = np.asarray(y)
-    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    if labels.shape != (len(probabilities),):
+        raise ValueError(f"y must have one label per row of X, got {labels.shape} for {len(probabilities)}.")
+    order = np.argsort(classes)
+    codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
     if (classes[codes] != labels).any():
         raise ValueError(f"y has labels that the model does not know: it has {len(classes)} classes.")
     points = np.asarray(X, dtype=np.float64) if metric is None else metric.project(X)
@@ -161,6 +168,9 @@ def audit_losses(
         raise ValueError(f"draws must be 0 or at least {MIN_DRAWS}, got {draws!r}.")
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must be between 0 and 1, got {level!r}.")
+    if not (np.isfinite(budget) and budget >= 0):
+        raise ValueError(f"budget must be finite and at least 0, got {budget!r}.")
+    losses = np.asarray(losses, dtype=np.float64)
     problem = TransportProblem(points, labels, budget)
     solver = DualSolver(problem, seed=seed, jobs=jobs)
     plan = solver.solve(losses)
@@ -170,8 +180,11 @@ def audit_losses(
     if draws:
         resampled = _resample(solver, plan, own, draws, generator(seed, "bootstrap", "audit"))
         interval = percentile_interval(resampled, level, gap)
+    target = plan.target
+    if plan.split is not None and plan.split[2] > 0.5:
+        target[plan.split[0]] = plan.split[1]
     assert problem.places is not None
-    moved = problem.places[problem.place_of] - problem.places[problem.place_of[plan.target]]
+    moved = problem.places[problem.place_of] - problem.places[problem.place_of[target]]
     return Audit(
         budget=float(budget),
         loss=float(own.mean()),
@@ -180,10 +193,10 @@ def audit_losses(
         high=None if interval is None else interval[1],
         multiplier=plan.multiplier,
         spent=plan.spent,
-        target=plan.target,
+        target=target,
         distance=np.sqrt(np.einsum("ij,ij->i", moved, moved)),
         own_loss=own,
-        target_loss=losses[problem.labels, plan.target],
+        target_loss=losses[problem.labels, target],
     )
 
 
@@ -198,26 +211,25 @@ def _resample(
     """
     problem = solver.problem
     n = problem.n
-    weights = rng.multinomial(n, np.full(n, 1.0 / n), size=draws)
     gaps = np.full(draws, np.nan)
     eta = plan.multiplier
     low, high = (eta / REACH, eta * REACH) if eta > 0 else (0.0, max(1e-6, float(np.ptp(own))))
-    while np.isnan(gaps).any():
-        moves = _Moves(solver.search.envelopes(low, high))
-        over = under = False
-        for k in np.flatnonzero(np.isnan(gaps)):
-            by_query = np.bincount(
-                problem.query_of, weights=weights[k], minlength=len(problem.query_size)
-            ).astype(np.float64)
-            spent = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
-            if isinstance(spent, float):
-                gaps[k] = _gap(spent / n, float(weights[k] @ own) / n)
-            else:
-                over, under = over or spent == "over", under or spent == "under"
-        low = (low / REACH**4 if low > 1e-12 * eta else 0.0) if under else low
-        high = high * REACH**4 if over else high
-        if not np.isfinite(high):
-            break
+    moves = _Moves(solver.search.envelopes(low, high))
+    chunk = max(1, CHUNK_BYTES // (8 * n))
+    for first in range(0, draws, chunk):
+        weights = rng.multinomial(n, np.full(n, 1.0 / n), size=min(chunk, draws - first))
+        for k, drawn in enumerate(weights):
+            by_query = np.bincount(problem.query_of, weights=drawn, minlength=len(problem.query_size))
+            while np.isfinite(high):
+                worst = moves.worst_loss(by_query.astype(np.float64), problem.budget * n, low == 0.0)
+                if isinstance(worst, float):
+                    gaps[first + k] = _gap(worst / n, float(drawn @ own) / n)
+                    break
+                if worst == "under":
+                    low = low / REACH**4 if low > 1e-12 * eta else 0.0
+                else:
+                    high *= REACH**4
+                moves = _Moves(solver.search.envelopes(low, high))
     return gaps
 
 
@@ -250,9 +262,11 @@ class _Moves:
             return "over"
         loss = float(weights @ self.first_loss)
         scale = weights[self.query]
-        if float(weights @ self.last_cost) <= budget:
+        if float(weights @ self.last_cost) <= budget * (1 + 1e-14):
             return loss + float(scale @ self.gain) if all_moves else "under"
         spent = base + np.cumsum(scale * self.cost)
-        last = int(np.searchsorted(spent, budget))
-        left = budget - (spent[last - 1] if last else base)
+        last = min(int(np.searchsorted(spent, budget)), len(spent) - 1)
+        left = min(
+            max(budget - (spent[last - 1] if last else base), 0.0), float(scale[last] * self.cost[last])
+        )
         return loss + float(scale[:last] @ self.gain[:last]) + left * self.gain[last] / self.cost[last]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
+from fairlib.cores import available_cores
 from fairlib.methods.base import Callback, Float32, Float64
 from fairlib.methods.checkpoint import Checkpoint, fingerprint
 from fairlib.methods.gbdt import BoosterMethod, GBDTClassifier, without_cache
@@ -73,8 +73,9 @@ class BudroClassifier(BoosterMethod):
     solver : str
         Of the transport problem: ``dual`` (exact), ``entropic``, ``dual-sgd``, ``entropic-sgd`` or ``lp``.
     neighbours : int or None
-        With ``dual``: let people be treated only as one of that many nearest others, so that a step costs
-        O(n * neighbours); ``history_["proven"]`` is the share for whom nobody else would have been worse.
+        With ``dual``: let people be treated only as one at that many nearest distinct points, their own
+        included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share for whom nobody
+        else would have been worse.
     entropy : float or None
         With the entropic solvers: :math:`\gamma` (nats). None: one percent of the range of the losses.
     n_iter_no_change : int or None
@@ -215,7 +216,7 @@ class BudroClassifier(BoosterMethod):
 
     def without_adversary(self, n_rows: int) -> GBDTClassifier:
         """
-        Plain boosting with the same trees and steps: what the adversary is measured against.
+        Plain boosting with the same trees and steps, for two classes: what the adversary is measured against.
 
         Parameters
         ----------
@@ -432,7 +433,7 @@ def _hold_out(codes: Int, fraction: float, seed: int) -> tuple[Int, Int]:
 
 def _threads(n_jobs: int | None, n: int) -> int:
     """Threads for transport and trees: on small tables starting them costs more than they save."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    available = available_cores()
     if n_jobs is not None and n_jobs < 0:
         return max(1, available + 1 + n_jobs)
     return n_jobs or (1 if n < SMALL_TABLE else available)

@@ -27,8 +27,8 @@ def fingerprint(*parts: Any) -> str:
             digest.update(f"{part.dtype.str}{part.shape}".encode())
             digest.update(np.ascontiguousarray(part).data)
         else:
-            digest.update(repr(part).encode())
-        digest.update(b"\\x1f")
+            text = repr(part).encode()
+            digest.update(b"%d:" % len(text) + text)
     return digest.hexdigest()
 
 

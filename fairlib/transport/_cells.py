@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from fairlib.transport._kernels import floor_bounds, nearest_cells
 
@@ -105,7 +106,8 @@ def build_cells(places: Float, jobs: int) -> Cells:
     cell_of = np.arange(m)
     if wanted < m:
         means = KMeans(max(1, wanted), init="random", n_init=1, max_iter=LLOYD_ITERATIONS, random_state=0)
-        with warnings.catch_warnings():
+        # one thread: sums in another order would give other cells on another machine
+        with threadpool_limits(1), warnings.catch_warnings():
             # fewer places than cells in single precision: the empty ones are dropped below
             warnings.simplefilter("ignore", ConvergenceWarning)
             cell_of = means.fit((places / scale).astype(np.float32)).labels_

@@ -73,19 +73,20 @@ def admits(costs, losses, size, low, high, cost, loss):  # type: ignore[no-untyp
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def insert(costs, losses, rows, size, low, high, cost, loss, row, tie, key, query):  # type: ignore[no-untyped-def]
+def insert(costs, losses, rows, size, low, high, cost, loss, row, tie, key, query, names):  # type: ignore[no-untyped-def]
     """
     Add a line if it rises above the envelope, drop those that it covers, and give the new size.
 
-    Of lines that are equal (cost exactly, loss within `tie`) the row with the larger hash stays.
+    Of lines that are equal (cost exactly, loss within `tie`) the row whose name has the larger hash stays, at
+    the larger loss.
     """
     p = 0
     while p < size and costs[p] < cost:
         p += 1
     if p < size and costs[p] == cost:
         if abs(loss - losses[p]) <= tie:
-            if drawn(key, query, row) > drawn(key, query, rows[p]):
-                losses[p] = loss
+            losses[p] = max(loss, losses[p])
+            if drawn(key, query, names[row]) > drawn(key, query, names[rows[p]]):
                 rows[p] = row
             return size
         if loss < losses[p]:
@@ -184,8 +185,8 @@ def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[misc]
 def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
-    top = -np.inf
-    for c in range(first, last):
+    top = losses[first] - rate * bounds[first]
+    for c in range(first + 1, last):
         top = max(top, losses[c] - rate * bounds[c])
     return top
 
@@ -209,6 +210,7 @@ def search_cells(  # type: ignore[no-untyped-def]
     tie,
     floor,
     key,
+    names,
     sizes,
     cost_out,
     loss_out,
@@ -239,7 +241,9 @@ def search_cells(  # type: ignore[no-untyped-def]
         if warm[q] != here:
             cost = squared_distance(points, here, warm[q])
             cost = 0.0 if cost < floor else cost
-            size = insert(costs, values, rows, size, low, high, cost, gain[warm[q]], warm[q], tie, key, q)
+            size = insert(
+                costs, values, rows, size, low, high, cost, gain[warm[q]], warm[q], tie, key, q, names
+            )
         # the line of the dearest vertex lies on or below the envelope: what is below that line at both ends
         # of the bracket is below the envelope throughout, and most rows are
         at_low = values[size - 1] - low * costs[size - 1] - tie
@@ -272,7 +276,7 @@ def search_cells(  # type: ignore[no-untyped-def]
                         costs = np.concatenate((costs, np.empty(size)))
                         values = np.concatenate((values, np.empty(size)))
                         rows = np.concatenate((rows, np.empty(size, dtype=np.int64)))
-                    size = insert(costs, values, rows, size, low, high, cost, value, row, tie, key, q)
+                    size = insert(costs, values, rows, size, low, high, cost, value, row, tie, key, q, names)
                     at_low = values[size - 1] - low * costs[size - 1] - tie
                     at_high = values[size - 1] - high * costs[size - 1] - tie
         if written + size > len(cost_out):
@@ -308,6 +312,7 @@ def search_lists(  # type: ignore[no-untyped-def]
     tie,
     floor,
     key,
+    names,
     sizes,
     cost_out,
     loss_out,
@@ -343,7 +348,7 @@ def search_lists(  # type: ignore[no-untyped-def]
                 costs = np.concatenate((costs, np.empty(size)))
                 values = np.concatenate((values, np.empty(size)))
                 rows = np.concatenate((rows, np.empty(size, dtype=np.int64)))
-            size = insert(costs, values, rows, size, low, high, cost, value, row, tie, key, q)
+            size = insert(costs, values, rows, size, low, high, cost, value, row, tie, key, q, names)
             at_low = values[size - 1] - low * costs[size - 1] - tie
             at_high = values[size - 1] - high * costs[size - 1] - tie
         if written + size > len(cost_out):

@@ -132,23 +132,21 @@ class DualSolver:
             low, high = predicted / self._width, predicted * self._width
         else:
             low, high = 0.0, max(1e-6, float(np.ptp(self.search.losses)))
-        first_miss = True
         factor = WIDEN
         for _ in range(MOST_MISSES):
             vertices = self.search.envelopes(low, high)
             outcome = spend(self.problem, vertices, rng)
             if isinstance(outcome, Spending):
-                self._learn(predicted, outcome.multiplier, first_miss)
+                self._learn(predicted, outcome.multiplier)
                 return vertices, outcome
             # brackets overlap: the optimum may be the very end of one
             if outcome == "over":
                 low, high = high * (1.0 - OVERLAP), high * factor
             elif low == 0.0:
-                self._learn(predicted, 0.0, first_miss)
+                self._learn(predicted, 0.0)
                 return vertices, Spending(0.0, np.diff(vertices.start) - 1)
             else:
                 low, high = (low / factor if factor < 1e6 else 0.0), low * (1.0 + OVERLAP)
-            first_miss = False
             factor = min(factor * factor, 1e12)
         raise FloatingPointError("no multiplier spends the budget: the costs are too unequal to tell.")
 
@@ -179,7 +177,7 @@ class DualSolver:
             high *= WIDEN * WIDEN
         return high
 
-    def _learn(self, predicted: float, found: float, hit: bool) -> None:
+    def _learn(self, predicted: float, found: float) -> None:
         """Keep the bracket a few times as wide as the predictions were off."""
         if predicted > 0 and found > 0:
             error = max(predicted / found, found / predicted)
@@ -193,7 +191,6 @@ def spend(
     vertices: Vertices,
     rng: np.random.Generator,
     queries: Int | None = None,
-    weights: Float | None = None,
 ) -> Spending | str:
     """
     Spend the budget on the moves of some envelopes, best ratio first.
@@ -202,8 +199,6 @@ def spend(
     ----------
     queries : ndarray of int or None
         Which queries the envelopes belong to; the budget is in proportion to their columns. None: all.
-    weights : ndarray of float or None
-        Columns of every query, where not those of the problem.
 
     Returns
     -------
@@ -211,8 +206,7 @@ def spend(
         ``"over"`` if even the cheapest vertices cost more than there is, ``"under"`` if the dearest do not
         cost more.
     """
-    if weights is None:
-        weights = problem.query_size[slice(None) if queries is None else queries].astype(np.float64)
+    weights = problem.query_size[slice(None) if queries is None else queries].astype(np.float64)
     total = problem.budget * weights.sum()
     start = vertices.start
     base = float(weights @ vertices.cost[start[:-1]])
@@ -240,9 +234,13 @@ def spend(
 
 
 def falling(ratio: Float, query: Int) -> Float:
-    """Ratios of each query's moves, never above the one before: only rounding makes an envelope bend up."""
+    """
+    Ratios of each query's moves, at least 0 and never above the one before.
+
+    Only rounding makes an envelope bend up, or down at its end.
+    """
     same = query[1:] == query[:-1]
-    ratio = ratio.copy()
+    ratio = np.maximum(ratio, 0.0)
     while (bad := same & (ratio[1:] > ratio[:-1])).any():
         ratio[1:][bad] = ratio[:-1][bad]
     return ratio

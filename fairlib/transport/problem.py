@@ -14,8 +14,9 @@ Int = NDArray[np.int64]
 
 # A cost matrix given as such is sorted column by column: 12 bytes an entry, 800 MiB at most.
 MAX_MATRIX_ROWS = 8192
-# Rows closer than this share of the largest coordinate are one place: only rounding tells them apart.
-SAME_PLACE = 1e-9
+# Rows closer than this share of the largest coordinate (about the mean) are one place: what a projection
+# rounds is far below it, and what is merged costs less than its square.
+SAME_PLACE = 1e-12
 LARGEST = 1e150
 
 
@@ -181,7 +182,8 @@ class TransportPlan:
     bound : float
         Dual value at the multiplier: no plan within the budget has a larger loss.
     proven : float
-        Share of the columns that are proven to do the best that is possible at this multiplier.
+        Share of the columns that are proven to do the best that is possible at this multiplier; 0 with an
+        entropy, where none does.
     passes : int
         Searches over all columns.
     split : (int, int, float) or None

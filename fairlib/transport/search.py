@@ -63,6 +63,8 @@ class ColumnSearch:
         self.floor = 0.0
         if problem.places is not None:
             self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
+        # ties are drawn by place, however places are ordered
+        self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
         # a row that is likely to be good, by query: at first the own place
         self.warm = problem.query_place.copy()
         self.passes = 0
@@ -98,7 +100,7 @@ class ColumnSearch:
         asked = slice(None) if queries is None else queries
         place, label = problem.query_place[asked], problem.query_label[asked]
         warm = self.warm[asked]
-        limits = (low, high, self.tie, self.floor, self.key)
+        limits = (low, high, self.tie, self.floor, self.key, self._names)
         if self.cells is not None:
             cells = self.cells
             position, guess = cells.position[place], cells.position[warm]

@@ -378,7 +378,7 @@ def test_number_of_threads_does_not_matter(n_jobs: int, classes: int, people: Pe
     [(None, 100, 1), (None, 10_000, 4), (2, 100, 2), (-1, 100, 4), (-2, 100, 3), (-9, 100, 1)],
 )
 def test_threads(n_jobs: int | None, rows: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budro_module.os, "sched_getaffinity", lambda _: range(4), raising=False)
+    monkeypatch.setattr(budro_module, "available_cores", lambda: 4)
     assert budro_module._threads(n_jobs, rows) == expected
 
 

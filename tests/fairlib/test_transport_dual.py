@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from fairlib.transport import TransportPlan, TransportProblem, make_solver
+from fairlib.transport import TransportPlan, TransportProblem, _cells, make_solver
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]
@@ -359,3 +359,33 @@ def test_ties_are_drawn_evenly(kind: str, seed: int) -> None:
     share = (targets[:, :36] >= 36).astype(float)
     together = (share[:, :-1] * share[:, 1:]).mean()
     assert together == pytest.approx(20 / 36 * 19 / 35, abs=0.03)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ties_fall_alike_however_places_are_grouped(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # cells may come out differently on another machine; the plan may not
+    rng = np.random.default_rng(seed)
+    points = rng.integers(0, 4, (400, 3)) * 1.0
+    losses = np.round(rng.exponential(size=(2, 400)) * 2) / 2
+    problem = TransportProblem(points, rng.integers(0, 2, 400), 0.3)
+    plans = []
+    for per_root in (7.0, 2.0, 0.3):
+        monkeypatch.setattr(_cells, "CELLS_PER_ROOT", per_root)
+        plans.append(make_solver("dual", problem, seed=seed).solve(losses))
+    for plan in plans[1:]:
+        np.testing.assert_array_equal(plan.target, plans[0].target)
+        np.testing.assert_array_equal(plan.support, plans[0].support)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_losses_that_differ_by_rounding_alone_keep_the_bound_and_the_sign(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 12))
+    points = rng.integers(0, 3, (n, 2)) * 1.0
+    losses = rng.integers(0, 4, (1, n)) * 1e-14 + 0.5 * rng.integers(0, 2, (1, n))
+    plan = make_solver("dual", TransportProblem(points, np.zeros(n, dtype=int), 0.2), seed=seed).solve(losses)
+    best = make_solver("lp", TransportProblem(points, np.zeros(n, dtype=int), 0.2)).solve(losses)
+    assert plan.multiplier >= 0
+    assert plan.spent <= 0.2 + 1e-12
+    assert plan.bound >= best.value - 1e-12
+    assert plan.value == pytest.approx(best.value, abs=1e-11)

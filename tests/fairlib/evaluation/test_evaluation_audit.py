@@ -129,13 +129,57 @@ def test_same_seed_same_interval_and_threads_do_not_matter() -> None:
     )
 
 
+@pytest.mark.parametrize("step", [1.2000000000000002, 0.1, 0.7, 1 / 3])
+def test_a_budget_that_pays_for_exactly_everything_has_an_interval(step: float) -> None:
+    # five pairs of people, far from each other: the budget is the cost of moving one of every pair, so that
+    # resamples end at, just before and just after the last move
+    points = np.zeros((10, 2))
+    points[:, 0] = np.repeat(np.arange(5) * 50.0, 2)
+    points[1::2, 1] = step
+    losses = 0.1 * np.random.default_rng(0).random((2, 10))
+    losses[0, 1::2] += 1
+    losses[1, ::2] += 1
+    found = audit_losses(losses, points, np.tile([0, 1], 5), step * step, draws=100)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 < found.low <= found.gap <= found.high
+
+
+def test_one_far_person_does_not_make_all_others_one() -> None:
+    losses = np.array([[0.0, 1.0, 0.0]])
+    for far in (1e6, 1e8, 1e10):
+        found = audit_losses(losses, [[0.0], [3.0], [far]], [0, 0, 0], 0.0, draws=0)
+        assert (found.gap, found.spent) == (0.0, 0.0)
+        rich = audit_losses(losses, [[0.0], [3.0], [far]], [0, 0, 0], 3.0, draws=0)
+        assert rich.gap == pytest.approx(1 / 3, rel=1e-4)
+        assert rich.spent == pytest.approx(3.0, rel=1e-4)
+
+
+def test_a_divided_person_is_treated_as_the_one_with_more_of_them() -> None:
+    losses = np.array([[0.0, 1.0], [1.0, 0.0]])
+    most = audit_losses(losses, [[0.0], [1.0]], [0, 0], 0.49, draws=0)
+    np.testing.assert_array_equal(most.target, [1, 1])
+    assert most.adversarial_loss == pytest.approx(0.99)
+    some = audit_losses(losses, [[0.0], [1.0]], [0, 0], 0.2, draws=0)
+    np.testing.assert_array_equal(some.target, [0, 1])
+    assert some.adversarial_loss == pytest.approx(0.7)
+
+
+def test_classes_in_any_order() -> None:
+    X, y = [[0.0], [1.0], [3.0]], ["b", "a", "b"]
+    table = np.array([[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]])
+    one = audit(Given(table, ["a", "b"]), X, y, None, 0.5, draws=0)
+    other = audit(Given(table[:, ::-1], ["b", "a"]), X, y, None, 0.5, draws=0)
+    assert (one.loss, one.gap) == (other.loss, other.gap)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"budget": -1.0}, "perturbation_budget must be finite and at least 0"),
-        ({"budget": float("nan")}, "perturbation_budget must be finite and at least 0"),
+        ({"budget": -1.0}, "budget must be finite and at least 0"),
+        ({"budget": float("nan")}, "budget must be finite and at least 0"),
         ({"y": [0, 7]}, "labels that the model does not know"),
-        ({"y": [0]}, "labels must have one entry per row"),
+        ({"y": [0]}, "y must have one label per row of X"),
         ({"draws": 5}, "draws must be 0 or at least 20"),
         ({"level": 1.0}, "level must be between 0 and 1"),
     ],

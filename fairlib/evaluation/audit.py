@@ -21,8 +21,10 @@ __all__ = ["Audit", "audit", "audit_losses"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Multipliers of resamples are looked for within this factor of the audit's own first.
-REACH = 2.0
+# Multipliers of resamples are looked for within a factor of 1 + this / sqrt(people) of the audit's own first;
+# a resample that misses widens the search by the second factor.
+REACH = 8.0
+WIDEN = 16.0
 CHUNK_BYTES = 64 * 2**20
 
 
@@ -213,7 +215,8 @@ def _resample(
     n = problem.n
     gaps = np.full(draws, np.nan)
     eta = plan.multiplier
-    low, high = (eta / REACH, eta * REACH) if eta > 0 else (0.0, max(1e-6, float(np.ptp(own))))
+    reach = 1.0 + REACH / np.sqrt(n)
+    low, high = (eta / reach, eta * reach) if eta > 0 else (0.0, max(1e-6, float(np.ptp(own))))
     moves = _Moves(solver.search.envelopes(low, high))
     chunk = max(1, CHUNK_BYTES // (8 * n))
     for first in range(0, draws, chunk):
@@ -226,9 +229,9 @@ def _resample(
                     gaps[first + k] = _gap(worst / n, float(drawn @ own) / n)
                     break
                 if worst == "under":
-                    low = low / REACH**4 if low > 1e-12 * eta else 0.0
+                    low = low / WIDEN if low > 1e-12 * eta else 0.0
                 else:
-                    high *= REACH**4
+                    high *= WIDEN
                 moves = _Moves(solver.search.envelopes(low, high))
     return gaps
 

@@ -26,7 +26,7 @@ from tasks.store import Store
 
 SPLITS = 10
 JOBS = (
-    *("german-budro", "german-gbdt", "german-project", "german-nn"),
+    *("german-gbdt", "german-project", "german-nn"),  # budro: benchmarks.budro
     *("adult-gbdt", "adult-project", "adult-reweigh", "adult-nn"),
     *("compas-gbdt", "compas-project", "compas-reweigh", "compas-nn"),
 )

@@ -170,7 +170,11 @@ def run_pipeline(
         evaluate_inputs["without_adversary"] = run.output("train", "without_adversary")
     step(
         "evaluate",
-        {"evaluate": job.evaluate.model_dump(), "certificate": certificate, "seed": seed},
+        {
+            "evaluate": job.evaluate.model_dump(exclude={"certificate"}),
+            "certificate": certificate,
+            "seed": seed,
+        },
         evaluate_inputs,
         modules=modules,
     )

@@ -224,7 +224,7 @@ def _resample(
         for k, drawn in enumerate(weights):
             by_query = np.bincount(problem.query_of, weights=drawn, minlength=len(problem.query_size))
             while np.isfinite(high):
-                worst = moves.worst_loss(by_query.astype(np.float64), problem.budget * n, low == 0.0)
+                worst = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
                 if isinstance(worst, float):
                     gaps[first + k] = _gap(worst / n, float(drawn @ own) / n)
                     break

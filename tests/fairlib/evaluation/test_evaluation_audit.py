@@ -9,9 +9,10 @@ from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestClassifier
 
 from fairlib.distances import SensitiveSubspace
-from fairlib.evaluation.audit import audit, audit_losses
+from fairlib.evaluation.audit import _Moves, audit, audit_losses
 from fairlib.evaluation.bootstrap import percentile_interval
 from fairlib.randomness import generator
+from fairlib.transport._cells import Vertices
 
 
 def worst_loss(losses: Any, costs: Any, labels: Any, budget: float, weights: Any) -> float:
@@ -129,20 +130,30 @@ def test_same_seed_same_interval_and_threads_do_not_matter() -> None:
     )
 
 
-@pytest.mark.parametrize("step", [1.2000000000000002, 0.1, 0.7, 1 / 3])
-def test_a_budget_that_pays_for_exactly_everything_has_an_interval(step: float) -> None:
-    # five pairs of people, far from each other: the budget is the cost of moving one of every pair, so that
-    # resamples end at, just before and just after the last move
-    points = np.zeros((10, 2))
-    points[:, 0] = np.repeat(np.arange(5) * 50.0, 2)
-    points[1::2, 1] = step
-    losses = 0.1 * np.random.default_rng(0).random((2, 10))
-    losses[0, 1::2] += 1
-    losses[1, ::2] += 1
-    found = audit_losses(losses, points, np.tile([0, 1], 5), step * step, draws=100)
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 < found.low <= found.gap <= found.high
+@pytest.mark.parametrize("seed", range(50))
+def test_a_budget_within_rounding_of_all_moves_buys_them_all(seed: int) -> None:
+    # the cost of everything comes out differently as a product and as a cumulated sum
+    rng = np.random.default_rng(seed)
+    n = 200
+    cost, gain, weights = rng.random(n), rng.random(n), rng.integers(1, 4, n) * 1.0
+    start = np.arange(0, 2 * n + 1, 2)
+    vertices = Vertices(
+        start, np.stack([0 * cost, cost], 1).ravel(), np.stack([0 * gain, gain], 1).ravel(), np.arange(2 * n)
+    )
+    moves = _Moves(vertices)
+    total = float(weights @ cost)
+    for budget in (
+        total,
+        np.nextafter(total, 0),
+        total * (1 - 1e-15),
+        total * (1 - 2e-15),
+        total * (1 + 1e-15),
+    ):
+        assert moves.worst_loss(weights, budget, True) == pytest.approx(float(weights @ gain), rel=1e-12)
+    assert moves.worst_loss(weights, total, False) == "under"
+    half = moves.worst_loss(weights, total / 2, False)
+    assert isinstance(half, float)
+    assert float(weights @ gain) / 2 < half < float(weights @ gain)
 
 
 def test_one_far_person_does_not_make_all_others_one() -> None:

@@ -153,7 +153,8 @@ def _rows(found: dict[str, Any]) -> str:
 
 The splits of the tables above. On Adult and COMPAS the parameters are not the printed ones: budro.md
 says how they were chosen, and the next part what the printed ones give. `certificate.drf` is the
-rise of the mean loss on the test rows, in nats, when people may be treated as comparable others; the paper prints none.
+rise of the mean loss on the test rows, in nats, when people may be treated as comparable others; the
+paper prints none.
 """
     return "\n".join([intro, *(_job(name, row) for name, row in found.items())])
 

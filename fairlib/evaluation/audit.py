@@ -258,7 +258,7 @@ class _Moves:
         self.query = query[order]
         self.cost, self.gain = cost[order], gain[order]
 
-    def worst_loss(self, weights: Float, budget: float, all_moves: bool) -> float | str:
+    def worst_loss(self, weights: NDArray[Any], budget: float, all_moves: bool) -> float | str:
         """Total loss that a total budget buys, or which end of the bracket was too near."""
         base = float(weights @ self.first_cost)
         if base > budget * (1 + 1e-14):

@@ -12,16 +12,14 @@ import sys
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow.parquet as pq
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from fairlib.methods.projection import ProjectedGBDTClassifier
 from fairlib.methods.registry import load_model
+from fairlib.preprocessing.counterfactuals import encoded_copies
 from fairlib.preprocessing.encoder import TableEncoder
 from flows.pipeline import Run
 from tasks.dataset import read_dataset
-from tasks.evaluate import counterfactual_copies
 from tasks.store import Store
 
 SPLITS = 10
@@ -79,17 +77,15 @@ def consistency_after_projection(store: Store, run: Run, resolved: Any) -> dict[
     model = load_model(store.fetch(run.output("train", "model")))
     assert isinstance(model, ProjectedGBDTClassifier)
     encoder = TableEncoder.load(store.fetch(run.output("preprocess", "encoder")))
-    folder = store.fetch(run.output("preprocess", "test"))
-    data = read_dataset(folder)
-    raw: pd.DataFrame = pq.read_table(folder / "raw.parquet").to_pandas()
+    data = read_dataset(store.fetch(run.output("preprocess", "test")))
     projected = model.metric_.project(data.X).astype(np.float32)
     result = {}
     for name, changes in resolved.job.evaluate.counterfactuals.items():
         changed = [column for key in changes for column in encoder.groups_[key]]
         predictions = []
-        for copy in counterfactual_copies(raw, encoder, changes):
+        for copy in encoded_copies(encoder, data.X, changes):
             matrix = projected.copy()
-            matrix[:, changed] = encoder.transform(copy)[:, changed]
+            matrix[:, changed] = copy[:, changed]
             predictions.append(model.booster_.inplace_predict(matrix) > 0.5)
         stacked = np.stack(predictions)
         result[f"consistency_after_projection.{name}"] = float((stacked == stacked[0]).all(axis=0).mean())

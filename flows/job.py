@@ -11,8 +11,6 @@ from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
@@ -22,17 +20,13 @@ from pydantic import (
 from fairlib.datasets.recipes import RECIPES
 from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.evaluation.gates import GATE_KEYS
+from flows.metric_kinds import METRIC_KINDS, FairMetric, SubspaceMetric
+from flows.section import Section
 from tasks.errors import InputError
 
 __all__ = ["NAME", "Job", "Section", "as_number", "load_job", "nearest", "shipped_jobs"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-
-
-class Section(BaseModel):
-    """A section of a job: unknown keys and numbers that are not finite are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TableSource(Section):
@@ -54,15 +48,6 @@ class Split(Section):
 
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
     stratify: bool = True
-
-
-class FairMetric(Section):
-    """The sensitive subspace; None means every sensitive attribute."""
-
-    kind: Literal["sensitive-subspace"] = "sensitive-subspace"
-    indicators: list[str] | None = None
-    learned: list[str] | None = None
-    strength: Annotated[float, Field(gt=0)] = 0.1
 
 
 class Certificate(Section):
@@ -111,6 +96,20 @@ class Publish(Section):
         return value
 
 
+class Sweep(Section):
+    """Who carries out a grid of runs: worker processes of this machine, or Dask."""
+
+    engine: Literal["processes", "dask"] = "processes"
+    workers: Annotated[int, Field(ge=1)] | None = None
+    address: str | None = None
+
+    @model_validator(mode="after")
+    def _address_of_dask(self) -> Sweep:
+        if self.address is not None and self.engine != "dask":
+            raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave it out")
+        return self
+
+
 class Job(Section):
     """A job as written."""
 
@@ -120,11 +119,12 @@ class Job(Section):
     contract: str | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     split: Split = Split()
-    fair_metric: FairMetric = FairMetric()
+    fair_metric: FairMetric = SubspaceMetric()
     method: dict[str, Any]
     evaluate: Evaluate = Evaluate()
     gates: dict[str, dict[str, Any]] = {}
     publish: Publish = Publish()
+    sweep: Sweep = Sweep()
     paper: Paper | None = None
 
     @field_validator("name")
@@ -286,25 +286,51 @@ def _without_empty(content: Mapping[str, Any]) -> dict[str, Any]:
 def _explain(error: ValidationError) -> str:
     """First problem in one line, unknown keys with the nearest known one."""
     problem = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
+    place = ".".join(_keys(problem["loc"]))
     if problem["type"] == "extra_forbidden":
-        known = list(_section(problem["loc"][:-1]).model_fields)
         key = str(problem["loc"][-1])
+        section = _section(problem["loc"][:-1])
+        known = list(section.model_fields)
+        owner = _owner(section, key)
+        if owner is not None:
+            kind = problem["loc"][1]
+            return (
+                f"{place!r} is a key of the kind {owner}; {kind} takes: {', '.join(known)}: take it out, or "
+                f"set the section whole: fair_metric={{kind: {kind}}}."
+            )
         return f"unknown key {place!r}{nearest(key, known)}; known: {', '.join(known)}."
+    if problem["type"] == "union_tag_invalid":
+        kind, kinds = problem["ctx"]["tag"], list(METRIC_KINDS)
+        return f"{place}.kind {kind!r} is not known{nearest(kind, kinds)}; known: {', '.join(kinds)}."
     if problem["type"] == "missing":
         return f"the key {place!r} is missing."
     message = problem["msg"].removeprefix("Value error, ")
     return f"{place}: {message}." if place else f"{message}."
 
 
+def _keys(place: Sequence[str | int]) -> list[str]:
+    """A path of keys as it is written, without the metric's kind that stands in it."""
+    keys = [str(part) for part in place]
+    return [keys[0], *keys[2:]] if keys[:1] == ["fair_metric"] else keys
+
+
 def _section(place: Sequence[str | int]) -> type[Section]:
     """The section of a job that a path of keys leads to."""
+    if place[:1] == ("fair_metric",):
+        return METRIC_KINDS[str(place[1])]
     section: type[Section] = Job
     for part in place:
         annotation = section.model_fields[str(part)].annotation
         options = [annotation, *get_args(annotation)]
         section = next(item for item in options if isinstance(item, type) and issubclass(item, Section))
     return section
+
+
+def _owner(section: type[Section], key: str) -> str | None:
+    """The other kind of metric that has a key which this section lacks."""
+    if section not in METRIC_KINDS.values():
+        return None
+    return next((kind for kind, other in METRIC_KINDS.items() if key in other.model_fields), None)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

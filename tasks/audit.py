@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fairlib.cores import available_cores
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from fairlib.distances.base import Metric
 from fairlib.evaluation.audit import Audit, audit
 from fairlib.methods.base import Method
 from tasks.dataset import Dataset
@@ -30,7 +30,7 @@ DISTANCE_BINS = 12
 def audit_model(
     model: Method,
     data: Dataset,
-    metric: SensitiveSubspace,
+    metric: Metric,
     budget: float,
     *,
     draws: int,

@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlib.distances.base import Metric
+from fairlib.distances.explore import EXPLORE
+from fairlib.distances.face import FACE
 from fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
+from fairlib.preprocessing.counterfactuals import encoded_copies
+from fairlib.preprocessing.encoder import TableEncoder
+from fairlib.randomness import derive_seed
+from tasks.counterfactuals import check_counterfactuals
 from tasks.dataset import Dataset, read_dataset
 from tasks.errors import InputError
 from tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 
+# Share of the comparable people's differences that FACE removes unless a job says otherwise.
+EXPLAINED_VARIANCE = 0.95
+
 
 def fair_metric(context: StepContext) -> StepResult:
-    """Write ``metric/``, the sensitive subspace that the job describes."""
+    """Write ``metric/``, the fair metric that the job describes."""
     data = read_dataset(context.inputs["train"])
     parameters = context.parameters["fair_metric"]
+    try:
+        if parameters["kind"] == "sensitive-subspace":
+            metric: Metric = _subspace(data, parameters)
+        elif parameters["kind"] == "face":
+            metric = _face(parameters).fit(data.X, **_comparable(context, data))
+        else:
+            seed = derive_seed(context.parameters["seed"], "fair_metric")
+            metric = EXPLORE(parameters["strength"], max_pairs=parameters["pairs"], random_state=seed).fit(
+                data.X, **_comparable(context, data)
+            )
+    except ValueError as error:
+        raise InputError(f"the fair metric cannot be learned: {error}") from None
+    _check_rank(metric)
+    metric.save(context.workdir / "metric")
+    return StepResult(
+        {"metric": (context.workdir / "metric", "metric")}, {"rank": int(metric.basis_.shape[1])}
+    )
+
+
+def _subspace(data: Dataset, parameters: Mapping[str, Any]) -> SensitiveSubspace:
     attributes = list(data.sensitive)
     indicators = parameters["indicators"]
     if indicators is None:
@@ -26,22 +60,44 @@ def fair_metric(context: StepContext) -> StepResult:
         learned=[LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in learned],
         strength=parameters["strength"],
     )
-    try:
-        metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
-    except ValueError as error:
-        raise InputError(f"the fair metric cannot be learned: {error}") from None
-    rank = metric.basis_.shape[1]
-    if rank in (0, data.X.shape[1]):
-        everything = "everything: all people are comparable" if rank else "nothing: it protects nobody"
-        raise InputError(
-            f"the fair metric's subspace is {everything}; "
-            "change fair_metric.indicators or fair_metric.learned."
-        )
-    metric.save(context.workdir / "metric")
-    return StepResult({"metric": (context.workdir / "metric", "metric")}, {"rank": rank})
+    return metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
 
 
-def _target(data: Dataset, name: str) -> np.ndarray:
+def _face(parameters: Mapping[str, Any]) -> FACE:
+    size, share = parameters["n_directions"], parameters["explained_variance"]
+    if size is None and share is None:
+        share = EXPLAINED_VARIANCE
+    return FACE(n_directions=size, explained_variance=share)
+
+
+def _comparable(context: StepContext, data: Dataset) -> dict[str, Any]:
+    """Who is comparable: people with equal values in some columns, or each one with the copies."""
+    columns = context.parameters["fair_metric"]["comparable_by"]
+    if columns:
+        positions = [position for name in columns for position in data.groups[name]]
+        _, ids = np.unique(data.X[:, positions], axis=0, return_inverse=True)
+        return {"groups": ids}
+    counterfactuals = context.parameters["counterfactuals"]
+    encoder = TableEncoder.load(context.inputs["encoder"])
+    check_counterfactuals(counterfactuals, encoder)
+    copies = [
+        copy for changes in counterfactuals.values() for copy in encoded_copies(encoder, data.X, changes)
+    ]
+    return {"counterfactuals": copies}
+
+
+def _check_rank(metric: Metric) -> None:
+    """Refuse a metric under which all people are comparable, or, if it is a subspace, nobody."""
+    rank, width = metric.basis_.shape[1], metric.n_features_in_
+    if 0 < rank < width or (rank == 0 and isinstance(metric, EXPLORE)):
+        return
+    everything = "everything: all people are comparable" if rank else "nothing: it protects nobody"
+    keys = {"sensitive-subspace": "indicators or fair_metric.learned", "explore": "strength"}
+    cure = keys.get(metric.kind, "n_directions or fair_metric.explained_variance")
+    raise InputError(f"the fair metric's subspace is {everything}; change fair_metric.{cure}.")
+
+
+def _target(data: Dataset, name: str) -> NDArray[Any]:
     """A numeric attribute as a number (standardised, as the encoder would), any other as its groups."""
     if name not in data.numbers:
         return data.sensitive[name].astype(str)

@@ -39,7 +39,7 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
 
 
 def preprocess(context: StepContext) -> StepResult:
-    """Write ``train/``, ``test/`` (with the raw features of the test rows), ``encoder.json``."""
+    """Write ``train/``, ``test/``, ``encoder.json``."""
     contract = Contract.from_dict(context.parameters["contract"])
     table = pq.read_table(context.inputs["checked"])
     label = contract.label
@@ -82,9 +82,6 @@ def preprocess(context: StepContext) -> StepResult:
             sensitive={key: values[rows] for key, values in sensitive.items()},
             numbers={key: values[rows] for key, values in numbers.items()},
         )
-    # counterfactual copies are made of raw rows, which only evaluation needs
-    raw = pa.Table.from_pandas(features.iloc[test], preserve_index=False).replace_schema_metadata(None)
-    pq.write_table(raw, context.workdir / "test" / "raw.parquet")
     encoder.save(context.workdir / "encoder.json")
     (context.workdir / "validation.json").write_text(
         json.dumps({name: report.to_json() for name, report in reports.items()}, sort_keys=True)

@@ -1,8 +1,22 @@
 """Fair metrics: distances between people that ignore what should not count.
 
-Each metric has ``fit``, ``distance``, ``pairwise``, ``project``, ``save`` and ``load``.
+Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, ``pairwise``, ``project``,
+``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a saved one of any kind.
 """
 
+from fairlib.distances.base import Domain, Metric
+from fairlib.distances.explore import EXPLORE
+from fairlib.distances.face import FACE
+from fairlib.distances.registry import METRICS, load_metric
 from fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 
-__all__ = ["LearnedDirection", "SensitiveSubspace"]
+__all__ = [
+    "EXPLORE",
+    "FACE",
+    "METRICS",
+    "Domain",
+    "LearnedDirection",
+    "Metric",
+    "SensitiveSubspace",
+    "load_metric",
+]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
-from fairlib.numerics import orthonormal_basis, pairwise_squared_distances
+from fairlib.distances.base import Metric
+from fairlib.numerics import orthonormal_basis
 
 __all__ = ["LearnedDirection", "SensitiveSubspace"]
 
 Float = NDArray[np.float64]
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class LearnedDirection:
     excluded: tuple[int, ...] = ()
 
 
-class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
+class SensitiveSubspace(Metric):
     r"""
     Euclidean distance outside a sensitive subspace.
 
@@ -61,9 +58,13 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    basis_ : ndarray, shape (n_features, rank)
+    basis_ : ndarray of float64, shape (n_features, rank)
+    domain_ : Domain
     n_features_in_ : int
     """
+
+    kind = "sensitive-subspace"
+    title = "sensitive subspace"
 
     def __init__(
         self,
@@ -121,7 +122,6 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
                     f"it has {sorted(attributes)}."
                 )
             directions += self._normals(data, attributes[item.attribute], item)
-        self.n_features_in_ = width
         # Same span as with the normals as they are, but indicator columns project to exactly 0 and leave no
         # rounding in the others: trees split on any difference, however small.
         units = np.eye(width)[:, indicators]
@@ -130,8 +130,7 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
         normals[:, indicators] = 0.0
         # what is left of a normal inside the indicators' span is rounding, not a direction
         normals = normals[np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths]
-        # row-major: safetensors writes the buffer as it lies in memory
-        self.basis_ = np.ascontiguousarray(np.concatenate([units, orthonormal_basis(normals)], axis=1))
+        self._remember(data, np.concatenate([units, orthonormal_basis(normals)], axis=1))
         return self
 
     def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
@@ -162,88 +161,3 @@ class SensitiveSubspace(BaseEstimator):  # type: ignore[misc]
             normal[kept] = coefficient
             normals.append(normal)
         return normals
-
-    def project(self, X: ArrayLike) -> Float:
-        """
-        Remove the sensitive subspace: :math:`X (I - P)`.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n, d)
-            Computed as two thin products, never with a d x d matrix.
-        """
-        check_is_fitted(self)
-        data = check_array(X, dtype=np.float64)
-        if data.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {data.shape[1]} features, but this metric was fitted on {self.n_features_in_}."
-            )
-        return data - (data @ self.basis_) @ self.basis_.T
-
-    def distance(self, x1: ArrayLike, x2: ArrayLike) -> Float:
-        """
-        Distance of paired rows.
-
-        Parameters
-        ----------
-        x1, x2 : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-        """
-        first, second = np.atleast_2d(np.asarray(x1)), np.atleast_2d(np.asarray(x2))
-        if first.shape != second.shape:
-            raise ValueError(f"x1 and x2 must have one shape, got {first.shape} and {second.shape}.")
-        return np.linalg.norm(self.project(first.astype(np.float64) - second.astype(np.float64)), axis=1)
-
-    def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None, *, squared: bool = False) -> Float:
-        """
-        Distances of all pairs.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        Y : array-like, shape (m, d), or None for X itself
-        squared : bool
-            Give :math:`d_x^2`, the transport cost of BuDRO.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, m)
-        """
-        left = self.project(X)
-        right = left if Y is None else self.project(Y)
-        result = pairwise_squared_distances(left, right)
-        if Y is None:
-            np.fill_diagonal(result, 0.0)
-        return result if squared else np.sqrt(result, out=result)
-
-    def save(self, folder: str | Path) -> None:
-        """Write ``metric.safetensors`` (the basis) and ``metric.json`` into `folder`."""
-        from safetensors.numpy import save_file
-
-        check_is_fitted(self)
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        save_file({"basis": np.ascontiguousarray(self.basis_)}, str(target / "metric.safetensors"))
-        description = {"format": FORMAT, "kind": "sensitive-subspace", "rank": int(self.basis_.shape[1])}
-        (target / "metric.json").write_text(json.dumps(description, sort_keys=True))
-
-    @classmethod
-    def load(cls, folder: str | Path) -> SensitiveSubspace:
-        """Read a metric written by :meth:`save`: it measures the same distances."""
-        from safetensors.numpy import load_file
-
-        source = Path(folder)
-        description = json.loads((source / "metric.json").read_text())
-        if description.get("format") != FORMAT or description.get("kind") != "sensitive-subspace":
-            raise ValueError(f"{source} holds no sensitive subspace of format {FORMAT}.")
-        metric = cls()
-        metric.basis_ = load_file(str(source / "metric.safetensors"))["basis"]
-        metric.n_features_in_ = int(metric.basis_.shape[0])
-        return metric

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairlib.distances.base import Metric
+from fairlib.distances.registry import load_metric
 from fairlib.distances.sensitive_subspace import SensitiveSubspace
 from fairlib.methods.base import Callback, Float32, Float64
 from fairlib.methods.gbdt import BoosterMethod
@@ -23,7 +25,7 @@ class ProjectedGBDTClassifier(BoosterMethod):
 
     Parameters
     ----------
-    metric : SensitiveSubspace or None
+    metric : Metric or None
         A fitted metric whose subspace is removed. None: learned at ``fit`` from ``sensitive_features``.
     n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, scale_pos_weight,
     random_state, n_jobs
@@ -31,12 +33,12 @@ class ProjectedGBDTClassifier(BoosterMethod):
 
     Attributes
     ----------
-    metric_ : SensitiveSubspace
+    metric_ : Metric
     """
 
     def __init__(
         self,
-        metric: SensitiveSubspace | None = None,
+        metric: Metric | None = None,
         *,
         n_steps: int = 100,
         max_depth: int = 6,
@@ -99,4 +101,4 @@ class ProjectedGBDTClassifier(BoosterMethod):
 
     def _read(self, folder: Path) -> None:
         super()._read(folder)
-        self.metric_ = SensitiveSubspace.load(folder / "metric")
+        self.metric_ = load_metric(folder / "metric")

@@ -397,6 +397,41 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     "gate that is no mapping": ("gates={auc: 0.5}", ("gates.auc", "dictionary")),
     "metric direction of no column": ("fair_metric.learned=[sax]", ("fair_metric.learned", "'sax'", "'sex'")),
     "metric indicator of no input": ("fair_metric.indicators=[sex]", ("fair_metric.indicators", "'sex'")),
+    "metric of no kind": ("fair_metric.kind=fase", ("fair_metric.kind", "'fase'", "did you mean 'face'?")),
+    "metric that is a list": ("fair_metric=[face]", ("fair_metric", "dictionary")),
+    "kind that is a list": ("fair_metric.kind=[face]", ("fair_metric.kind", "known: sensitive-subspace")),
+    "metric key of no kind": (
+        "fair_metric={kind: face, n_direction: 3}",
+        ("'fair_metric.n_direction'", "did you mean 'n_directions'?", "explained_variance"),
+    ),
+    "metric key of another kind": (
+        "fair_metric={kind: face, learned: [sex]}",
+        ("'fair_metric.learned'", "sensitive-subspace", "face takes", "take it out"),
+    ),
+    "metric of two sizes": (
+        "fair_metric={kind: face, n_directions: 3, explained_variance: 0.5}",
+        ("fair_metric", "both n_directions and explained_variance"),
+    ),
+    "metric of two sources": (
+        "fair_metric={kind: explore, counterfactuals: [work], comparable_by: [job]}",
+        ("fair_metric", "both counterfactuals and comparable_by"),
+    ),
+    "metric of no copies": ("fair_metric={kind: face, counterfactuals: []}", ("fair_metric", "at least 1")),
+    "metric of unknown copies": (
+        "fair_metric={kind: face, counterfactuals: [wrok]}",
+        ("fair_metric.counterfactuals", "did you mean 'work'?", "evaluate.counterfactuals has work"),
+    ),
+    "metric of an unknown column": (
+        "fair_metric={kind: explore, comparable_by: [jbo]}",
+        ("fair_metric.comparable_by", "did you mean 'job'?"),
+    ),
+    "metric of a column that is no input": (
+        "fair_metric={kind: explore, comparable_by: [sex]}",
+        ("fair_metric.comparable_by", "'sex'", "model inputs are income, job"),
+    ),
+    "share of no direction": ("fair_metric={kind: face, explained_variance: 0}", ("greater than 0",)),
+    "share above one": ("fair_metric={kind: face, explained_variance: 1.5}", ("less than or equal to 1",)),
+    "metric of no pairs": ("fair_metric={kind: explore, pairs: 0}", ("fair_metric.pairs",)),
     "path and query": ("table.sql=select 1", ("both path and sql",)),
     "digest that is none": ("table.sha256=abc", ("table.sha256",)),
     "wrong digest": (f"table.sha256={'a' * 64}", ("people.csv has sha256", "expected aaaaaaaaaaaa")),
@@ -420,6 +455,53 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
 def test_a_job_that_is_wrong_is_refused(bench: Any, case: str) -> None:
     override, words = OVERRIDES[case]
     refused(bench, *words, arguments=("--set", override))
+
+
+@pytest.mark.parametrize("kind", ["face", "explore"])
+def test_a_metric_of_comparable_people_needs_some(bench: Any, kind: str) -> None:
+    bench.job["evaluate"]["counterfactuals"] = {}
+    words = ("comparable people", "evaluate.counterfactuals", "fair_metric.comparable_by")
+    refused(bench, *words, arguments=("--set", f"fair_metric.kind={kind}"))
+    assert not bench.store.exists()
+
+
+# each is known only when the metric is learned
+METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "more directions than there are": ("{kind: face, n_directions: 3}", ("n_directions is 3", "span 2")),
+    "everybody alone": ("{kind: face, comparable_by: [income]}", ("groups of at least two",)),
+    "nobody comparable differs": (
+        "{kind: explore, comparable_by: [income, job, owner, since]}",
+        ("no two comparable rows differ",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", METRICS)
+def test_a_metric_that_cannot_be_learned_is_refused(bench: Any, case: str) -> None:
+    section, words = METRICS[case]
+    bench.set("income", [10.0 * row for row in range(bench.table.num_rows)])
+    refused(
+        bench,
+        "the fair metric cannot be learned",
+        *words,
+        arguments=("--set", "method=project", "--set", f"fair_metric={section}"),
+    )
+
+
+def test_a_metric_under_which_all_are_comparable_is_refused(bench: Any) -> None:
+    # of categories something always stays: their columns have one sum in every copy
+    for name in ("job", "owner"):
+        bench.properties[name]["customProperties"] = [{"property": "role", "value": "ignore"}]
+    every = "{all: {income: [0, 9], since: ['2020-02-02', '2021-02-02']}}"
+    refused(
+        bench,
+        "subspace is everything",
+        "fair_metric.n_directions",
+        arguments=(
+            *("--set", "method=project", "--set", f"evaluate.counterfactuals={every}"),
+            *("--set", "fair_metric={kind: face, explained_variance: 1}"),
+        ),
+    )
 
 
 def test_refusals_of_the_job_leave_no_run(bench: Any) -> None:

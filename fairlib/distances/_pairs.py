@@ -1,0 +1,112 @@
+"""Differences of comparable and of incomparable pairs, drawn from groups or counterfactual copies of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["given_pairs", "pairs_of_copies", "pairs_of_groups"]
+
+Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
+# Draws of random pairs before what was found has to do.
+ROUNDS = 20
+
+
+def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
+    """
+    Differences of the pairs that a user lists as two arrays of one shape.
+
+    Raises
+    ------
+    ValueError
+        Other than two arrays, shapes that differ or do not fit X, no pair, numbers that are not finite.
+    """
+    arrays = [np.asarray(rows, dtype=np.float64) for rows in pairs]
+    if len(arrays) != 2 or arrays[0].shape != arrays[1].shape:
+        shapes = ", ".join(str(rows.shape) for rows in arrays)
+        raise ValueError(f"{name} must be two arrays of one shape, got {shapes}.")
+    first, second = arrays
+    if first.ndim != 2 or first.shape[1] != width:
+        raise ValueError(f"{name} must be pairs of rows with {width} features, got shape {first.shape}.")
+    if len(first) == 0:
+        raise ValueError(f"{name} holds no pair: give at least one.")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError(f"{name} must be finite: a pair holds NaN or infinity.")
+    return first - second
+
+
+def pairs_of_copies(
+    data: Float, copies: Sequence[NDArray[Any]], most: int, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """
+    Differences of rows and changed copies, and of as many random pairs of rows, both at most `most`.
+
+    Two people who differ only where copies do are comparable too: they are no incomparable pair, unless the
+    copies change every column and so do not tell.
+    """
+    changed = np.stack([(copy != data).any(axis=1) for copy in copies])
+    copy, row = (index[_some(len(index), most, rng)] for index in np.nonzero(changed))
+    comparable = np.empty((len(row), data.shape[1]))
+    for number, rows in enumerate(copies):
+        mine = copy == number
+        comparable[mine] = rows[row[mine]] - data[row[mine]]
+    shared = ~(comparable != 0).any(axis=0)
+    if not shared.any():
+        shared[:] = True
+
+    def apart(i: Indices, j: Indices) -> NDArray[np.bool_]:
+        return np.asarray((data[i][:, shared] != data[j][:, shared]).any(axis=1))
+
+    return comparable, _random_pairs(data, len(comparable), apart, rng)
+
+
+def pairs_of_groups(data: Float, codes: Indices, most: int, rng: np.random.Generator) -> tuple[Float, Float]:
+    """Differences of rows and another member of their group, and of as many rows of different groups."""
+    order = rng.permutation(len(data))
+    order = order[np.argsort(codes[order], kind="stable")]
+    # each member is paired with the next one, the last with the first
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    following = np.arange(1, len(order) + 1)
+    following[np.append(starts[1:], len(order)) - 1] = starts
+    comparable = data[order] - data[order[following]]
+    comparable = comparable[(comparable != 0).any(axis=1)]
+    if len(comparable) == 0:
+        raise ValueError("no two comparable rows differ: the groups tell nothing.")
+    comparable = comparable[_some(len(comparable), most, rng)]
+
+    def apart(i: Indices, j: Indices) -> NDArray[np.bool_]:
+        return np.asarray((codes[i] != codes[j]) & (data[i] != data[j]).any(axis=1))
+
+    return comparable, _random_pairs(data, len(comparable), apart, rng)
+
+
+def _some(count: int, most: int, rng: np.random.Generator) -> Indices:
+    """Positions of at most `most` of `count` things, in order."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(rng.choice(count, size=most, replace=False))
+
+
+def _random_pairs(
+    data: Float,
+    count: int,
+    apart: Callable[[Indices, Indices], NDArray[np.bool_]],
+    rng: np.random.Generator,
+) -> Float:
+    """Differences of up to `count` random pairs that are `apart`."""
+    found: list[Float] = []
+    missing = count
+    for _ in range(ROUNDS):
+        i, j = rng.integers(0, len(data), size=(2, missing))
+        kept = np.flatnonzero(apart(i, j))
+        found.append(data[i[kept]] - data[j[kept]])
+        missing -= len(kept)
+        if missing == 0:
+            break
+    if missing == count:
+        raise ValueError("no two rows are incomparable: all differ only as comparable ones do.")
+    return np.concatenate(found)

@@ -1,0 +1,256 @@
+"""What all fair metrics share: distances in projected coordinates, for numpy and torch, and saving."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from fairlib.distances.domain import Domain
+from fairlib.numerics import pairwise_squared_distances
+
+__all__ = ["Domain", "Metric"]
+
+Float = NDArray[np.float64]
+AnyMetric = TypeVar("AnyMetric", bound="Metric")
+FORMAT = 2
+
+
+class Metric(BaseEstimator):  # type: ignore[misc]
+    r"""
+    A fair distance between people, learned by ``fit``.
+
+    .. math:: d_x^2(x_1, x_2) = (x_1 - x_2)^\top \Sigma (x_1 - x_2), \qquad \Sigma \succeq 0
+
+    Differences in the null space of :math:`\Sigma`, the free directions, do not count. Unless a metric says
+    otherwise, nothing else is distorted: :math:`\Sigma = I - B B^\top`.
+
+    Every method takes array-likes, computed in float64, or torch tensors of a floating-point dtype: then the
+    result is a tensor of the same dtype and device, and can be differentiated. Torch is imported by nobody
+    but those who use it.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        d.
+    basis_ : ndarray of float64, shape (d, k)
+        Orthonormal columns :math:`B` that span the free directions.
+    domain_ : Domain
+        Bounds of the training rows.
+    """
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    # what is saved of a fitted metric beside its domain: attributes without their last underscore
+    saved: ClassVar[tuple[str, ...]] = ("basis",)
+
+    def _remember(self, rows: Float, basis: Float) -> None:
+        """Set what every fitted metric has."""
+        self.n_features_in_ = rows.shape[1]
+        # row-major: safetensors writes the buffer as it lies in memory
+        self.basis_ = np.ascontiguousarray(basis, dtype=np.float64)
+        self.domain_ = Domain.of(rows, self.basis_)
+        self._tensors: dict[Any, Any] = {}
+
+    def project(self, X: Any) -> Any:
+        r"""
+        Coordinates in which :math:`d_x` is the Euclidean distance.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d), or Tensor, shape (..., d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, r), or Tensor, shape (..., r)
+            :math:`X - (X B) B^\top` with r = d, as two thin products, never with a d x d matrix.
+
+        Raises
+        ------
+        ValueError
+            Another width than at ``fit``, a number that is not finite (arrays only), a tensor of integers.
+        """
+        check_is_fitted(self)
+        rows = X if _is_tensor(X) else check_array(X, dtype=np.float64)
+        return self._project(self._checked(rows))
+
+    def weigh(self, V: Any) -> Any:
+        r"""
+        Apply the metric's matrix to rows, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V and 0.
+
+        Parameters
+        ----------
+        V : array-like or Tensor, shape (..., d)
+
+        Returns
+        -------
+        ndarray of float64 or Tensor, shape (..., d)
+        """
+        check_is_fitted(self)
+        return self._weigh(self._checked(V))
+
+    def unweigh(self, V: Any) -> Any:
+        r"""
+        Apply the matrix's pseudo-inverse to rows, :math:`V \Sigma^+`.
+
+        Parameters
+        ----------
+        V : array-like or Tensor, shape (..., d)
+
+        Returns
+        -------
+        ndarray of float64 or Tensor, shape (..., d)
+            Without the part of V along free directions; undoes :meth:`weigh` on the rest.
+        """
+        check_is_fitted(self)
+        return self._unweigh(self._checked(V))
+
+    def operators(self) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        """:meth:`weigh` and :meth:`unweigh` without their checks, for inner loops on rows known to fit."""
+        check_is_fitted(self)
+        return self._weigh, self._unweigh
+
+    def squared(self, x1: Any, x2: Any) -> Any:
+        r"""
+        Squared distances :math:`d_x^2` of paired rows.
+
+        Parameters
+        ----------
+        x1, x2 : array-like, shape (n, d), or Tensor, shape (..., d)
+            Arrays of one shape; tensors broadcast.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,), or Tensor, shape (...)
+
+        Raises
+        ------
+        ValueError
+            As :meth:`project`; two arrays of different shapes.
+        """
+        apart = self._difference(x1, x2)
+        return (apart * apart).sum(-1)
+
+    def distance(self, x1: Any, x2: Any) -> Any:
+        """
+        Distances :math:`d_x` of paired rows: the root of :meth:`squared`, with the same arguments.
+
+        The gradient of a tensor's distance is 0 where the distance is.
+        """
+        apart = self._difference(x1, x2)
+        if _is_tensor(apart):
+            return sys.modules["torch"].linalg.vector_norm(apart, dim=-1)
+        return np.linalg.norm(apart, axis=-1)
+
+    def pairwise(self, X: Any, Y: Any = None, *, squared: bool = False) -> Any:
+        """
+        Distances of all pairs.
+
+        Parameters
+        ----------
+        X : array-like or Tensor, shape (n, d)
+        Y : array-like or Tensor, shape (m, d), or None for X itself
+        squared : bool
+            Give :math:`d_x^2`, the transport cost of BuDRO.
+
+        Returns
+        -------
+        ndarray of float64 or Tensor, shape (n, m)
+        """
+        left = self.project(X)
+        right = left if Y is None else self.project(Y)
+        if _is_tensor(left):
+            # the Gram expansion cancels in single precision
+            apart = sys.modules["torch"].cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
+            return apart * apart if squared else apart
+        result = pairwise_squared_distances(left, right)
+        if Y is None:
+            np.fill_diagonal(result, 0.0)
+        return result if squared else np.sqrt(result, out=result)
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``metric.safetensors`` (the arrays) and ``metric.json`` into `folder`."""
+        from safetensors.numpy import save_file
+
+        check_is_fitted(self)
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        arrays = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(self.domain_)
+        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        save_file(contiguous, str(target / "metric.safetensors"))
+        description = {"format": FORMAT, "kind": self.kind, "rank": int(self.basis_.shape[1])}
+        (target / "metric.json").write_text(json.dumps(description, sort_keys=True))
+
+    @classmethod
+    def load(cls: type[AnyMetric], folder: str | Path) -> AnyMetric:
+        """Read a metric of this kind written by :meth:`save`: it measures the same distances."""
+        from safetensors.numpy import load_file
+
+        source = Path(folder)
+        description = json.loads((source / "metric.json").read_text())
+        if description.get("format") != FORMAT or description.get("kind") != cls.kind:
+            raise ValueError(f"{source} holds no {cls.title} of format {FORMAT}.")
+        arrays = load_file(str(source / "metric.safetensors"))
+        metric = cls()
+        for name in cls.saved:
+            setattr(metric, f"{name}_", arrays.pop(name))
+        metric.domain_ = Domain(**arrays)
+        metric.n_features_in_ = int(metric.basis_.shape[0])
+        metric._tensors = {}
+        return metric
+
+    def _project(self, V: Any) -> Any:
+        basis = self._beside(V, "basis")
+        return V - (V @ basis) @ basis.T
+
+    def _weigh(self, V: Any) -> Any:
+        return self._project(V)  # a projection is its own square ...
+
+    def _unweigh(self, V: Any) -> Any:
+        return self._project(V)  # ... and its own pseudo-inverse
+
+    def _difference(self, x1: Any, x2: Any) -> Any:
+        """Difference of paired rows in projected coordinates."""
+        check_is_fitted(self)
+        if _is_tensor(x1):
+            return self._project(self._checked(self._checked(x1) - self._checked(x2)))
+        first, second = (np.atleast_2d(np.asarray(rows, dtype=np.float64)) for rows in (x1, x2))
+        if first.shape != second.shape:
+            raise ValueError(f"x1 and x2 must have one shape, got {first.shape} and {second.shape}.")
+        return self.project(first - second)
+
+    def _checked(self, V: Any) -> Any:
+        """Rows of the metric's width: float64, or a floating-point tensor as it is."""
+        rows = V if _is_tensor(V) else np.asarray(V, dtype=np.float64)
+        if _is_tensor(V) and not V.is_floating_point():
+            raise ValueError(f"X must be a tensor of floating-point numbers, got {V.dtype}.")
+        width = rows.shape[-1] if rows.ndim else 0
+        if width != self.n_features_in_:
+            raise ValueError(f"X has {width} features, but this metric was fitted on {self.n_features_in_}.")
+        return rows
+
+    def _beside(self, V: Any, name: str) -> Any:
+        """A fitted array of the kind of V; its tensors are kept, one for each dtype and device."""
+        array = getattr(self, f"{name}_")
+        if not _is_tensor(V):
+            return array
+        key = (name, V.dtype, V.device)
+        if key not in self._tensors:
+            torch = sys.modules["torch"]
+            with torch.inference_mode(False):  # what is made in that mode can never be differentiated
+                self._tensors[key] = torch.tensor(array, dtype=V.dtype, device=V.device)
+        return self._tensors[key]
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether a value is a torch tensor; nothing can be one where torch was never imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)

@@ -1,0 +1,247 @@
+"""EXPLORE: a metric under which comparable pairs are close and incomparable ones far apart."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
+
+from fairlib.distances._pairs import given_pairs, pairs_of_copies, pairs_of_groups
+from fairlib.distances._psd import maximise
+from fairlib.distances.base import Metric
+from fairlib.distances.comparable import check_copies, check_source, group_codes
+
+__all__ = ["EXPLORE", "log_likelihood", "log_likelihood_gradient"]
+
+Float = NDArray[np.float64]
+# Eigenvalues below this share of the largest one are 0 but for the accuracy of the search.
+NEGLIGIBLE = 1e-6
+
+
+def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayLike) -> float:
+    r"""
+    Mean log-likelihood of a metric's matrix.
+
+    .. math:: \frac1m \Big[ \sum_{\delta \in C} \big( \log 2 - \log(1 + e^{D(\delta)}) \big)
+        + \sum_{\delta \in I} \log \tanh \tfrac{D(\delta)}{2} \Big],
+        \qquad D(\delta) = \delta^\top \Sigma \delta
+
+    Parameters
+    ----------
+    sigma : array-like, shape (d, d)
+        Symmetric.
+    comparable, incomparable : array-like, shape (m1, d) and (m2, d)
+        Differences of pairs; m = m1 + m2.
+
+    Returns
+    -------
+    float
+        Nats, concave in `sigma`; ``-inf`` where an incomparable pair is at distance 0.
+    """
+    near, far = _lengths(sigma, comparable), _lengths(sigma, incomparable)
+    if (far <= 0).any():
+        return -np.inf
+    total = (np.log(2.0) - np.logaddexp(0.0, near)).sum()
+    total += (np.log(-np.expm1(-far)) - np.log1p(np.exp(-far))).sum()
+    return float(total / (len(near) + len(far)))
+
+
+def log_likelihood_gradient(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayLike) -> Float:
+    r"""
+    Gradient of :func:`log_likelihood`, shape (d, d), where that is finite.
+
+    .. math:: \frac1m \Big[ -\sum_{\delta \in C} \sigma(D(\delta))\, \delta\delta^\top
+        + \sum_{\delta \in I} \frac{1}{\sinh D(\delta)}\, \delta\delta^\top \Big]
+    """
+    near, far = _lengths(sigma, comparable), _lengths(sigma, incomparable)
+    weights = 2 * np.exp(-far) / -np.expm1(-2 * far)
+    gradient = _outer(incomparable, weights) - _outer(comparable, expit(near))
+    return gradient / (len(near) + len(far))
+
+
+def _lengths(sigma: ArrayLike, differences: ArrayLike) -> Float:
+    rows = np.asarray(differences, dtype=np.float64)
+    return np.asarray(((rows @ np.asarray(sigma)) * rows).sum(axis=1))
+
+
+def _outer(differences: ArrayLike, weights: Float) -> Float:
+    rows = np.asarray(differences, dtype=np.float64)
+    return np.asarray((rows * weights[:, None]).T @ rows)
+
+
+class EXPLORE(Metric):
+    r"""
+    A Mahalanobis distance learned from pairs that are comparable and pairs that are not.
+
+    .. math:: P(\text{comparable} \mid x_1, x_2) = 2\,\sigma(-d_x^2(x_1, x_2)), \qquad
+        \max_{\Sigma \succeq 0} \; \ell(\Sigma) - \lambda \operatorname{tr} \Sigma
+
+    where :math:`\sigma` is the logistic function and :math:`\ell` the mean log-likelihood (Mukherjee et al.
+    2020, section 2.2, with a penalty that makes the maximum unique in scale and of low rank). The search is
+    accelerated projected gradient ascent. It is quickest where columns are of like scale, as the encoder
+    makes them.
+
+    Parameters
+    ----------
+    strength : float
+        :math:`\lambda`, per squared unit of X.
+    max_iter : int
+        Most iterations of the search.
+    tol : float
+        Limit for the norm of the projected gradient, with differences scaled to a mean square of 1.
+    max_pairs : int
+        Most pairs of each sort that are drawn from groups or copies; pairs that are given are all used.
+    random_state : int
+        Seed of the pairs that are drawn.
+
+    Attributes
+    ----------
+    factor_ : ndarray of float64, shape (n_features, r)
+        Orthogonal columns :math:`L` with :math:`\Sigma = L L^\top`.
+    basis_ : ndarray of float64, shape (n_features, n_features - r)
+        Orthonormal columns that span the null space of :math:`\Sigma`; there may be none.
+    log_likelihood_ : float
+        Mean log-likelihood reached, without the penalty. Not saved, like the next two.
+    n_iter_ : int
+    converged_ : bool
+    domain_ : Domain
+    n_features_in_ : int
+    """
+
+    kind = "explore"
+    title = "EXPLORE metric"
+    saved = ("basis", "factor")
+
+    def __init__(
+        self,
+        strength: float = 0.01,
+        *,
+        max_iter: int = 1000,
+        tol: float = 1e-7,
+        max_pairs: int = 20_000,
+        random_state: int = 0,
+    ) -> None:
+        self.strength = strength
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_pairs = max_pairs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: Any = None,
+        comparable: Sequence[ArrayLike] | None = None,
+        incomparable: Sequence[ArrayLike] | None = None,
+        groups: ArrayLike | None = None,
+        counterfactuals: Sequence[ArrayLike] | None = None,
+    ) -> EXPLORE:
+        """
+        Learn the matrix.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y, sensitive_features : ignored
+        comparable, incomparable : pairs of array-like, each of one shape (m, d)
+            Rows ``i`` of the two arrays are a pair. Both sorts are needed.
+        groups : array-like, shape (n,)
+            Instead: rows that share an id are comparable, rows of different groups are not.
+        counterfactuals : sequence of array-like, shape (n, d)
+            Instead: rows are comparable with their copies, and not with other rows, unless these differ only
+            where copies do.
+
+        Raises
+        ------
+        ValueError
+            Not one of these three; one sort of pairs without the other; no pair; comparable pairs that do not
+            differ, or an incomparable one that does not; sizes that do not match; numbers that are not
+            finite; parameters out of range.
+        """
+        self._check_parameters()
+        data = check_array(X, dtype=np.float64)
+        near, far = self._pairs(data, comparable, incomparable, groups, counterfactuals)
+        if not near.any():
+            raise ValueError("the comparable pairs do not differ: no direction can be learned from them.")
+        if not far.any(axis=1).all():
+            raise ValueError("incomparable holds a pair of equal rows, which no metric tells apart.")
+        # in units in which the mean squared difference is 1, so that `tol` and the first step fit any table
+        scale = float(np.square(far).sum(axis=1).mean())
+        near, far = near / np.sqrt(scale), far / np.sqrt(scale)
+        penalty = self.strength / scale
+        identity = np.eye(data.shape[1])
+        found = maximise(
+            lambda sigma: log_likelihood(sigma, near, far) - penalty * float(np.trace(sigma)),
+            lambda sigma: log_likelihood_gradient(sigma, near, far) - penalty * identity,
+            identity,
+            step=1.0,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        if not found.converged:
+            warnings.warn(
+                f"EXPLORE has not converged within {found.n_iter} iterations: raise max_iter.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.n_iter_, self.converged_ = found.n_iter, found.converged
+        self.log_likelihood_ = log_likelihood(found.matrix, near, far)
+        values, vectors = np.linalg.eigh(found.matrix / scale)
+        kept = values > NEGLIGIBLE * values[-1]
+        self.factor_ = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+        self._remember(data, vectors[:, ~kept])
+        return self
+
+    def _check_parameters(self) -> None:
+        for name in ("strength", "tol"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        for name in ("max_iter", "max_pairs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
+
+    def _pairs(
+        self,
+        data: Float,
+        comparable: Sequence[ArrayLike] | None,
+        incomparable: Sequence[ArrayLike] | None,
+        groups: ArrayLike | None,
+        counterfactuals: Sequence[ArrayLike] | None,
+    ) -> tuple[Float, Float]:
+        """Differences of comparable and of incomparable pairs."""
+        if (comparable is None) != (incomparable is None):
+            lacking = "comparable" if comparable is None else "incomparable"
+            raise ValueError(f"EXPLORE needs both sorts of pairs: {lacking} is missing.")
+        check_source("EXPLORE", comparable=comparable, groups=groups, counterfactuals=counterfactuals)
+        if comparable is not None and incomparable is not None:
+            width = data.shape[1]
+            return (
+                given_pairs("comparable", comparable, width),
+                given_pairs("incomparable", incomparable, width),
+            )
+        rng = np.random.default_rng(self.random_state)
+        if groups is not None:
+            return pairs_of_groups(data, group_codes(data, groups), self.max_pairs, rng)
+        return pairs_of_copies(data, check_copies(data, counterfactuals), self.max_pairs, rng)  # type: ignore[arg-type]
+
+    def _project(self, V: Any) -> Any:
+        return V @ self._beside(V, "factor")
+
+    def _weigh(self, V: Any) -> Any:
+        factor = self._beside(V, "factor")
+        return (V @ factor) @ factor.T
+
+    def _unweigh(self, V: Any) -> Any:
+        factor = self._beside(V, "factor")
+        # the columns are eigenvectors, as long as the roots of their eigenvalues
+        return ((V @ factor) / (factor * factor).sum(0) ** 2) @ factor.T

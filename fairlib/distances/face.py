@@ -1,0 +1,197 @@
+"""FACE: the directions along which comparable people differ do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from fairlib.distances.base import Metric
+from fairlib.distances.comparable import check_copies, check_source, group_codes
+
+__all__ = ["FACE"]
+
+Float = NDArray[np.float64]
+Blocks = Callable[[], Iterator[Float]]
+
+
+class FACE(Metric):
+    r"""
+    Euclidean distance outside the leading directions of the differences within groups of comparable samples.
+
+    .. math:: \Sigma = I - B B^\top, \qquad
+        B = \text{leading } k \text{ right singular vectors of } \big(x_i - \bar x_{g(i)}\big)_i
+
+    where :math:`\bar x_g` is the mean of group g (factor analysis of comparable embeddings: Mukherjee et al.
+    2020, algorithm 1; Yurochkin and Sun 2021, appendix B). A group is what the user calls comparable: rows
+    that share an id, or a row with its counterfactual copies. For pairs of a row and one copy it is the
+    singular value decomposition of :math:`X - X'`.
+
+    Parameters
+    ----------
+    n_directions : int or None
+        k.
+    explained_variance : float or None
+        In (0, 1]: the least k whose squared singular values reach this share of their sum. Give either this
+        or `n_directions`.
+
+    Attributes
+    ----------
+    basis_ : ndarray of float64, shape (n_features, k)
+    explained_variance_ratio_ : ndarray of float64, shape (k,)
+        Share of the squared differences that lies along each column of `basis_`.
+    domain_ : Domain
+    n_features_in_ : int
+    """
+
+    kind = "face"
+    title = "FACE metric"
+    saved = ("basis", "explained_variance_ratio")
+
+    def __init__(self, n_directions: int | None = None, explained_variance: float | None = None) -> None:
+        self.n_directions = n_directions
+        self.explained_variance = explained_variance
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: Any = None,
+        groups: ArrayLike | None = None,
+        counterfactuals: Sequence[ArrayLike] | None = None,
+    ) -> FACE:
+        """
+        Learn the directions from training rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y, sensitive_features : ignored
+        groups : array-like, shape (n,)
+            Ids: comparable rows share one. Rows alone in their group tell nothing and are left out.
+        counterfactuals : sequence of array-like, shape (n, d)
+            Copies of the rows; each row with its copies is a group.
+
+        Raises
+        ------
+        ValueError
+            Both or neither of `groups` and `counterfactuals`, or of the two ways to choose k; sizes that do
+            not match; numbers that are not finite; no group of two; no difference; more directions than the
+            differences span.
+        """
+        self._check_size()
+        data = check_array(X, dtype=np.float64)
+        source = check_source("FACE", groups=groups, counterfactuals=counterfactuals)
+        if source == "groups":
+            centred = _within_groups(data, group_codes(data, groups))  # type: ignore[arg-type]
+            blocks, count = (lambda: iter([centred])), len(centred)
+        else:
+            copies = check_copies(data, counterfactuals)  # type: ignore[arg-type]
+            blocks, count = _within_copies(data, copies), len(data) * (len(copies) + 1)
+        variances, directions, energy = _spectrum(blocks, count, data.shape[1])
+        size = self._size(variances)
+        if size == np.count_nonzero(energy):
+            # the same span as the singular vectors', but it projects those columns to exactly 0 and leaves no
+            # rounding in them: trees split on any difference, however small
+            order = np.argsort(-energy, kind="stable")[:size]
+            variances, directions = energy[order], np.eye(data.shape[1])[:, order]
+        self.explained_variance_ratio_ = variances[:size] / energy.sum()
+        self._remember(data, directions[:, :size])
+        return self
+
+    def _check_size(self) -> None:
+        size, share = self.n_directions, self.explained_variance
+        if (size is None) == (share is None):
+            found = "neither" if size is None else "both"
+            raise ValueError(f"give n_directions or explained_variance, got {found}.")
+        if size is not None and (not isinstance(size, Integral) or size < 1):
+            raise ValueError(f"n_directions must be an integer of at least 1, got {size!r}.")
+        if share is not None and not (isinstance(share, Real) and 0 < share <= 1):
+            raise ValueError(f"explained_variance must be in (0, 1], got {share!r}.")
+
+    def _size(self, variances: Float) -> int:
+        """Number of directions to keep of those that the differences span."""
+        if self.n_directions is not None:
+            if self.n_directions > len(variances):
+                raise ValueError(
+                    f"n_directions is {self.n_directions}, but the differences of comparable samples span "
+                    f"{len(variances)}: ask for at most that many."
+                )
+            return int(self.n_directions)
+        assert self.explained_variance is not None
+        shares = np.cumsum(variances) / variances.sum()
+        # rounding must not cost a direction
+        return min(int(np.searchsorted(shares, self.explained_variance - 1e-12)) + 1, len(variances))
+
+
+def _within_groups(data: Float, codes: NDArray[np.intp]) -> Float:
+    """Rows minus their group's mean, without the rows that are alone."""
+    sizes = np.bincount(codes)
+    if sizes.max() < 2:
+        raise ValueError("FACE needs groups of at least two comparable samples; every group has one member.")
+    order = np.argsort(codes, kind="stable")
+    order = order[sizes[codes[order]] > 1]
+    _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    # from the first member on: equal rows then differ by exactly 0, wherever they lie
+    rows = data[order] - np.repeat(data[order[starts]], counts, axis=0)
+    means = np.add.reduceat(rows, starts, axis=0) / counts[:, None]
+    return np.asarray(rows - np.repeat(means, counts, axis=0))
+
+
+def _within_copies(data: Float, copies: list[NDArray[Any]]) -> Blocks:
+    """Rows and copies minus the mean of the row and its copies, one block at a time."""
+    if len(copies) == 1:
+        # both are half the difference from their mean: once, with the same sum of squares
+        return lambda: iter([(copies[0] - data) * np.sqrt(0.5)])
+    mean = np.zeros_like(data)
+    for copy in copies:
+        mean += copy - data
+    mean /= len(copies) + 1
+
+    def blocks() -> Iterator[Float]:
+        yield -mean
+        for copy in copies:
+            yield (copy - data) - mean
+
+    return blocks
+
+
+def _spectrum(blocks: Blocks, count: int, width: int) -> tuple[Float, Float, Float]:
+    """
+    Squared singular values and right singular vectors of the stacked blocks up to their rank, largest first.
+
+    Also each column's sum of squares. Many rows are never stacked: their d x d Gram matrix is summed up.
+    """
+    if count > width:
+        gram = np.zeros((width, width))
+        for block in blocks():
+            gram += block.T @ block
+        energy = np.diag(gram).copy()
+        active = _changing(energy)
+        squared, vectors = np.linalg.eigh(gram[np.ix_(active, active)])
+        squared, vectors = squared[::-1], vectors[:, ::-1]
+        limit = max(count, width) * np.finfo(np.float64).eps
+    else:
+        stacked = np.concatenate(list(blocks()))
+        energy = np.square(stacked).sum(axis=0)
+        active = _changing(energy)
+        _, singular, vt = np.linalg.svd(stacked[:, active], full_matrices=False)
+        squared, vectors = np.square(singular), vt.T
+        limit = np.square(max(count, width) * np.finfo(np.float64).eps)
+    rank = int(np.count_nonzero(squared > limit * squared[0]))
+    directions = np.zeros((width, rank))
+    directions[active] = vectors[:, :rank]
+    return squared[:rank], directions, energy
+
+
+def _changing(energy: Float) -> NDArray[np.intp]:
+    """Columns in which comparable samples differ: in the others every direction is 0, with no rounding."""
+    active = np.flatnonzero(energy)
+    if active.size == 0:
+        raise ValueError("the comparable samples of every group are equal: no direction can be learned.")
+    return active

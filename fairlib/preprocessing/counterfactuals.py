@@ -1,0 +1,72 @@
+"""Counterfactual copies of encoded rows: the same people, had they another value of a column."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairlib.preprocessing.encoder import TableEncoder
+
+__all__ = ["encoded_copies"]
+
+Float32 = NDArray[np.float32]
+
+
+def encoded_copies(
+    encoder: TableEncoder, X: NDArray[Any], changes: Mapping[str, Sequence[Any] | str]
+) -> list[Float32]:
+    """
+    Copies of encoded rows, one for every combination of the listed values.
+
+    The encoder works column by column. So a copy whose matrix columns hold the encoding of the new value is
+    the encoding of the changed table row, and the table itself is not needed.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        The one that encoded `X`.
+    X : ndarray, shape (n, d)
+    changes : mapping of table column to values, or to ``"all"``
+        ``"all"``: the categories seen in training. A number is given as the table has it and standardised.
+
+    Returns
+    -------
+    list of ndarray of float32, shape (n, d)
+        In each, every changed column is constant (Vargo et al. 2021, appendix C.2).
+
+    Raises
+    ------
+    ValueError
+        X has another width, a column that the encoder lacks, ``"all"`` of a column without categories, a
+        value that the column cannot have.
+    """
+    rows = np.asarray(X, dtype=np.float32)
+    if rows.ndim != 2 or rows.shape[1] != len(encoder.feature_names_):
+        raise ValueError(
+            f"X must be rows of the encoder's {len(encoder.feature_names_)} columns, got shape {rows.shape}."
+        )
+    choices = [_encodings(encoder, column, listed) for column, listed in changes.items()]
+    positions = [encoder.groups_[column] for column in changes]
+    copies = []
+    for combination in itertools.product(*choices):
+        copy = rows.copy()
+        for columns, encoding in zip(positions, combination, strict=True):
+            copy[:, columns] = encoding
+        copies.append(copy)
+    return copies
+
+
+def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) -> list[NDArray[Any]]:
+    """What each listed value becomes in the matrix."""
+    fitted = next((item for item in encoder._fitted if item.name == column), None)
+    if fitted is None:
+        raise ValueError(f"changes names the column {column!r}, which the encoder lacks.")
+    if listed == "all" and not fitted.categories:
+        raise ValueError(f"the column {column!r} holds numbers: list values, not all.")
+    values = fitted.categories if listed == "all" else listed
+    return [encoder._transform_column(fitted, pd.DataFrame({column: [value]}))[0] for value in values]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
+from fairlib.methods.registry import METHODS
+from flows.metric_kinds import SubspaceMetric
 from flows.resolved_job import ResolvedJob
 from tasks.artifacts import Artifact
 from tasks.progress import report_progress
@@ -15,7 +18,7 @@ from tasks.step import run_step, step_key
 from tasks.steps import get_step
 from tasks.store import StepRecord, Store
 
-__all__ = ["CacheMiss", "DirectEngine", "Engine", "Run", "run_pipeline"]
+__all__ = ["CacheMiss", "DirectEngine", "Engine", "Run", "run_pipeline", "run_to_gate"]
 
 
 class CacheMiss(Exception):
@@ -104,29 +107,29 @@ def run_pipeline(
     str
         The gates' verdict: ``passed`` (and published), ``refused`` or ``insufficient_evidence``.
     """
-    from tasks.publish import is_current, tracking_uri
+    decision = run_to_gate(resolved, store, engine, run, clock)
+    if not decision["passed"]:
+        return str(decision["verdict"])
+    _publish(resolved, store, engine, run, clock, card)
+    return "passed"
+
+
+def run_to_gate(
+    resolved: ResolvedJob, store: Store, engine: Engine, run: Run, clock: Callable[[], float]
+) -> dict[str, Any]:
+    """
+    Carry a job out up to the gates, and publish nothing.
+
+    Returns
+    -------
+    dict
+        The gates' decision.
+    """
     from tasks.train import method_modules
 
     job, contract = resolved.job, resolved.contract
     seed = job.seed
-
-    def step(
-        name: str,
-        parameters: dict[str, Any],
-        inputs: dict[str, Artifact],
-        *,
-        modules: list[str] | None = None,
-        holds: Callable[[StepRecord], bool] | None = None,
-    ) -> None:
-        started = clock()
-        key = step_key(get_step(name), parameters, inputs, modules or ())
-        known = store.find(name, key) if holds is not None else None
-        refresh = known is not None and holds is not None and not holds(known)
-        record, cached = engine.run(name, key, parameters, inputs, refresh=refresh)
-        run.records[name] = record
-        run.seconds[name] = clock() - started
-        if cached:
-            run.cached.append(name)
+    step = partial(_step, store, engine, run, clock)
 
     started = clock()
     source = resolved.source()
@@ -148,17 +151,16 @@ def run_pipeline(
     )
     train_inputs = {"train": run.output("preprocess", "train")}
     certificate = resolved.certificate_budget
-    if _needs_metric(resolved.method) or certificate is not None:
-        step("fair_metric", {"fair_metric": job.fair_metric.model_dump()}, train_inputs)
-        if _needs_metric(resolved.method):
+    if METHODS[resolved.method].needs_metric or certificate is not None:
+        step("fair_metric", *_metric_step(resolved, run))
+        if METHODS[resolved.method].needs_metric:
             train_inputs["metric"] = run.output("fair_metric", "metric")
     modules = method_modules(resolved.method)
-    step(
-        "train",
-        {"method": resolved.method, "arguments": resolved.arguments, "seed": seed},
-        train_inputs,
-        modules=modules,
-    )
+    training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": seed}
+    if METHODS[resolved.method].needs_counterfactuals:
+        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
+        train_inputs["encoder"] = run.output("preprocess", "encoder")
+    step("train", training, train_inputs, modules=modules)
     evaluate_inputs = {
         "model": run.output("train", "model"),
         "encoder": run.output("preprocess", "encoder"),
@@ -179,12 +181,28 @@ def run_pipeline(
         modules=modules,
     )
     step("gate", {"gates": job.gates}, {"metrics": run.output("evaluate", "metrics")})
-    decision = json.loads(store.fetch(run.output("gate", "decision")).read_text())
-    if not decision["passed"]:
-        return str(decision["verdict"])
+    decision: dict[str, Any] = json.loads(store.fetch(run.output("gate", "decision")).read_text())
+    return decision
 
+
+def _publish(
+    resolved: ResolvedJob,
+    store: Store,
+    engine: Engine,
+    run: Run,
+    clock: Callable[[], float],
+    card: Mapping[str, Any],
+) -> None:
+    from tasks.publish import is_current, tracking_uri
+    from tasks.train import method_modules
+
+    job, contract = resolved.job, resolved.contract
     uri = tracking_uri(store)
-    step(
+    _step(
+        store,
+        engine,
+        run,
+        clock,
         "publish",
         {
             "name": resolved.model_name,
@@ -215,13 +233,46 @@ def run_pipeline(
             "metrics": run.output("evaluate", "metrics"),
             "decision": run.output("gate", "decision"),
         },
-        modules=modules,
+        modules=method_modules(resolved.method),
         holds=lambda record: is_current(record, uri),
     )
-    return "passed"
 
 
-def _needs_metric(method: str) -> bool:
-    from fairlib.methods.registry import METHODS
+def _step(
+    store: Store,
+    engine: Engine,
+    run: Run,
+    clock: Callable[[], float],
+    name: str,
+    parameters: dict[str, Any],
+    inputs: dict[str, Artifact],
+    *,
+    modules: list[str] | None = None,
+    holds: Callable[[StepRecord], bool] | None = None,
+) -> None:
+    """Run one step and note it; a record that no longer `holds` is made anew."""
+    started = clock()
+    key = step_key(get_step(name), parameters, inputs, modules or ())
+    known = store.find(name, key) if holds is not None else None
+    refresh = known is not None and holds is not None and not holds(known)
+    record, cached = engine.run(name, key, parameters, inputs, refresh=refresh)
+    run.records[name] = record
+    run.seconds[name] = clock() - started
+    if cached:
+        run.cached.append(name)
 
-    return METHODS[method].needs_metric
+
+def _metric_step(resolved: ResolvedJob, run: Run) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Parameters and inputs of the step that learns the metric: no more than its kind needs."""
+    job = resolved.job
+    parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump()}
+    inputs = {"train": run.output("preprocess", "train")}
+    if isinstance(job.fair_metric, SubspaceMetric):
+        return parameters, inputs
+    copies = job.fair_metric.copies(job.evaluate.counterfactuals)
+    if copies:
+        parameters["counterfactuals"] = copies
+        inputs["encoder"] = run.output("preprocess", "encoder")
+    if job.fair_metric.kind == "explore":
+        parameters["seed"] = job.seed
+    return parameters, inputs

@@ -17,6 +17,7 @@ from fairlib.evaluation.gates import Gate, parse_gates
 from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
 from fairlib.methods.registry import METHODS, method_class
 from flows.job import Job, Section, as_number, nearest
+from flows.metric_kinds import SubspaceMetric
 from tasks.errors import InputError
 
 __all__ = ["ResolvedJob", "resolve"]
@@ -29,7 +30,7 @@ VALUE_TYPES: dict[str, Any] = {
     "date": datetime.date,
 }
 # set by the training step, never by a job
-RESERVED_ARGUMENTS = ("metric", "random_state")
+RESERVED_ARGUMENTS = ("metric", "network", "random_state")
 
 
 class ResolvedJob(Section):
@@ -58,6 +59,24 @@ class ResolvedJob(Section):
             return None
         return float(self.arguments.get("perturbation_budget", parameters["perturbation_budget"].default))
 
+    @property
+    def known_metrics(self) -> list[str]:
+        """Metrics that this job will have; which intersections there are, the data decides."""
+        attributes = [column.name for column in self.contract.sensitive]
+        known = [name for name in METRIC_MEANINGS if "." not in name]
+        known += [f"consistency.{name}" for name in self.job.evaluate.counterfactuals]
+        known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
+        if self.certificate_budget is not None:
+            known.append("certificate.drf")
+            known += ["certificate.dif"] if METHODS[self.method].differentiable else []
+        return known
+
+    def may_have(self, metric: str) -> bool:
+        """Whether the metric is one of this job, as far as can be told before a run."""
+        kind, _, subject = metric.partition(".")
+        crossed = self.job.evaluate.intersections and kind in GROUP_METRICS and "&" in subject
+        return crossed or metric in self.known_metrics
+
     def source(self) -> dict[str, Any]:
         """The table's source with its path made absolute against the job file's folder."""
         source = self.job.table.model_dump()
@@ -80,6 +99,11 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     method, arguments = _method(job)
     _check_metric(job, contract)
     _check_counterfactuals(job, contract)
+    if METHODS[method].needs_counterfactuals and not job.evaluate.counterfactuals:
+        raise InputError(
+            f"job {job.name}: method {method} pairs people with their counterfactuals, and there are none: "
+            "give evaluate.counterfactuals."
+        )
     try:
         gates = parse_gates(job.gates)
     except ValueError as error:
@@ -91,22 +115,13 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
 
 def _check_gates(resolved: ResolvedJob, gates: Sequence[Gate]) -> None:
     """Every gate names a metric that this job will have, known before anything is trained."""
-    job = resolved.job
-    attributes = [column.name for column in resolved.contract.sensitive]
-    known = [name for name in METRIC_MEANINGS if "." not in name]
-    known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
-    known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
-    known += ["certificate.drf"] if resolved.certificate_budget is not None else []
     for gate in gates:
-        kind, _, subject = gate.metric.partition(".")
-        if gate.metric in known:
-            continue
-        if job.evaluate.intersections and kind in GROUP_METRICS and "&" in subject:
-            continue  # which intersections there are, the data decides
-        raise InputError(
-            f"job {job.name}: the gate {gate.metric!r} names no metric of this job"
-            f"{nearest(gate.metric, known)}; there are {', '.join(known)}."
-        )
+        if not resolved.may_have(gate.metric):
+            known = resolved.known_metrics
+            raise InputError(
+                f"job {resolved.job.name}: the gate {gate.metric!r} names no metric of this job"
+                f"{nearest(gate.metric, known)}; there are {', '.join(known)}."
+            )
 
 
 def _contract(job: Job, folder: str) -> Contract:
@@ -153,18 +168,31 @@ def _argument(job: Job, key: str, value: Any, kind: Any) -> Any:
 
 
 def _check_metric(job: Job, contract: Contract) -> None:
+    """Every name in the metric's section is one that the contract or the job has."""
+    metric = job.fair_metric
     names = [column.name for column in contract.sensitive]
     features = [column.name for column in contract.features]
-    for key, listed, known in (
-        ("indicators", job.fair_metric.indicators, features),
-        ("learned", job.fair_metric.learned, names),
-    ):
-        for name in listed or []:
-            if name not in known:
-                raise InputError(
-                    f"job {job.name}: fair_metric.{key} names {name!r}{nearest(name, known)}; "
-                    f"the contract has {', '.join(known)}."
-                )
+    if isinstance(metric, SubspaceMetric):
+        _check_names(job, "indicators", metric.indicators, features, "the contract has")
+        _check_names(job, "learned", metric.learned, names, "the contract has")
+        return
+    defined = list(job.evaluate.counterfactuals)
+    if not metric.comparable_by and not defined:
+        raise InputError(
+            f"job {job.name}: the metric {metric.kind} is learned from comparable people: define "
+            "evaluate.counterfactuals, or list columns in fair_metric.comparable_by."
+        )
+    _check_names(job, "comparable_by", metric.comparable_by, features, "the contract's model inputs are")
+    _check_names(job, "counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has")
+
+
+def _check_names(job: Job, key: str, listed: list[str] | None, known: list[str], there_are: str) -> None:
+    for name in listed or []:
+        if name not in known:
+            raise InputError(
+                f"job {job.name}: fair_metric.{key} names {name!r}{nearest(name, known)}; "
+                f"{there_are} {', '.join(known)}."
+            )
 
 
 def _check_counterfactuals(job: Job, contract: Contract) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,51 +9,63 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from fairlib.distances.registry import load_metric
 from fairlib.evaluation.audit import Audit
+from fairlib.evaluation.certificates import Certificate
 from fairlib.evaluation.evaluate import Evaluation, MetricValue
 from fairlib.evaluation.evaluate import evaluate as measure
 from fairlib.evaluation.histograms import score_histograms
 from fairlib.evaluation.outcomes import Outcomes
 from fairlib.methods.base import Method
+from fairlib.methods.networks.base import NetworkMethod
 from fairlib.methods.registry import load_model
-from fairlib.preprocessing.encoder import TableEncoder, category_name
+from fairlib.preprocessing.counterfactuals import encoded_copies
+from fairlib.preprocessing.encoder import TableEncoder
 from fairlib.randomness import derive_seed
 from tasks.audit import audit_model, write_audit
+from tasks.counterfactuals import check_counterfactuals
 from tasks.dataset import Dataset, read_dataset
-from tasks.errors import InputError
+from tasks.invariance import certify_model, write_certificate
 from tasks.step import Step, StepContext, StepResult
 
-__all__ = ["STEP", "counterfactual_copies"]
+__all__ = ["STEP"]
 
 
 def evaluate(context: StepContext) -> StepResult:
     """
     Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet`` (no sensitive value in it).
 
-    With a certificate also ``audit.json`` and ``pairs.parquet``, and ``without_adversary.json`` if the
-    training gave such a model: its metrics on the same rows, without intervals.
+    With a certificate also ``audit.json`` and ``pairs.parquet``, of a network ``certificate.json``, and
+    ``without_adversary.json`` if the training gave such a model: its metrics on the same rows, without
+    intervals.
     """
     settings = context.parameters["evaluate"]
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
-    _check_counterfactuals(settings["counterfactuals"], encoder)
+    check_counterfactuals(settings["counterfactuals"], encoder)
     data = read_dataset(context.inputs["test"])
-    raw: pd.DataFrame = pq.read_table(context.inputs["test"] / "raw.parquet").to_pandas()
     folder = context.workdir
-    outcomes = _outcomes(model, encoder, data, raw, settings)
-    evaluation, audit = _measure(context, model, outcomes, data, draws=settings["draws"])
+    outcomes = _outcomes(model, encoder, data, settings)
+    evaluation = _measure(context, outcomes, draws=settings["draws"])
     outputs: dict[str, tuple[Path, str]] = {}
+    audit = _audit(context, model, data, draws=settings["draws"])
     if audit is not None:
         outputs |= write_audit(audit, data, settings["min_cell"], folder)
+    certificate = _certify(context, model, data, draws=settings["draws"])
+    if certificate is not None:
+        outputs |= write_certificate(certificate, len(model.classes_), folder)
+    evaluation = _with_certificates(evaluation, audit, certificate)
     if "without_adversary" in context.inputs:
         plain = load_model(context.inputs["without_adversary"])
-        compared, _ = _measure(context, plain, _outcomes(plain, encoder, data, raw, settings), data, draws=0)
+        compared = _with_certificates(
+            _measure(context, _outcomes(plain, encoder, data, settings), draws=0),
+            _audit(context, plain, data, draws=0),
+            _certify(context, plain, data, draws=0),
+        )
         values = {name: metric.value for name, metric in compared.metrics.items()}
         (folder / "without_adversary.json").write_text(json.dumps(values, indent=1))
         outputs["without_adversary"] = (folder / "without_adversary.json", "metrics")
@@ -81,9 +92,7 @@ def evaluate(context: StepContext) -> StepResult:
     )
 
 
-def _outcomes(
-    model: Method, encoder: TableEncoder, data: Dataset, raw: pd.DataFrame, settings: Mapping[str, Any]
-) -> Outcomes:
+def _outcomes(model: Method, encoder: TableEncoder, data: Dataset, settings: Mapping[str, Any]) -> Outcomes:
     """What the model decides about every row, and whether it decides the same about every copy."""
     return Outcomes(
         y_true=data.y,
@@ -91,100 +100,82 @@ def _outcomes(
         score=model.predict_proba(data.X)[:, 1],
         sensitive={name: values.astype(str) for name, values in data.sensitive.items()},
         consistent={
-            name: is_consistent(model, encoder, raw, changes)
+            name: is_consistent(model, encoder, data.X, changes)
             for name, changes in settings["counterfactuals"].items()
         },
     )
 
 
-def _measure(
-    context: StepContext, model: Method, outcomes: Outcomes, data: Dataset, *, draws: int
-) -> tuple[Evaluation, Audit | None]:
-    """All metrics, the certificate included if there is a budget for it."""
-    settings, seed = context.parameters["evaluate"], context.parameters["seed"]
-    evaluation = measure(
+def _measure(context: StepContext, outcomes: Outcomes, *, draws: int) -> Evaluation:
+    """All metrics but the certificates."""
+    settings = context.parameters["evaluate"]
+    return measure(
         outcomes,
         draws=draws,
         level=settings["level"],
         min_cell=settings["min_cell"],
-        seed=derive_seed(seed, "bootstrap"),
+        seed=derive_seed(context.parameters["seed"], "bootstrap"),
         intersections=settings["intersections"],
     )
+
+
+def _audit(context: StepContext, model: Method, data: Dataset, *, draws: int) -> Audit | None:
+    """What an adversary finds within the budget, if there is one."""
     budget = context.parameters["certificate"]
     if budget is None:
-        return evaluation, None
-    metric = SensitiveSubspace.load(context.inputs["metric"])
-    audit = audit_model(
-        model, data, metric, budget, draws=draws, level=settings["level"], seed=derive_seed(seed, "audit")
+        return None
+    return audit_model(
+        model,
+        data,
+        load_metric(context.inputs["metric"]),
+        budget,
+        draws=draws,
+        level=context.parameters["evaluate"]["level"],
+        seed=derive_seed(context.parameters["seed"], "audit"),
     )
-    certificate = MetricValue(audit.gap, audit.low, audit.high)
-    return replace(evaluation, metrics={**evaluation.metrics, "certificate.drf": certificate}), audit
 
 
-def _check_counterfactuals(
-    counterfactuals: Mapping[str, Mapping[str, Sequence[Any] | str]], encoder: TableEncoder
-) -> None:
-    """Refuse a category that no training row had, and copies that are all the same."""
-    for name, changes in counterfactuals.items():
-        copies = 1
-        for column, listed in changes.items():
-            known = encoder.categories_.get(column, ())
-            copies *= len(known) if listed == "all" else len(set(listed))
-            strange = [
-                value for value in listed if known and listed != "all" and category_name(value) not in known
-            ]
-            if strange:
-                raise InputError(
-                    f"the counterfactual {name!r} gives {column!r} the value {strange[0]!r}, which no "
-                    "training row has: list values of the table."
-                )
-        if copies < 2:
-            raise InputError(
-                f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has one value "
-                "in the training rows; change another column."
-            )
+def _certify(context: StepContext, model: Method, data: Dataset, *, draws: int) -> Certificate | None:
+    """How far a network's outputs can move within the budget, if there is one; without draws at it alone."""
+    budget = context.parameters["certificate"]
+    if budget is None or not isinstance(model, NetworkMethod):
+        return None
+    return certify_model(
+        model,
+        data,
+        load_metric(context.inputs["metric"]),
+        budget,
+        draws=draws,
+        level=context.parameters["evaluate"]["level"],
+        seed=derive_seed(context.parameters["seed"], "certificate"),
+        curve=draws > 0,
+    )
 
 
-def counterfactual_copies(
-    raw: pd.DataFrame, encoder: TableEncoder, changes: Mapping[str, Sequence[str] | str]
-) -> list[pd.DataFrame]:
-    """
-    Copies of the rows, one for every combination of the listed values.
-
-    Parameters
-    ----------
-    raw : DataFrame, shape (n, columns)
-    encoder : TableEncoder
-        Knows the values of ``all``: those seen in training.
-    changes : mapping of column to values, or to ``"all"``
-
-    Returns
-    -------
-    list of DataFrame
-        On each, every changed column is constant (BuDRO, appendix C.2).
-    """
-    values = {
-        column: list(encoder.categories_[column]) if listed == "all" else list(listed)
-        for column, listed in changes.items()
-    }
-    copies = []
-    for combination in itertools.product(*values.values()):
-        copy = raw.copy()
-        for column, value in zip(values, combination, strict=True):
-            copy[column] = value
-        copies.append(copy)
-    return copies
+def _with_certificates(
+    evaluation: Evaluation, audit: Audit | None, certificate: Certificate | None
+) -> Evaluation:
+    metrics = dict(evaluation.metrics)
+    if audit is not None:
+        metrics["certificate.drf"] = MetricValue(audit.gap, audit.low, audit.high)
+    if certificate is not None:
+        ends = (
+            (None, None)
+            if certificate.low is None or certificate.high is None
+            else (float(certificate.low[0]), float(certificate.high[0]))
+        )
+        metrics["certificate.dif"] = MetricValue(float(certificate.values[0]), *ends)
+    return replace(evaluation, metrics=metrics)
 
 
 def is_consistent(
     model: Method,
     encoder: TableEncoder,
-    raw: pd.DataFrame,
-    changes: Mapping[str, Sequence[str] | str],
+    X: NDArray[np.float32],
+    changes: Mapping[str, Sequence[Any] | str],
 ) -> NDArray[np.bool_]:
     """Whether each row gets one and the same prediction on all its counterfactual copies, shape (n,)."""
-    copies = counterfactual_copies(raw, encoder, changes)
-    predictions = np.stack([model.predict(encoder.transform(copy)) for copy in copies])
+    predictions = np.stack([model.predict(copy) for copy in encoded_copies(encoder, X, changes)])
     same: NDArray[np.bool_] = (predictions == predictions[0]).all(axis=0)
     return same
 

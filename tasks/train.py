@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlib.distances.registry import load_metric
 from fairlib.methods.registry import METHODS, method_class
+from fairlib.preprocessing.counterfactuals import encoded_copies
+from fairlib.preprocessing.encoder import TableEncoder
 from fairlib.randomness import derive_seed
-from tasks.dataset import read_dataset
+from tasks.counterfactuals import check_counterfactuals
+from tasks.dataset import Dataset, read_dataset
 from tasks.errors import InputError, NotCarriedOut
 from tasks.step import Step, StepContext, StepResult
 
@@ -24,19 +30,21 @@ def train(context: StepContext) -> StepResult:
     """
     Write ``model/`` and, where the method has them, ``history.json`` and ``without_adversary/``.
 
-    The history holds a number per training step; the latter is the model that the same trees give without
-    the method's adversary, to measure what fairness cost.
+    The history holds numbers over the training steps; the latter is the model that the same trees or network
+    give without the method's adversary, to measure what fairness cost.
     """
     spec = METHODS[context.parameters["method"]]
     data = read_dataset(context.inputs["train"])
     arguments = dict(context.parameters["arguments"])
     if spec.needs_metric:
-        arguments["metric"] = SensitiveSubspace.load(context.inputs["metric"])
+        arguments["metric"] = load_metric(context.inputs["metric"])
     model = method_class(spec.name)(
         **arguments, random_state=derive_seed(context.parameters["seed"], "train")
     )
     groups = {name: values.astype(str) for name, values in data.sensitive.items()}
     options: dict[str, Any] = {"checkpoint": context.checkpoint} if spec.resumable else {}
+    if spec.needs_counterfactuals:
+        options["counterfactuals"] = _copies(context, data)
     try:
         model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress, **options)  # type: ignore[attr-defined]
     except FloatingPointError as error:
@@ -54,6 +62,14 @@ def train(context: StepContext) -> StepResult:
         plain.save(context.workdir / "without_adversary")
         outputs["without_adversary"] = (context.workdir / "without_adversary", "model")
     return StepResult(outputs, {"method": spec.name})
+
+
+def _copies(context: StepContext, data: Dataset) -> list[NDArray[np.float32]]:
+    """Counterfactual copies of the training rows, of all that the job defines."""
+    definitions = context.parameters["counterfactuals"]
+    encoder = TableEncoder.load(context.inputs["encoder"])
+    check_counterfactuals(definitions, encoder)
+    return [copy for changes in definitions.values() for copy in encoded_copies(encoder, data.X, changes)]
 
 
 STEP = Step("train", train)

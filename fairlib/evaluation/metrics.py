@@ -195,6 +195,7 @@ METRIC_MEANINGS: dict[str, str] = {
     "consistency.<name>": "share of rows with the same predicted label over all counterfactual copies",
     **{f"{name}.<attr>": metric.meaning for name, metric in GROUP_METRICS.items()},
     "theil_index": OVERALL_METRICS["theil_index"].meaning,
+    "certificate.dif": "mean squared change of a network's logits when people may become comparable others",
     "certificate.drf": "rise of the mean loss when people may be treated as comparable others, in nats",
 }
 """Every metric name with one line of meaning, in the order in which an evaluation lists them."""

@@ -102,12 +102,18 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a model written by :meth:`save`: it predicts the same."""
+        return cls._load(folder)
+
+    @classmethod
+    def _load(cls, folder: str | Path, **given: Any) -> Self:
+        """Read a model, with parameters that no file can hold."""
         source = Path(folder)
         description = json.loads((source / MODEL_FILE).read_text())
         if description.get("format") != FORMAT or description.get("class") != cls.__name__:
             raise ValueError(f"{source} holds no {cls.__name__} of format {FORMAT}.")
         known = set(cls._get_param_names())
-        model = cls(**{name: value for name, value in description["parameters"].items() if name in known})
+        stored = {name: value for name, value in description["parameters"].items() if name in known}
+        model = cls(**{**stored, **given})
         model.classes_ = np.array(description["classes"])
         model.n_features_in_ = description["n_features_in"]
         model._read(source)

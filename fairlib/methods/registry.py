@@ -30,8 +30,12 @@ class MethodSpec:
         Takes the fair metric (constructor argument ``metric``).
     needs_groups : bool
         Takes ``sensitive_features`` at ``fit``; every one must have finitely many groups.
+    needs_counterfactuals : bool
+        Takes ``counterfactuals`` at ``fit``: changed copies of the training rows.
     resumable : bool
         Takes ``checkpoint`` at ``fit``: a killed training goes on where it was.
+    differentiable : bool
+        Is a network, so that a certificate of invariance can be had.
     """
 
     name: str
@@ -41,7 +45,9 @@ class MethodSpec:
     tasks: tuple[str, ...] = ("binary",)
     needs_metric: bool = False
     needs_groups: bool = False
+    needs_counterfactuals: bool = False
     resumable: bool = False
+    differentiable: bool = False
 
 
 METHODS: dict[str, MethodSpec] = {
@@ -50,9 +56,42 @@ METHODS: dict[str, MethodSpec] = {
         MethodSpec("gbdt", "fairlib.methods.gbdt", "GBDTClassifier", "gradient boosted trees, no mitigation"),
         MethodSpec(
             "nn",
-            "fairlib.methods.neural_network",
+            "fairlib.methods.networks.plain",
             "NeuralNetworkClassifier",
             "one hidden layer, balanced mini-batches, no mitigation",
+            tasks=("binary", "multiclass"),
+            resumable=True,
+            differentiable=True,
+        ),
+        MethodSpec(
+            "sensei",
+            "fairlib.methods.networks.sensei",
+            "SenSeIClassifier",
+            "network made invariant on sensitive sets, with one knob against accuracy (SenSeI)",
+            tasks=("binary", "multiclass"),
+            needs_metric=True,
+            resumable=True,
+            differentiable=True,
+        ),
+        MethodSpec(
+            "sensr",
+            "fairlib.methods.networks.sensr",
+            "SenSRClassifier",
+            "network trained on the worst case within a fair-metric budget (SenSR)",
+            tasks=("binary", "multiclass"),
+            needs_metric=True,
+            resumable=True,
+            differentiable=True,
+        ),
+        MethodSpec(
+            "clp",
+            "fairlib.methods.networks.clp",
+            "CLPClassifier",
+            "network whose logits are paired with those of the job's counterfactuals (CLP)",
+            tasks=("binary", "multiclass"),
+            needs_counterfactuals=True,
+            resumable=True,
+            differentiable=True,
         ),
         MethodSpec(
             "project",

@@ -1,0 +1,330 @@
+"""Certificates of distributional individual fairness: how far outputs can move when people move a little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from fairlib.auditor import Auditor, LogitDistance, view_of
+from fairlib.distances.base import Metric
+from fairlib.evaluation.bootstrap import percentile_interval
+from fairlib.evaluation.evaluate import MIN_DRAWS
+from fairlib.randomness import derive_seed, generator
+
+__all__ = ["Certificate", "certify", "dual_curve"]
+
+Float = NDArray[np.float64]
+
+# The first ladder of prices: from 1 up and down by this factor.
+LADDER_FACTOR = 16.0
+MOST_RUNGS = 20
+# Rounds of searches at the prices that the dual then chooses; they end when no value rises by more than this.
+ROUNDS = 4
+RISE = 2e-3
+# Prices at which the dual is evaluated, and between neighbours of the best of them.
+GRID = 256
+REFINED = 33
+CHUNK_ROWS = 8192
+CHUNK_DRAWS = 64
+# Squared distances below this share of the largest count as standing still.
+STILL = 1e-9
+
+
+@dataclass(frozen=True)
+class Certificate:
+    r"""
+    Pairs :math:`(\epsilon, \delta)` for which a model was found to be distributionally individually fair.
+
+    Parameters
+    ----------
+    budgets : ndarray of float64, shape (b,)
+        :math:`\epsilon`, mean squared fair distance.
+    values : ndarray of float64, shape (b,)
+        :math:`\delta`, the mean distance of outputs :math:`d_Y` that was reached within each budget.
+    low, high : ndarray of float64, shape (b,), or None
+        Bootstrap interval of each, over the people.
+    multipliers : ndarray of float64, shape (b,)
+        The :math:`\lambda` of the dual: output distance that one more unit of budget would buy.
+    people : int
+    """
+
+    budgets: Float
+    values: Float
+    low: Float | None
+    high: Float | None
+    multipliers: Float
+    people: int
+
+    def share_bound(self, threshold: float, index: int = 0) -> float:
+        r"""
+        Bound on the share of people whose output can differ by `threshold` or more (proposition 2.3).
+
+        .. math:: P(d_Y(h(X), h(T_{IF}(X))) \ge \tau) \le \delta / \tau
+
+        where :math:`T_{IF}` moves each person to the worst comparable other within squared distance
+        :math:`\epsilon`.
+
+        Parameters
+        ----------
+        threshold : float
+            :math:`\tau > 0`, a mean squared difference of logits.
+        index : int
+            Which budget.
+
+        Raises
+        ------
+        ValueError
+            A threshold that is not positive.
+        """
+        if not threshold > 0:
+            raise ValueError(f"threshold must be positive, got {threshold!r}.")
+        return min(1.0, float(self.values[index]) / threshold)
+
+    def share_bound_of_odds(self, factor: float, index: int = 0) -> float:
+        r"""
+        Bound on the share of people whose odds, with two classes, can change by `factor` or more.
+
+        A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
+        :math:`(\log f)^2 / 4`.
+        """
+        if not factor > 1:
+            raise ValueError(f"factor must be above 1, got {factor!r}.")
+        return self.share_bound(float(np.log(factor)) ** 2 / 4.0, index)
+
+
+def certify(
+    network: nn.Module,
+    X: ArrayLike,
+    metric: Metric,
+    budgets: Sequence[float] | Float,
+    *,
+    subspace_steps: int = 16,
+    full_steps: int = 10,
+    restarts: int = 1,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Certificate:
+    r"""
+    Empirical fair regulariser of a differentiable model on unseen people (theorem 2.4).
+
+    .. math::
+        \hat R(h) = \inf_{\lambda \ge 0} \; \lambda \epsilon
+        + \frac1n \sum_i \sup_{x'} \left\{ d_Y(h(x_i), h(x')) - \lambda d_X(x_i, x') \right\}
+
+    Yurochkin and Sun 2021, with :math:`d_Y` the mean squared difference of logits, :math:`d_X` the squared
+    fair distance and :math:`x'` in the metric's domain. The inner supremum is searched for at a ladder of
+    prices, then again and again at the :math:`\lambda` that the dual chooses; whatever was found anywhere
+    counts at every :math:`\lambda` (column generation). A search can miss: the value is what is certainly
+    reachable, a lower bound of :math:`\hat R(h)` on these people.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        Maps (n, d) float32 to logits (n, K).
+    X : array-like, shape (n, d)
+    metric : fitted fair metric
+    budgets : sequence of float
+        :math:`\epsilon`, each finite and not negative.
+    subspace_steps, full_steps : int
+        Of every search, as in :class:`fairlib.auditor.Auditor`.
+    restarts : int
+        Searches at every price, at least 1; all but the first from random starts.
+    draws, level : int, float
+        Of the bootstrap over people; 0 draws for no interval.
+    seed : int
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    ValueError
+        A metric of another dimension than X, no budget or a negative one, fewer than one restart, logits
+        that are not finite.
+    """
+    rows = torch.tensor(np.asarray(X, dtype=np.float32))
+    asked = np.asarray(budgets, dtype=np.float64).ravel()
+    _check(rows, metric, asked, restarts, draws)
+    network.eval()
+    found = _Treatments(network, rows, metric, subspace_steps, full_steps, restarts, seed)
+    _ladder(found, asked)
+    best = found.least(asked)
+    for _ in range(ROUNDS):
+        before = best[0]
+        for price in _distinct(best[1]):
+            found.look(price)
+        best = found.least(asked)
+        if (best[0] <= before * (1.0 + RISE)).all():
+            break
+    low, high = _intervals(*found.curve(), asked, best[0], draws, level, seed)
+    return Certificate(asked, best[0], low, high, best[1], len(rows))
+
+
+def dual_curve(values: Float, distances: Float, prices: Float) -> Float:
+    r"""
+    Inner suprema over the treatments that were found.
+
+    .. math:: r_\lambda(x_i) = \max_m \; a_{im} - \lambda c_{im}
+
+    Parameters
+    ----------
+    values, distances : ndarray, shape (n, m)
+        Output distance and squared fair distance of each person's treatments.
+    prices : ndarray, shape (g,)
+
+    Returns
+    -------
+    ndarray of float64, shape (n, g)
+    """
+    found = np.empty((len(values), len(prices)))
+    for j, price in enumerate(prices):
+        found[:, j] = (values - price * distances).max(axis=1)
+    return found
+
+
+def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int, draws: int) -> None:
+    if rows.ndim != 2 or rows.shape[1] != metric.n_features_in_:
+        raise ValueError(
+            f"X has the shape {tuple(rows.shape)}, but this metric was fitted on "
+            f"{metric.n_features_in_} features."
+        )
+    if budgets.size == 0 or not (np.isfinite(budgets) & (budgets >= 0)).all():
+        raise ValueError(f"budgets must be finite and not negative, at least one, got {budgets.tolist()}.")
+    if restarts < 1:
+        raise ValueError(f"restarts must be at least 1, got {restarts!r}.")
+    if draws and draws < MIN_DRAWS:
+        raise ValueError(f"draws must be 0 or at least {MIN_DRAWS}, got {draws!r}.")
+
+
+class _Treatments:
+    """Everything that the searches found for each person, standing still first."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        rows: Tensor,
+        metric: Metric,
+        subspace_steps: int,
+        full_steps: int,
+        restarts: int,
+        seed: int,
+    ) -> None:
+        self.view = view_of(network)
+        self.parts = rows.split(CHUNK_ROWS)
+        self.goals = [LogitDistance(self.view.logits(part)) for part in self.parts]
+        self.auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps)
+        self.restarts = restarts
+        self.random = torch.Generator().manual_seed(derive_seed(seed, "certificate"))
+        self.values = [np.zeros(len(rows))]
+        self.distances = [np.zeros(len(rows))]
+        if metric.basis_.shape[1]:
+            # at an infinite price people still move where moving is free
+            self._search(Auditor(metric, subspace_steps=subspace_steps, full_steps=0), 0.0, False)
+
+    def look(self, price: float) -> float:
+        """Search at one price from all starts; the largest mean squared distance of what was best."""
+        return max(self._search(self.auditor, price, start > 0) for start in range(self.restarts))
+
+    def _search(self, auditor: Auditor, price: float, random_start: bool) -> float:
+        found = [
+            auditor.search(self.view, part, goal, price, self.random, random_start=random_start)
+            for part, goal in zip(self.parts, self.goals, strict=True)
+        ]
+        value = torch.cat([item.value for item in found]).double().numpy()
+        distance = torch.cat([item.squared_distance for item in found]).double().numpy()
+        if not np.isfinite(value).all():
+            raise ValueError("the network's logits are not finite: it cannot be certified.")
+        self.values.append(value)
+        self.distances.append(distance)
+        return float(distance.mean())
+
+    def curve(self) -> tuple[Float, Float]:
+        """Prices, and everyone's inner supremum at each."""
+        values, distances = np.stack(self.values, axis=1), np.stack(self.distances, axis=1)
+        prices = _grid(values, distances)
+        return prices, dual_curve(values, distances, prices)
+
+    def least(self, budgets: Float) -> tuple[Float, Float]:
+        """Minimum of the dual and its price, for each budget."""
+        prices, curve = self.curve()
+        means = curve.mean(axis=0)
+        least, where = _least(prices, means, budgets)
+        values, distances = np.stack(self.values, axis=1), np.stack(self.distances, axis=1)
+        for k, budget in enumerate(budgets):
+            j = int(np.searchsorted(prices, where[k]))
+            between = np.linspace(prices[max(j - 1, 0)], prices[min(j + 1, len(prices) - 1)], REFINED)
+            dual = between * budget + dual_curve(values, distances, between).mean(axis=0)
+            if dual.min() < least[k]:
+                least[k], where[k] = dual.min(), between[dual.argmin()]
+        return least, where
+
+
+def _ladder(found: _Treatments, budgets: Float) -> None:
+    """Search from the price at which people spend less than the smallest budget to more than the largest."""
+    reachable = found.look(0.0)
+    first = found.look(1.0)
+    least = float(budgets[budgets > 0].min(initial=np.inf))
+    price, spent = 1.0, first
+    for _ in range(MOST_RUNGS):
+        if spent <= least or spent == 0.0:
+            break
+        price *= LADDER_FACTOR
+        spent = found.look(price)
+    price, spent = 1.0, first
+    for _ in range(MOST_RUNGS):
+        if spent >= min(float(budgets.max()), 0.99 * reachable):
+            break
+        price /= LADDER_FACTOR
+        spent = found.look(price)
+
+
+def _distinct(prices: Float) -> list[float]:
+    """The prices without those within a few percent of another."""
+    kept: list[float] = []
+    for price in sorted(float(p) for p in prices):
+        if not kept or price > 1.05 * kept[-1]:
+            kept.append(price)
+    return kept
+
+
+def _grid(values: Float, distances: Float) -> Float:
+    """0, and prices between which every treatment that was found stops to pay."""
+    pays = (distances > STILL * distances.max(initial=0.0)) & (values > 0)
+    ratios = values[pays] / distances[pays] if pays.any() else np.array([1.0])
+    return np.concatenate([[0.0], np.geomspace(ratios.min() / 16.0, ratios.max() * 2.0, GRID)])
+
+
+def _least(prices: Float, means: Float, budgets: Float) -> tuple[Float, Float]:
+    """Minimum of the dual over the prices, and where, for each budget."""
+    dual = prices[None, :] * budgets[:, None] + means[None, :]
+    where = dual.argmin(axis=1)
+    return dual[np.arange(len(budgets)), where], prices[where]
+
+
+def _intervals(
+    prices: Float, curve: Float, budgets: Float, points: Float, draws: int, level: float, seed: int
+) -> tuple[Float | None, Float | None]:
+    """Percentile interval of each budget's value over resamples of the people."""
+    if not draws:
+        return None, None
+    n = len(curve)
+    random = generator(seed, "certificate", "bootstrap")
+    resampled = []
+    for start in range(0, draws, CHUNK_DRAWS):
+        size = min(CHUNK_DRAWS, draws - start)
+        weights = random.multinomial(n, np.full(n, 1.0 / n), size=size) / n
+        resampled.append(np.stack([_least(prices, mean, budgets)[0] for mean in weights @ curve]))
+    table = np.concatenate(resampled)
+    bounds: list[Any] = [
+        percentile_interval(table[:, j], level, float(points[j])) or (points[j], points[j])
+        for j in range(len(budgets))
+    ]
+    return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])

@@ -12,7 +12,7 @@ from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
 from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from tasks.store import Store
 
-__all__ = ["carry_out"]
+__all__ = ["carry_out", "named_fault"]
 
 
 def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
@@ -40,7 +40,7 @@ def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) 
         verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
         raise
     except Exception as error:
-        named = _named(error)
+        named = named_fault(error)
         verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
         raise named from error
     finally:
@@ -51,7 +51,7 @@ def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) 
     return verdict
 
 
-def _named(error: Exception) -> NotCarriedOut:
+def named_fault(error: Exception) -> NotCarriedOut:
     """One line for a disk that is full or gone, and for a fault of ours."""
     if isinstance(error, OSError) and error.strerror:
         place = f" at {error.filename}" if error.filename else ""

@@ -56,6 +56,48 @@ def run(
 
 
 @app.command()
+def sweep(
+    job: Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")],
+    over: Annotated[
+        list[str],
+        typer.Option("--over", help="KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid."),
+    ],
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="Runs of every value, counting up from the job's seed.")
+    ] = 1,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE for every run; may be repeated.")
+    ] = None,
+    best: Annotated[
+        str | None,
+        typer.Option("--best", help='Which value to choose: "METRIC where METRIC >= X and METRIC <= Y".'),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Runs at a time (default: one a core).")
+    ] = None,
+    as_json: Json = False,
+    store: StoreOption = None,
+    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+) -> None:
+    """Run a job over a grid of its keys and seeds, and report what it trades for what."""
+    from flows.commands.sweep import run_sweep
+
+    given = [*(overrides or []), *([f"sweep.workers={workers}"] if workers is not None else [])]
+    raise typer.Exit(
+        run_sweep(
+            job,
+            over,
+            seeds=seeds,
+            overrides=given,
+            best=best,
+            as_json=as_json,
+            store_url=store,
+            direct=direct,
+        )
+    )
+
+
+@app.command()
 def init(
     table: Annotated[str, typer.Argument(help="CSV or Parquet file, or folder of Parquet files.")],
     label: Annotated[str, typer.Option("--label", help="Column to predict; it must have two values.")],

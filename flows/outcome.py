@@ -18,6 +18,7 @@ from flows.verdict import Verdict
 from tasks.errors import without_secrets
 from tasks.fingerprint import git_state, library_versions
 from tasks.reporting.adversary import adversary_sections
+from tasks.reporting.invariance import invariance_sections
 from tasks.reporting.page import render_report
 from tasks.store import Store
 
@@ -166,13 +167,13 @@ def _context(
 
 
 def _sections(store: Store, run: Run, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the adversary found, where the run has a certificate."""
+    """What the auditor and the adversary found, where the run has certificates."""
     outputs = run.records["evaluate"].outputs
-    audit, plain = (
+    certificate, audit, plain = (
         json.loads(store.fetch(outputs[name]).read_text()) if name in outputs else None
-        for name in ("audit", "without_adversary")
+        for name in ("certificate", "audit", "without_adversary")
     )
-    return adversary_sections(audit, plain, evaluation)
+    return invariance_sections(certificate, evaluation) + adversary_sections(audit, plain, evaluation)
 
 
 def _training(store: Store, run: Run) -> dict[str, Any] | None:
@@ -180,6 +181,9 @@ def _training(store: Store, run: Run) -> dict[str, Any] | None:
     if "history" not in run.records["train"].outputs:
         return None
     history = json.loads(store.fetch(run.output("train", "history")).read_text())
-    series = {name: history[name] for name in ("adversarial_loss", "loss") if name in history}
-    steps = len(next(iter(series.values()), []))
-    return {"steps": list(range(1, steps + 1)), "series": series} if steps else None
+    names = ("adversarial_loss", "classification_loss", "loss")
+    series = {name: history[name] for name in names if name in history}
+    length = len(next(iter(series.values()), []))
+    # networks record means now and then, and at which steps; boosting records every step
+    steps = [int(step) for step in history.get("step", range(1, length + 1))]
+    return {"steps": steps, "series": series} if length else None

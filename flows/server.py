@@ -66,6 +66,8 @@ class _Server:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
+            # Ctrl-C is for the run, which still needs the server to say that it ended
+            start_new_session=True,
             env={**os.environ, "PREFECT_LOGGING_LEVEL": "CRITICAL"},
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )

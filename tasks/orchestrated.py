@@ -25,7 +25,7 @@ SUMMARIES = {
     "ingest": "Read the table and store it as Parquet.",
     "contract": "Check the raw table against its data contract.",
     "preprocess": "Split, then one-hot and standardise with the training rows alone.",
-    "fair_metric": "Learn the sensitive subspace from the training rows.",
+    "fair_metric": "Learn the fair metric from the training rows.",
     "train": "Train the job's method.",
     "evaluate": "Measure performance, group gaps and consistency on the test rows.",
     "gate": "Decide whether the model may ship.",

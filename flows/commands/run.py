@@ -9,17 +9,17 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from flows.commands.terminal import prefect_failed, progress_bars, quiet_console
 from flows.job import load_job
 from flows.resolved_job import ResolvedJob, resolve
 from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
 from flows.server import start_temporary_server
 from flows.verdict import Verdict, read_verdict
 from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
-from tasks.progress import Listener, listen
+from tasks.progress import listen
 from tasks.store import Store
 
 __all__ = ["run_job"]
@@ -41,7 +41,7 @@ def run_job(
         from flows.outcome import new_run_id
 
         run_id = new_run_id(resolved.job.name)
-        with _progress(quiet=as_json) as listener, listen(listener):
+        with progress_bars(quiet=as_json) as listener, listen(listener):
             _execute(name, overrides, resolved, store, run_id, home, direct=direct)
     except EvenhandError as caught:
         if os.environ.get("EVENHAND_LOG") and caught.__cause__ is not None:
@@ -89,7 +89,7 @@ def _execute(
             carry_out(resolved, store, run_id, DirectEngine(store, cached_only=True))
             return
     prepare_prefect_home(home)
-    _quiet_console()
+    quiet_console()
     wait_for_server = start_temporary_server(SERVER_START_S)
     for module in HEAVY:
         importlib.import_module(module)
@@ -102,41 +102,7 @@ def _execute(
         raise
     except Exception as error:
         if read_verdict(store, run_id) is None:
-            raise NotCarriedOut(_prefect_failed(error)) from error
-
-
-def _prefect_failed(error: Exception) -> str:
-    reason = (str(error).splitlines() or [""])[0][:300]
-    where = os.environ.get("PREFECT_API_URL")
-    cure = f"is the Prefect server at {where} up?" if where else "`--direct` runs without Prefect."
-    return f"the flow could not be carried out ({type(error).__name__}: {reason}): {cure}"
-
-
-def _quiet_console() -> None:
-    """Keep Prefect's log off the terminal, unless asked for; a server still receives it."""
-    if not os.environ.get("EVENHAND_LOG"):
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-
-
-@contextlib.contextmanager
-def _progress(*, quiet: bool) -> Iterator[Listener | None]:
-    """A bar on stderr for every step that reports, if a person is watching."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        known: dict[str, Any] = {}
-
-        def show(step: str, done: int, total: int, values: Mapping[str, float]) -> None:
-            if step not in known:
-                known[step] = bars.add_task(step, total=total)
-            bars.update(known[step], completed=done)
-
-        yield show
+            raise NotCarriedOut(prefect_failed(error)) from error
 
 
 def _print(verdict: Verdict, *, as_json: bool, seconds: float) -> None:

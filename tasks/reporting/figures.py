@@ -249,7 +249,7 @@ def training(context: ReportContext) -> dict[str, Any] | None:
             )
         )
     rows = [(step, [values[k] for values in thinned.values()]) for k, step in enumerate(steps)]
-    return {"plots": plots, "names": list(thinned), "rows": rows, "of": last + 1}
+    return {"plots": plots, "names": list(thinned), "rows": rows, "of": curves.steps[-1]}
 
 
 def steps(context: ReportContext) -> dict[str, Any] | None:

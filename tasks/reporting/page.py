@@ -13,8 +13,9 @@ from tasks.reporting.context import Grid, ReportContext, parse_context
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """The pages' templates, with their filters."""
+    templates = Environment(
         loader=PackageLoader("tasks.reporting", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -22,10 +23,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     for name in ("number", "percent", "count", "interval", "seconds", "moment", "breakable"):
-        environment.filters[name] = getattr(formats, name)
-    environment.filters["link"] = formats.relative_link
-    environment.filters["phrase"] = words.metric_phrase
-    return environment
+        templates.filters[name] = getattr(formats, name)
+    templates.filters["link"] = formats.relative_link
+    templates.filters["phrase"] = words.metric_phrase
+    return templates
 
 
 def _gates(context: ReportContext) -> dict[str, Any] | None:
@@ -187,7 +188,7 @@ def render_report(context: Mapping[str, Any]) -> str:
             contents += [(section["id"], section["title"]) for section in part]
         elif part:
             contents.append((name, titles[name]))
-    template = _environment().get_template("report.html.j2")
+    template = environment().get_template("report.html.j2")
     return template.render(
         c=checked,
         headline=checked.headline or words.headline(checked),

@@ -1,0 +1,296 @@
+"""Trade-offs over a grid of runs: summaries over seeds, Pareto fronts, and the best value under limits."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
+
+__all__ = [
+    "Direction",
+    "Goal",
+    "Limit",
+    "Miss",
+    "Summary",
+    "best",
+    "direction",
+    "nearest_miss",
+    "pareto_front",
+    "parse_goal",
+    "summarise",
+]
+
+Direction = Literal["higher", "lower"]
+Row = Mapping[str, float | None]
+
+HIGHER = ("accuracy", "balanced_accuracy", "auc", "consistency")
+LOWER = re.compile(r"gap(_.*)?|.*_difference|theil_index|certificate")
+GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"
+
+
+def direction(metric: str) -> Direction:
+    """Tell which way a metric is better.
+
+    Parameters
+    ----------
+    metric : str
+        Flat metric name, such as ``gap_max.sex``.
+
+    Returns
+    -------
+    {"higher", "lower"}
+
+    Raises
+    ------
+    ValueError
+        If the metric is of no known kind.
+    """
+    stem = metric.partition(".")[0]
+    if stem in HIGHER:
+        return "higher"
+    if LOWER.fullmatch(stem):
+        return "lower"
+    raise ValueError(
+        f"metric: got {metric!r}, which has no direction; `evenhand metrics` lists those that do"
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A metric over the seeds of one grid value.
+
+    Parameters
+    ----------
+    mean : float or None
+        None if no seed has a number.
+    sd : float or None
+        Sample standard deviation; None for fewer than two numbers.
+    n : int
+        Seeds with a number.
+    low, high : float or None
+        Ends of the interval of the mean; None without one.
+    """
+
+    mean: float | None
+    sd: float | None
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+
+def summarise(
+    values: Sequence[float | None],
+    *,
+    level: float = 0.95,
+    single: tuple[float | None, float | None] = (None, None),
+) -> Summary:
+    r"""Summarise a metric over seeds, with Student's interval of its mean.
+
+    .. math:: \bar x \pm t_{n-1,\,(1 + \mathrm{level}) / 2} \, \frac{s}{\sqrt n}
+
+    Parameters
+    ----------
+    values : sequence of float or None
+        One per seed; None or NaN where the evidence did not suffice.
+    level : float
+        Level of the interval, in (0, 1).
+    single : pair of float or None
+        The interval in case that just one seed has a number, such as that run's own bootstrap interval.
+
+    Returns
+    -------
+    Summary
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is not in (0, 1).
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level: got {level}, expected a number between 0 and 1")
+    known = np.array([x for x in values if x is not None and not math.isnan(x)], dtype=np.float64)
+    n = len(known)
+    if n == 0:
+        return Summary(None, None, 0)
+    mean = float(known.mean())
+    if n == 1:
+        return Summary(mean, None, 1, *single)
+    sd = float(known.std(ddof=1))
+    half = float(student.ppf((1 + level) / 2, n - 1)) * sd / math.sqrt(n)
+    return Summary(mean, sd, n, mean - half, mean + half)
+
+
+def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int]:
+    """Find the rows that no other row dominates.
+
+    A row dominates another if it is at least as good in every column and better in one, so rows that tie in
+    every column are kept together.
+
+    Parameters
+    ----------
+    values : array-like, shape (n, d)
+        One row a candidate, one column a metric. A row with NaN (or None) is never on the front.
+    directions : sequence of {"higher", "lower"}, length d
+        Which way each column is better.
+
+    Returns
+    -------
+    list of int
+        Row indices, rising.
+
+    Raises
+    ------
+    ValueError
+        If the columns and directions do not match.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != len(directions):
+        raise ValueError(
+            f"values: got shape {table.shape}, expected (n, {len(directions)}), one column a direction"
+        )
+    cost = table * np.array([-1.0 if way == "higher" else 1.0 for way in directions])
+    known = np.flatnonzero(~np.isnan(cost).any(axis=1))
+    cost = cost[known]
+    no_worse = (cost[:, None] <= cost[None]).all(axis=2)
+    better = (cost[:, None] < cost[None]).any(axis=2)
+    dominated = (no_worse & better).any(axis=0)
+    return [int(i) for i in known[~dominated]]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit on one metric's mean: at least (``>=``) or at most (``<=``) ``value``."""
+
+    metric: str
+    sign: Literal[">=", "<="]
+    value: float
+
+    def shortfall(self, found: float) -> float:
+        """By how much ``found`` misses the limit; at most 0 where it keeps it."""
+        return self.value - found if self.sign == ">=" else found - self.value
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.sign} {self.value:g}"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The metric to make as good as can be, under limits on others."""
+
+    metric: str
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def metrics(self) -> list[str]:
+        """Every metric named, each once."""
+        return list(dict.fromkeys([self.metric, *(limit.metric for limit in self.limits)]))
+
+    def __str__(self) -> str:
+        limits = " and ".join(map(str, self.limits))
+        return f"{self.metric} where {limits}" if limits else self.metric
+
+
+def parse_goal(text: str) -> Goal:
+    """Read a goal such as ``balanced_accuracy where consistency.spouse >= 0.94 and gap_max.sex <= 0.1``.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    Goal
+
+    Raises
+    ------
+    ValueError
+        If the text is of another form, or the target has no direction.
+    """
+    metric, where, rest = re.fullmatch(r"\s*(.*?)(\s+where\s+(.*))?\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    if not metric or re.search(r"[<>=]|\bwhere\b", metric):
+        raise ValueError(f"goal: got {text!r}, expected {GOAL_FORM}")
+    direction(metric)
+    parts = re.split(r"\s+and\s+", rest.strip()) if where else []
+    return Goal(metric, tuple(_limit(part) for part in parts))
+
+
+def _limit(text: str) -> Limit:
+    match = re.fullmatch(r"([^<>=]+?)\s*(>=|<=)\s*(\S+)", text)
+    try:
+        value = float(match[3]) if match else math.nan
+    except ValueError:
+        value = math.nan
+    if match is None or not math.isfinite(value):
+        raise ValueError(f"goal: got the limit {text!r}, expected METRIC >= NUMBER or METRIC <= NUMBER")
+    return Limit(match[1], ">=" if match[2] == ">=" else "<=", value)
+
+
+def best(goal: Goal, rows: Sequence[Row]) -> int | None:
+    """Find the row that is best in the goal's metric among those that keep all its limits.
+
+    Parameters
+    ----------
+    goal : Goal
+    rows : sequence of mapping
+        Metric name to number, or None where the evidence did not suffice.
+
+    Returns
+    -------
+    int or None
+        Index, the first of equals; None if no row qualifies.
+    """
+    sign = 1.0 if direction(goal.metric) == "higher" else -1.0
+    scores = {
+        i: sign * _number(row, goal.metric)
+        for i, row in enumerate(rows)
+        if _known(goal, row)
+        and all(limit.shortfall(_number(row, limit.metric)) <= 0 for limit in goal.limits)
+    }
+    return max(scores, key=lambda i: scores[i]) if scores else None
+
+
+@dataclass(frozen=True)
+class Miss:
+    """The row that comes nearest to the limits, the limit that it misses most, and what it has there."""
+
+    row: int
+    limit: Limit
+    found: float
+
+
+def nearest_miss(goal: Goal, rows: Sequence[Row]) -> Miss | None:
+    """Find the row whose worst shortfall is smallest, for a goal that no row meets.
+
+    Parameters
+    ----------
+    goal : Goal
+    rows : sequence of mapping
+        As for :func:`best`.
+
+    Returns
+    -------
+    Miss or None
+        None if no row has a number for every metric of the goal, or there is no limit to miss.
+    """
+    misses = []
+    for i, row in enumerate(rows):
+        if not goal.limits or not _known(goal, row):
+            continue
+        worst = max(goal.limits, key=lambda limit: limit.shortfall(_number(row, limit.metric)))
+        misses.append(Miss(i, worst, _number(row, worst.metric)))
+    return min(misses, key=lambda miss: miss.limit.shortfall(miss.found), default=None)
+
+
+def _number(row: Row, metric: str) -> float:
+    value = row.get(metric)
+    return math.nan if value is None else float(value)
+
+
+def _known(goal: Goal, row: Row) -> bool:
+    return not any(math.isnan(_number(row, metric)) for metric in goal.metrics)

@@ -1,0 +1,183 @@
+"""``evenhand sweep``: run a grid, print what it traded for what, and give the exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.commands.terminal import prefect_failed, progress_bars, quiet_console
+from flows.grid import Grid, make_grid
+from flows.pipeline import CacheMiss
+from flows.run_grid import find_points, run_points
+from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
+from flows.server import start_temporary_server
+from flows.sweep_outcome import finish, read_tradeoffs
+from flows.tradeoffs import PERFORMANCE
+from flows.verdict import Verdict, read_verdict
+from tasks.errors import EvenhandError, InputError, NotCarriedOut, internal_fault
+from tasks.progress import listen
+from tasks.store import Store
+
+__all__ = ["run_sweep"]
+
+SHOWN_COLUMNS = 4
+
+
+def run_sweep(
+    name: str,
+    over: Sequence[str],
+    *,
+    seeds: int,
+    overrides: Sequence[str],
+    best: str | None,
+    as_json: bool,
+    store_url: str | None,
+    direct: bool,
+) -> int:
+    """Run, print, and return the exit code."""
+    started = time.perf_counter()
+    run_id, store, error = "", None, None  # type: str, Store | None, EvenhandError | None
+    try:
+        home = prepare_environment(store_url)
+        grid = make_grid(name, over, seeds=seeds, overrides=overrides, best=best)
+        if direct and grid.job.sweep.engine == "dask":
+            raise InputError("--direct runs without Prefect, and so without Dask: leave one of them out.")
+        store = Store(store_url)
+        from flows.outcome import new_run_id
+
+        run_id = new_run_id(f"{grid.job.name}-sweep")
+        with progress_bars(quiet=as_json) as listener, listen(listener):
+            if not (direct or os.environ.get("PREFECT_API_URL")) and _all_cached(
+                grid, store, run_id, started
+            ):
+                pass
+            elif direct:
+                _directly(grid, store, run_id, started)
+            else:
+                _through_prefect(name, over, seeds, overrides, best, store, run_id, home)
+    except EvenhandError as caught:
+        if os.environ.get("EVENHAND_LOG") and caught.__cause__ is not None:
+            traceback.print_exc()
+        error = caught
+    except Exception as caught:  # noqa: BLE001 - a fault of ours must not look like a refusal (exit code 1)
+        if os.environ.get("EVENHAND_LOG"):
+            traceback.print_exc()
+        error = internal_fault(caught)
+    except KeyboardInterrupt:
+        error = NotCarriedOut("interrupted: run again, the finished steps are kept.")
+    verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or Verdict(
+        run_id, "failed", error.exit_code if error else 4, str(error or "the sweep ended without a verdict.")
+    )
+    document = read_tradeoffs(store, run_id) if store is not None and run_id else None
+    if as_json:
+        print(json.dumps(_summary(verdict, document)))
+    elif document is not None:
+        _print_table(verdict, document)
+    if verdict.error:
+        print(f"evenhand: {verdict.error}", file=sys.stderr)
+    return verdict.exit_code
+
+
+def _all_cached(grid: Grid, store: Store, run_id: str, started: float) -> bool:
+    """Finish from the cache alone; a server would take most of the time."""
+    with contextlib.suppress(CacheMiss):
+        finish(grid, store, run_id, find_points(grid, store.url), time.perf_counter() - started)
+        return True
+    return False
+
+
+def _directly(grid: Grid, store: Store, run_id: str, started: float) -> None:
+    finish(grid, store, run_id, run_points(grid, store.url), time.perf_counter() - started)
+
+
+def _through_prefect(
+    name: str,
+    over: Sequence[str],
+    seeds: int,
+    overrides: Sequence[str],
+    best: str | None,
+    store: Store,
+    run_id: str,
+    home: Path,
+) -> None:
+    prepare_prefect_home(home)
+    quiet_console()
+    wait_for_server = start_temporary_server(SERVER_START_S)
+    from flows.sweep import sweep
+
+    wait_for_server()
+    try:
+        sweep(name, list(over), seeds, list(overrides), best, store.url, run_id)
+    except EvenhandError:
+        raise
+    except Exception as error:
+        if read_verdict(store, run_id) is None:
+            raise NotCarriedOut(prefect_failed(error)) from error
+
+
+def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The one object that --json prints."""
+    found = document or {"points": [], "values": [], "front": [], "fronts": {}, "best": None}
+    cached = Counter(step for point in found["points"] for step in point["cached"])
+    return {
+        "run_id": verdict.run_id,
+        "status": verdict.status,
+        "exit_code": verdict.exit_code,
+        "error": verdict.error,
+        "sweep": verdict.artifacts.get("sweep"),
+        **{key: found[key] for key in ("points", "values", "front", "fronts", "best")},
+        "artifacts": verdict.artifacts,
+        "seconds": verdict.seconds.get("sweep"),
+        "cached": dict(cached),
+    }
+
+
+def _print_table(verdict: Verdict, document: Mapping[str, Any]) -> None:
+    """One line a grid value, the best one marked."""
+    metrics = _main_metrics(document)
+    best = document["best"]["value"] if document["best"] else None
+    rows = [["", ", ".join(document["keys"]), "runs", "gates", *metrics]]
+    for index, value in enumerate(document["values"]):
+        done = value["runs"] - value["failed"]
+        rows.append(
+            [
+                "*" if index == best else "",
+                value["label"],
+                f"{done}/{value['runs']}" if value["failed"] else str(done),
+                f"{value['passed']}/{done} pass" if done else "failed",
+                *(_plus_minus(value["metrics"][name]) for name in metrics),
+            ]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    print()
+    if best is not None:
+        print(f"best      {document['best']['name']} for {document['goal']}")
+    print(f"table     {verdict.artifacts['sweep']}")
+    print(f"report    {verdict.artifacts['report']}")
+
+
+def _main_metrics(document: Mapping[str, Any]) -> list[str]:
+    """The goal's metrics, then performance, consistency and gaps, as many as a terminal shows."""
+    goal = document["goal_metrics"]
+    kinds = (PERFORMANCE, "consistency.", "gap_max.", "certificate.", "accuracy")
+    order = [*goal, *(name for kind in kinds for name in document["metrics"] if name.startswith(kind))]
+    shown = [name for name in dict.fromkeys(order) if name in document["metrics"]]
+    return shown[: max(SHOWN_COLUMNS, len(goal))]
+
+
+def _plus_minus(summary: Mapping[str, Any]) -> str:
+    if summary["mean"] is None:
+        return "-"
+    if summary["low"] is None:
+        return f"{summary['mean']:.3f}"
+    return f"{summary['mean']:.3f} ± {(summary['high'] - summary['low']) / 2:.3f}"

@@ -1,0 +1,48 @@
+"""What the commands share with the person at the terminal: progress bars, and one line for a fault."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tasks.progress import Listener
+
+__all__ = ["prefect_failed", "progress_bars", "quiet_console"]
+
+
+def prefect_failed(error: Exception) -> str:
+    """One line on a flow that Prefect could not carry out, with what to check."""
+    reason = (str(error).splitlines() or [""])[0][:300]
+    where = os.environ.get("PREFECT_API_URL")
+    cure = f"is the Prefect server at {where} up?" if where else "`--direct` runs without Prefect."
+    return f"the flow could not be carried out ({type(error).__name__}: {reason}): {cure}"
+
+
+def quiet_console() -> None:
+    """Keep Prefect's log off the terminal, unless asked for; a server still receives it."""
+    if not os.environ.get("EVENHAND_LOG"):
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
+
+@contextlib.contextmanager
+def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
+    """A bar on stderr for every step that reports, if a person is watching."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        known: dict[str, Any] = {}
+
+        def show(step: str, done: int, total: int, values: Mapping[str, float]) -> None:
+            if step not in known:
+                known[step] = bars.add_task(step, total=total)
+            bars.update(known[step], completed=done)
+
+        yield show

@@ -1,0 +1,240 @@
+"""A grid of job keys and seeds: its points, all checked before anything runs, and what each point gives."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import yaml
+
+from fairlib.evaluation.tradeoff import Goal, parse_goal
+from flows.carry_out import named_fault
+from flows.job import Job, as_number, load_job, nearest
+from flows.pipeline import CacheMiss, DirectEngine, Run, run_to_gate
+from flows.resolved_job import ResolvedJob, resolve
+from tasks.errors import EvenhandError, InputError
+from tasks.store import Store
+
+__all__ = ["Axis", "Grid", "Point", "PointResult", "as_text", "make_grid", "parse_axis", "run_point"]
+
+OWN_OPTIONS = {"seed": "use --seeds N", "sweep": "it says who runs the grid: use --set"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A key of the job and the values that it takes in turn."""
+
+    key: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of the grid: the index of its value, what it sets, and the whole job."""
+
+    value: int
+    settings: dict[str, Any]
+    resolved: ResolvedJob
+
+    @property
+    def seed(self) -> int:
+        """Seed of its split and training."""
+        return self.resolved.job.seed
+
+    @property
+    def label(self) -> str:
+        """Name of the run among the others."""
+        swept = (f"{key}={as_text(value)}" for key, value in self.settings.items())
+        return ", ".join((*swept, f"seed={self.seed}"))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All points in the order in which they start; `values` are the settings of each grid value."""
+
+    job: Job
+    axes: tuple[Axis, ...]
+    values: tuple[dict[str, Any], ...]
+    seeds: tuple[int, ...]
+    points: tuple[Point, ...]
+    goal: Goal | None = None
+
+
+@dataclass
+class PointResult:
+    """What came of a point; `metrics` have `value`, `low` and `high`, `verdict` is that of the gates."""
+
+    status: Literal["done", "failed"] = "failed"
+    verdict: str | None = None
+    metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    cached: list[str] = field(default_factory=list)
+    error: str | None = None
+
+
+def parse_axis(text: str) -> Axis:
+    """
+    Read ``KEY=V1,V2``; the values are those of a YAML flow list, so that lists and maps may be among them.
+
+    Raises
+    ------
+    InputError
+        No such form, no value, or a value twice.
+    """
+    key, equals, listed = text.partition("=")
+    key = key.strip()
+    if not key or not equals:
+        raise InputError(f"--over wants KEY=V1,V2, got {text!r}.")
+    for name, cure in OWN_OPTIONS.items():
+        if key.partition(".")[0] == name:
+            raise InputError(f"--over {key} is not possible: {cure}.")
+    try:
+        values = yaml.safe_load(f"[{listed}\n]")
+    except (yaml.YAMLError, ValueError, RecursionError):
+        values = None
+    if not isinstance(values, list):
+        raise InputError(
+            f"--over {key}: the values are no YAML list; quote what has a bracket or colon in it."
+        )
+    if not values:
+        raise InputError(f"--over {key} lists no value: give at least one, as in {key}=V1,V2.")
+    values = [_numbers(value) for value in values]
+    for i, value in enumerate(values):
+        if any(_same(value, other) for other in values[:i]):
+            raise InputError(f"--over {key} lists {as_text(value)} twice: every value once, please.")
+    return Axis(key, tuple(values))
+
+
+def _numbers(value: Any) -> Any:
+    """Make 1e-3 a number wherever it stands."""
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    return as_number(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, with yes and no told from 1 and 0."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def as_text(value: Any) -> str:
+    """Write a value as the YAML that gives it back, in one line."""
+    text: str = yaml.safe_dump(
+        value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def make_grid(
+    job: str,
+    over: Sequence[str],
+    *,
+    seeds: int = 1,
+    overrides: Sequence[str] = (),
+    best: str | None = None,
+) -> Grid:
+    """
+    Resolve every point of the grid.
+
+    Points that follow each other have different seeds, so that workers which start together do not wait for
+    one and the same split.
+
+    Raises
+    ------
+    InputError
+        A key, value, seed or goal that cannot be.
+    """
+    if not over:
+        raise InputError("a sweep needs --over KEY=V1,V2: name at least one key and its values.")
+    if seeds < 1:
+        raise InputError(f"--seeds {seeds}: a sweep needs at least one seed.")
+    axes = tuple(parse_axis(text) for text in over)
+    keys = [axis.key for axis in axes]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise InputError(f"--over {key} is given twice: list all its values in one.")
+    base, _ = load_job(job, overrides)
+    if base.sweep.engine == "dask" and importlib.util.find_spec("prefect_dask") is None:
+        raise InputError("sweep.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
+    goal = _goal(best)
+    values = tuple(
+        dict(zip(keys, chosen, strict=True)) for chosen in itertools.product(*(axis.values for axis in axes))
+    )
+    numbers = tuple(range(base.seed, base.seed + seeds))
+    points = tuple(
+        Point(index, settings, _resolve(job, base, overrides, settings, seed))
+        for index, settings in enumerate(values)
+        for seed in numbers
+    )
+    if goal is not None:
+        _check_goal(goal, points)
+    return Grid(base, axes, values, numbers, points, goal)
+
+
+def _resolve(
+    job: str, base: Job, overrides: Sequence[str], settings: Mapping[str, Any], seed: int
+) -> ResolvedJob:
+    """Resolve one point, as `--set` of each of its keys would; a whole section goes before its parts."""
+    given = [
+        f"{key}={as_text(value)}"
+        for key, value in sorted(settings.items(), key=lambda item: item[0].count("."))
+        # the job's own method keeps the job's arguments
+        if not (key == "method" and value == base.method.get("name"))
+    ]
+    return resolve(*load_job(job, [*overrides, *given, f"seed={seed}"]))
+
+
+def _goal(best: str | None) -> Goal | None:
+    try:
+        return parse_goal(best) if best is not None else None
+    except ValueError as error:
+        raise InputError(f"--best: {error}.") from None
+
+
+def _check_goal(goal: Goal, points: Sequence[Point]) -> None:
+    """Every metric of the goal is one that some point will have."""
+    for metric in goal.metrics:
+        if not any(point.resolved.may_have(metric) for point in points):
+            known = list(dict.fromkeys(name for point in points for name in point.resolved.known_metrics))
+            raise InputError(
+                f"--best names {metric!r}, which is no metric of this job{nearest(metric, known)}; "
+                f"there are {', '.join(known)}."
+            )
+
+
+def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = False) -> PointResult:
+    """
+    Carry one point out up to its gates, and give its numbers or its error in one line.
+
+    Raises
+    ------
+    CacheMiss
+        With `cached_only`, if a step would have to run.
+    """
+    run, result = Run(), PointResult()
+    try:
+        store = Store(store_url)
+        engine = DirectEngine(store, cached_only=cached_only)
+        decision = run_to_gate(resolved, store, engine, run, time.perf_counter)
+        evaluation = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())
+        result.metrics = {
+            name: {key: metric[key] for key in ("value", "low", "high")}
+            for name, metric in evaluation["metrics"].items()
+        }
+        result.status, result.verdict = "done", str(decision["verdict"])
+    except CacheMiss:
+        raise
+    except EvenhandError as error:
+        result.error = str(error)
+    except Exception as error:  # noqa: BLE001 - one point's fault must not end the others
+        result.error = str(named_fault(error))
+    result.seconds = {name: round(value, 3) for name, value in run.seconds.items()}
+    result.cached = list(run.cached)
+    return result

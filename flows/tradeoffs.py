@@ -1,0 +1,132 @@
+"""What a grid of finished runs says: each value over its seeds, Pareto fronts, the best value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fairlib.evaluation.tradeoff import (
+    Goal,
+    Summary,
+    best,
+    direction,
+    nearest_miss,
+    pareto_front,
+    summarise,
+)
+from flows.grid import Grid, PointResult, as_text
+
+__all__ = ["PERFORMANCE", "tradeoffs"]
+
+PERFORMANCE = "balanced_accuracy"
+NOT_FAIRNESS = ("accuracy", "balanced_accuracy", "auc")
+
+
+def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
+    """
+    Build the content of ``tradeoff.json``: plain JSON, NaN nowhere.
+
+    `values` has one entry a grid value, in order; `front`, `fronts` and `best` point into it. `fronts` holds
+    for every fairness metric the front of balanced accuracy against it, `front` that of all of them at once.
+    """
+    level = grid.job.evaluate.level
+    names = list(dict.fromkeys(name for result in results for name in result.metrics))
+    known = [
+        name
+        for name in names
+        if any(result.metrics.get(name, {}).get("value") is not None for result in results)
+    ]
+    values = [_value(grid, index, results, known, level) for index in range(len(grid.values))]
+    rows = [_means(value) for value in values]
+    fairness = [name for name in known if name not in NOT_FAIRNESS]
+    index = best(grid.goal, rows) if grid.goal else None
+    return {
+        "job": grid.job.name,
+        "keys": [axis.key for axis in grid.axes],
+        "seeds": list(grid.seeds),
+        "level": level,
+        "goal": str(grid.goal) if grid.goal else None,
+        "goal_metrics": grid.goal.metrics if grid.goal else [],
+        "limits": _limits(grid.goal),
+        "performance": PERFORMANCE,
+        "metrics": {name: direction(name) for name in known},
+        "without_evidence": [name for name in names if name not in known],
+        "values": values,
+        "front": _front(rows, [PERFORMANCE, *fairness]) if fairness else [],
+        "fronts": {name: _front(rows, [PERFORMANCE, name]) for name in fairness},
+        "best": None if index is None else {"value": index} | values[index],
+        "miss": _no_best(grid.goal, values) if grid.goal and index is None else None,
+        "points": [_point(grid, i, result) for i, result in enumerate(results)],
+    }
+
+
+def _label(settings: Mapping[str, Any]) -> str:
+    """Name a grid value: the value alone where one key is swept, else with the last part of each key."""
+    if len(settings) == 1:
+        return as_text(next(iter(settings.values())))
+    ends = [key.rpartition(".")[2] for key in settings]
+    names = ends if len(set(ends)) == len(ends) else list(settings)
+    return ", ".join(f"{name}={as_text(value)}" for name, value in zip(names, settings.values(), strict=True))
+
+
+def _limits(goal: Goal | None) -> dict[str, list[float]]:
+    limits: dict[str, list[float]] = {}
+    for limit in goal.limits if goal else ():
+        limits.setdefault(limit.metric, []).append(limit.value)
+    return limits
+
+
+def _no_best(goal: Goal, values: Sequence[Mapping[str, Any]]) -> str:
+    """Say in one line that no value meets the goal, and which comes nearest."""
+    miss = nearest_miss(goal, [_means(value) for value in values])
+    if miss is None:
+        return f"no value has the evidence to judge {goal}."
+    return (
+        f"no value meets {goal}: the nearest is {values[miss.row]['name']} with {miss.limit.metric} "
+        f"{miss.found:.4g}, which misses {miss.limit.value:g} by {miss.limit.shortfall(miss.found):.2g}."
+    )
+
+
+def _value(
+    grid: Grid, index: int, results: Sequence[PointResult], metrics: Sequence[str], level: float
+) -> dict[str, Any]:
+    """One grid value over its seeds."""
+    own = [result for point, result in zip(grid.points, results, strict=True) if point.value == index]
+    done = [result for result in own if result.status == "done"]
+    label = _label(grid.values[index])
+    return {
+        "settings": grid.values[index],
+        "label": label,
+        "mark": ", ".join(as_text(value) for value in grid.values[index].values()),
+        "name": f"{grid.axes[0].key} {label}" if len(grid.axes) == 1 else label,
+        "runs": len(own),
+        "failed": len(own) - len(done),
+        "passed": sum(result.verdict == "passed" for result in done),
+        "metrics": {name: asdict(_summary(name, done, level)) for name in metrics},
+    }
+
+
+def _summary(name: str, done: Sequence[PointResult], level: float) -> Summary:
+    """A metric over the seeds; where only one has a number, the interval is its own."""
+    found = [result.metrics[name] for result in done if name in result.metrics]
+    known = [metric for metric in found if metric["value"] is not None]
+    single = (known[0]["low"], known[0]["high"]) if len(known) == 1 else (None, None)
+    return summarise([metric["value"] for metric in known], level=level, single=single)
+
+
+def _means(value: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: summary["mean"] for name, summary in value["metrics"].items()}
+
+
+def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> list[int]:
+    table = [[math.nan if row.get(name) is None else row[name] for name in names] for row in rows]
+    return pareto_front(np.array(table, dtype=np.float64), [direction(name) for name in names])
+
+
+def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:
+    point = grid.points[index]
+    return {"value": point.value, "settings": point.settings, "seed": point.seed} | asdict(result)

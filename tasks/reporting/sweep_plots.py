@@ -1,0 +1,228 @@
+"""The plots of a sweep's report: one metric against another, and a metric against the swept key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tasks.reporting import draw
+
+__all__ = ["Estimate", "Mark", "profile_plot", "tradeoff_plot"]
+
+WIDTH, HEIGHT = 350.0, 290.0
+PROFILE_HEIGHT = 210.0
+LABEL_SIZE = 12.0
+# An interval may widen the picture by this many times the spread of the dots, then it is cut at the edge.
+MOST_WIDENING = 3.0
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval, which may be missing."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One grid value in :func:`tradeoff_plot`."""
+
+    label: str
+    x: Estimate
+    y: Estimate
+    on_front: bool = False
+    best: bool = False
+
+
+def tradeoff_plot(
+    marks: Sequence[Mark],
+    *,
+    uid: str,
+    title: str,
+    description: str,
+    x_axis: str,
+    y_axis: str,
+    limits: tuple[Sequence[float], Sequence[float]] = ((), ()),
+) -> str:
+    """Draw grid values as dots with intervals both ways, and the Pareto front as a line through its dots.
+
+    Parameters
+    ----------
+    marks : sequence of Mark
+        At least one.
+    uid, title, description : str
+        See :func:`tasks.reporting.draw.frame`.
+    x_axis, y_axis : str
+        Names of the axes.
+    limits : pair of sequences of float
+        Limits set on x and y, drawn as dashed lines.
+
+    Returns
+    -------
+    str
+        An SVG image. A label that finds no room is left out.
+    """
+    across = _ticks([mark.x for mark in marks], limits[0], 5)
+    upward = _ticks([mark.y for mark in marks], limits[1], 5)
+    texts = [draw.tick_label(tick, upward) for tick in upward]
+    x0, x1 = max(draw.text_width(text, LABEL_SIZE) for text in texts) + 10, WIDTH - 14
+    y0, y1 = HEIGHT - 44, 26.0
+    x, y = _scale(across, x0, x1), _scale(upward, y0, y1)
+    body = [draw.label(0, 12, draw.shorten(y_axis, WIDTH, LABEL_SIZE), "s m")]
+    body.append(draw.strokes([(x0, y(tick), x1, y(tick)) for tick in upward], "grid"))
+    body.append(draw.strokes([(x(tick), y0, x(tick), y1) for tick in across], "grid"))
+    body += [draw.label(x0 - 6, y(t) + 4, text, "s m", "end") for t, text in zip(upward, texts, strict=True)]
+    body += _tick_labels([(x(tick), draw.tick_label(tick, across)) for tick in across], y0 + 17)
+    body.append(draw.label((x0 + x1) / 2, HEIGHT - 6, draw.shorten(x_axis, x1 - x0, 12), "s m", "middle"))
+    body += [draw.line(x(limit), y0, x(limit), y1, "reference") for limit in limits[0]]
+    body += [draw.line(x0, y(limit), x1, y(limit), "reference") for limit in limits[1]]
+    for mark in marks:
+        body += _cross(mark, x, y)
+    front = sorted((x(mark.x.value), y(mark.y.value)) for mark in marks if mark.on_front)
+    if len(front) > 1:
+        path = "L".join(f"{draw.num(a)} {draw.num(b)}" for a, b in front)
+        body.append(f'<path d="M{path}" class="curve c1"/>')
+    order = sorted(marks, key=lambda mark: (mark.best, mark.on_front))
+    body += [_dot(mark, x(mark.x.value), y(mark.y.value)) for mark in order]
+    places = [(mark.label, x(mark.x.value), y(mark.y.value), mark.best) for mark in reversed(order)]
+    body += _labels(places, (x0, y1, x1, y0))
+    return draw.frame(uid, WIDTH, HEIGHT, title, description, "".join(body))
+
+
+def profile_plot(
+    names: Sequence[str],
+    estimates: Sequence[Estimate | None],
+    *,
+    uid: str,
+    title: str,
+    description: str,
+    axis: str,
+    best: int | None = None,
+    limits: Sequence[float] = (),
+) -> str:
+    """Draw a metric at each value of one key, the values evenly spaced in their order.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The values, as text.
+    estimates : sequence of Estimate or None
+        One a value, None without evidence; at least one is known.
+    uid, title, description : str
+        See :func:`tasks.reporting.draw.frame`.
+    axis : str
+        Name of the key.
+    best : int or None
+        Which value to mark as chosen.
+    limits : sequence of float
+        Limits set on the metric, drawn as dashed lines.
+
+    Returns
+    -------
+    str
+        An SVG image.
+    """
+    known = [(i, estimate) for i, estimate in enumerate(estimates) if estimate is not None]
+    upward = _ticks([estimate for _, estimate in known], limits, 5)
+    texts = [draw.tick_label(tick, upward) for tick in upward]
+    x0, x1 = max(draw.text_width(text, LABEL_SIZE) for text in texts) + 10, WIDTH - 14
+    y0, y1 = PROFILE_HEIGHT - 42, 8.0
+    y = _scale(upward, y0, y1)
+    step = (x1 - x0) / len(names)
+    places = [x0 + step * (i + 0.5) for i in range(len(names))]
+    body = [draw.strokes([(x0, y(tick), x1, y(tick)) for tick in upward], "grid")]
+    body += [draw.label(x0 - 6, y(t) + 4, text, "s m", "end") for t, text in zip(upward, texts, strict=True)]
+    body += _tick_labels(list(zip(places, names, strict=True)), y0 + 17)
+    middle = (x0 + x1) / 2
+    body.append(draw.label(middle, PROFILE_HEIGHT - 5, draw.shorten(axis, x1 - x0, 12), "s m", "middle"))
+    body += [draw.line(x0, y(limit), x1, y(limit), "reference") for limit in limits]
+    path = "L".join(f"{draw.num(places[i])} {draw.num(y(estimate.value))}" for i, estimate in known)
+    body.append(f'<path d="M{path}" class="curve c0"/>')
+    for i, estimate in known:
+        if estimate.low is not None and estimate.high is not None:
+            body.append(draw.line(places[i], y(estimate.low), places[i], y(estimate.high), "whisker"))
+        at = (places[i], y(estimate.value))
+        body.append(draw.diamond(*at, half=7) if i == best else draw.dot(*at))
+    return draw.frame(uid, WIDTH, PROFILE_HEIGHT, title, description, "".join(body))
+
+
+def _ticks(estimates: Sequence[Estimate], limits: Sequence[float], most: int) -> list[float]:
+    """Ticks that cover the dots, the limit and the intervals, unless these are many times as wide."""
+    values = [estimate.value for estimate in estimates] + list(limits)
+    low, high = min(values), max(values)
+    room = MOST_WIDENING * (high - low) or math.inf
+    lows = [estimate.low for estimate in estimates if estimate.low is not None]
+    highs = [estimate.high for estimate in estimates if estimate.high is not None]
+    return draw.ticks(
+        max(min([low, *lows]), low - room),
+        min(max([high, *highs]), high + room),
+        most,
+    )
+
+
+def _scale(marks: Sequence[float], start: float, end: float) -> Callable[[float], float]:
+    low, high = marks[0], marks[-1]
+    return lambda value: start + (min(max(value, low), high) - low) / (high - low) * (end - start)
+
+
+def _tick_labels(places: Sequence[tuple[float, str]], y: float) -> list[str]:
+    """Labels centred under their ticks; one that would touch the one before is left out."""
+    labels, free = [], 0.0
+    for x, text in places:
+        shown = draw.shorten(text, 90, LABEL_SIZE)
+        half = draw.text_width(shown, LABEL_SIZE) / 2
+        centre = min(max(x, half), WIDTH - half)
+        if centre - half >= free:
+            labels.append(draw.label(centre, y, shown, "s m", "middle"))
+            free = centre + half + 4
+    return labels
+
+
+def _cross(mark: Mark, x: Callable[[float], float], y: Callable[[float], float]) -> list[str]:
+    classes = "whisker thin" if mark.on_front or mark.best else "axis"
+    parts, at = [], (x(mark.x.value), y(mark.y.value))
+    if mark.x.low is not None and mark.x.high is not None:
+        parts.append(draw.line(x(mark.x.low), at[1], x(mark.x.high), at[1], classes))
+    if mark.y.low is not None and mark.y.high is not None:
+        parts.append(draw.line(at[0], y(mark.y.low), at[0], y(mark.y.high), classes))
+    return parts
+
+
+def _dot(mark: Mark, x: float, y: float) -> str:
+    if mark.best:
+        return draw.diamond(x, y, half=7)
+    return draw.dot(x, y) if mark.on_front else draw.dot(x, y, "end c4", 4)
+
+
+def _labels(places: Sequence[tuple[str, float, float, bool]], frame: Box) -> list[str]:
+    """Labels beside their dots, the first ones first; each takes the first place that is free."""
+    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for _, x, y, _ in places]
+    labels = []
+    for text, x, y, bold in places:
+        shown = draw.shorten(text, 130, LABEL_SIZE)
+        # half a pixel more a letter for bold
+        width = draw.text_width(shown, LABEL_SIZE) + (0.5 * len(shown) if bold else 0)
+        for left, base in (
+            (x + 8, y - 6),
+            (x - 8 - width, y - 6),
+            (x + 8, y + 15),
+            (x - 8 - width, y + 15),
+            (x - width / 2, y - 11),
+            (x - width / 2, y + 19),
+        ):
+            box = (left, base - 10, left + width, base + 3)
+            inside = frame[0] <= box[0] and box[2] <= frame[2] and frame[1] <= box[1] and box[3] <= frame[3]
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                labels.append(draw.label(left, base, shown, "s b" if bold else "s"))
+                break
+    return labels
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

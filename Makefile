@@ -17,12 +17,15 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about two hours on two cores.
+# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about three hours on two cores.
 bench: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.budro
+	$(BIN)/python -m benchmarks.sensei
 	$(BIN)/python -m benchmarks.two_clusters
+	$(BIN)/python -m benchmarks.decision_surfaces
 	$(BIN)/python -m benchmarks.page
 
 # The pins of all dependencies, from a fresh resolution.

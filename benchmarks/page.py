@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import plots
+from benchmarks import plots, sensei_page
 from benchmarks.common import RESULTS
 from benchmarks.tables import format_row, verdict
 
@@ -84,6 +84,7 @@ def page(tables: dict[str, Any], speed: dict[str, Any], budro: dict[str, Any]) -
         parts.append("## BuDRO at full scale\n")
     for name in present:
         parts += [sections[name](budro[name]["result"]), _provenance(budro[name])]
+    parts += sensei_page.sections(_provenance)
     return "\n".join(parts)
 
 

@@ -24,6 +24,7 @@ class _Parameters(Protocol):
     subspace_steps: int
     full_steps: int
     full_rate: float
+    tolerance: float
 
 
 def check_not_negative(**values: float) -> None:
@@ -82,6 +83,7 @@ class Adversary:
             subspace_steps=parameters.subspace_steps,
             full_steps=parameters.full_steps,
             full_rate=parameters.full_rate,
+            tolerance=parameters.tolerance,
         )
         self.price = Multiplier(
             parameters.multiplier_start, parameters.multiplier_rate * scale, parameters.perturbation_budget

@@ -67,7 +67,7 @@ class SenSeIClassifier(MitigatedNetwork):
         :math:`\epsilon`, mean squared fair distance that the auditor may move people.
     multiplier_start, multiplier_rate : float
         :math:`\lambda_0`, and :math:`\eta` of its update.
-    subspace_steps, full_steps, full_rate
+    subspace_steps, full_steps, full_rate, tolerance
         Of the search for the worst case: :class:`fairlib.auditor.Auditor`.
     hidden, network, n_steps, batch_size, class_balance, learning_rate, weight_decay,
     random_state
@@ -93,6 +93,7 @@ class SenSeIClassifier(MitigatedNetwork):
         subspace_steps: int = 8,
         full_steps: int = 5,
         full_rate: float = 0.5,
+        tolerance: float = 1e-4,
         hidden: Sequence[int] = (100,),
         network: nn.Module | None = None,
         n_steps: int = 2000,
@@ -110,6 +111,7 @@ class SenSeIClassifier(MitigatedNetwork):
         self.subspace_steps = subspace_steps
         self.full_steps = full_steps
         self.full_rate = full_rate
+        self.tolerance = tolerance
         self.hidden = hidden
         self.network = network
         self.n_steps = n_steps

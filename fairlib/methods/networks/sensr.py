@@ -55,7 +55,7 @@ class SenSRClassifier(MitigatedNetwork):
         :math:`\epsilon`, mean squared fair distance that the auditor may move people.
     multiplier_start, multiplier_rate : float
         :math:`\lambda_0`, and :math:`\eta` of its update.
-    subspace_steps, full_steps, full_rate
+    subspace_steps, full_steps, full_rate, tolerance
         Of the search for the worst case: :class:`fairlib.auditor.Auditor`.
     hidden, network, n_steps, batch_size, class_balance, learning_rate, weight_decay,
     random_state
@@ -80,6 +80,7 @@ class SenSRClassifier(MitigatedNetwork):
         subspace_steps: int = 8,
         full_steps: int = 5,
         full_rate: float = 0.5,
+        tolerance: float = 1e-4,
         hidden: Sequence[int] = (100,),
         network: nn.Module | None = None,
         n_steps: int = 2000,
@@ -96,6 +97,7 @@ class SenSRClassifier(MitigatedNetwork):
         self.subspace_steps = subspace_steps
         self.full_steps = full_steps
         self.full_rate = full_rate
+        self.tolerance = tolerance
         self.hidden = hidden
         self.network = network
         self.n_steps = n_steps

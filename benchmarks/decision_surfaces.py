@@ -1,0 +1,142 @@
+"""
+The synthetic example of figures 1 and 3 (Yurochkin and Sun 2021): ``python -m benchmarks.decision_surfaces``.
+
+People are as comparable as they are equally high, yet their labels depend on the horizontal feature too.
+Written to ``docs/decision-surfaces-sensei.svg`` and ``docs/decision-surfaces-sensr.svg``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.plots import DOCS, SOFT, Axis, picture, short, text
+from benchmarks.two_clusters import LEFT, TOP, boundary, changing, dot, key, shading, surface
+from fairlib.distances import SensitiveSubspace
+from fairlib.methods.base import Method
+from fairlib.methods.networks import SenSeIClassifier, SenSRClassifier
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+SEED = 0
+PEOPLE, NOISE = 200, 0.3
+WEIGHTS, BUDGETS = (0.0, 0.3, 1.0, 30.0), (0.0, 0.001, 0.01, 0.1)
+SENSEI_BUDGET = 0.001
+# So short a training meets its budget only if the multiplier moves fast.
+TRAINING: dict[str, Any] = {
+    "hidden": (50,),
+    "n_steps": 1500,
+    "learning_rate": 2e-3,
+    "multiplier_rate": 5.0,
+    "random_state": SEED,
+}
+EDGE = 1.0
+SIDE, GAP = 236.0, 16.0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A trained network, and what is said above it."""
+
+    title: str
+    model: Any
+
+
+def people(seed: int = SEED) -> tuple[Float, Int]:
+    """Features, evenly over a square, and labels: 1 above a falling diagonal, but for some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-EDGE, EDGE, size=(PEOPLE, 2))
+    y = (X.sum(axis=1) + NOISE * rng.normal(size=PEOPLE) > 0).astype(np.int64)
+    return X, y
+
+
+def sensei(X: Float, y: Int) -> list[Panel]:
+    """SenSeI for each weight of invariance."""
+    metric = SensitiveSubspace(indicators=[0]).fit(X)
+    return [
+        Panel(
+            f"ρ = {rho:g}",
+            SenSeIClassifier(metric, rho=rho, perturbation_budget=SENSEI_BUDGET, **TRAINING).fit(X, y),
+        )
+        for rho in WEIGHTS
+    ]
+
+
+def sensr(X: Float, y: Int) -> list[Panel]:
+    """SenSR for each budget."""
+    metric = SensitiveSubspace(indicators=[0]).fit(X)
+    return [
+        Panel(f"ε = {budget:g}", SenSRClassifier(metric, perturbation_budget=budget, **TRAINING).fit(X, y))
+        for budget in BUDGETS
+    ]
+
+
+def main() -> None:
+    """Write both pictures."""
+    X, y = people()
+    (DOCS / "decision-surfaces-sensei.svg").write_text(draw("SenSeI", sensei(X, y), X, y))
+    (DOCS / "decision-surfaces-sensr.svg").write_text(draw("SenSR", sensr(X, y), X, y))
+
+
+def sideways(model: Method, cells: int = 40) -> float:
+    r"""
+    Share of the logit's variation over the square that lies along the protected feature.
+
+    .. math:: E[Var(s | x_2)] / Var(s), \qquad s = h_1(x) - h_0(x)
+
+    Returns
+    -------
+    float
+        0 where all contours are level, 1 where they are upright; 0.5 for a straight diagonal.
+    """
+    middles = (np.arange(cells) + 0.5) / cells * 2 * EDGE - EDGE
+    points = np.stack([np.tile(middles, cells), np.repeat(middles, cells)], axis=1)
+    probability = model.predict_proba(points).astype(np.float64)
+    logit = (np.log(probability[:, 1]) - np.log(probability[:, 0])).reshape(cells, cells)
+    return float(logit.var(axis=1).mean() / logit.var())
+
+
+def draw(name: str, panels: Sequence[Panel], X: Float, y: Int) -> str:
+    """The panels side by side, each with its people, and the key below."""
+    body, moved = [], []
+    for index, panel in enumerate(panels):
+        left = LEFT + index * (SIDE + GAP)
+        across, up = Axis(-EDGE, EDGE, left, left + SIDE), Axis(-EDGE, EDGE, TOP + SIDE, TOP)
+        grid = surface(panel.model, across, up)
+        moved.append(changing(panel.model.predict, X, -EDGE, EDGE))
+        body += [text((left, TOP - 14), panel.title, size=17, weight=600), *shading(grid, across, up)]
+        body.append(boundary(grid, across, up))
+        body += [
+            dot(int(label), (across.at(a), up.at(b)), small=True) for (a, b), label in zip(X, y, strict=True)
+        ]
+        right = float((panel.model.predict(X) == y).mean())
+        notes = (f"Right for {right:.0%} of the people.", f"Moving x₁ changes {moved[-1]:.0%} of answers.")
+        below = TOP + SIDE
+        body.append(
+            text((left + SIDE / 2, below + 20), "x₁ (protected)", size=14, anchor="middle", fill=SOFT)
+        )
+        body += [text((left, below + 46 + 20 * line), note, size=14.5) for line, note in enumerate(notes)]
+    body.append(
+        f'<text transform="translate({short(LEFT - 10)} {short(TOP + SIDE / 2)}) rotate(-90)" '
+        f'font-size="14" text-anchor="middle" fill="{SOFT}">x₂</text>'
+    )
+    body += key(TOP + SIDE + 100)
+    shares = ", ".join(f"{share:.0%} at {panel.title}" for share, panel in zip(moved, panels, strict=True))
+    return picture(
+        int(LEFT + len(panels) * SIDE + (len(panels) - 1) * GAP + 14),
+        int(TOP + SIDE + 118),
+        f"Decision surfaces of {name}",
+        f"{len(X)} people over the protected feature x1 and the feature x2. Label 1 is more frequent where "
+        "either is high. Shades are the probability of label 1, the line is where the answer changes. Moving "
+        f"x1 alone changes the answer for {shares}.",
+        body,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""
+SenSeI, SenSR and the plain network: rows of the paper, trade-off, speed beside inFairness, and the search.
+
+Run ``python -m benchmarks.sensei [rows|steps|sweep|speed ...]`` with ``EVENHAND_DATA`` set (default: all,
+about an hour on two cores). ``speed`` needs ``pip install inFairness==0.2.3``. Every part replaces its own
+entry of ``benchmarks/results/sensei.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.tables import SPLITS, show
+from fairlib.distances.base import Metric
+from fairlib.distances.registry import load_metric
+from fairlib.evaluation.certificates import certify
+from fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
+from fairlib.methods.networks.architecture import build_network
+from fairlib.preprocessing.counterfactuals import encoded_copies
+from fairlib.preprocessing.encoder import TableEncoder
+from flows.grid import make_grid
+from flows.run_grid import run_points
+from tasks.dataset import Dataset, read_dataset
+from tasks.store import Store
+
+# Rows that the paper prints or the project set itself, beside ours.
+SENSR_ROW = {
+    "balanced_accuracy": 0.789,
+    "consistency.spouse": 0.934,
+    "consistency.gender_race": 0.984,
+    "gap_max.sex": 0.087,
+    "gap_rms.sex": 0.068,
+    "gap_max.race": 0.067,
+    "gap_rms.race": 0.055,
+}
+SENSEI_GOAL = {
+    "balanced_accuracy": 0.768,
+    "consistency.spouse": 0.945,
+    "consistency.gender_race": 0.963,
+    "gap_rms.sex": 0.043,
+    "gap_rms.race": 0.054,
+}
+ROWS: dict[str, tuple[str, list[str], dict[str, float] | None]] = {
+    "adult-nn": ("adult-nn", [], None),
+    "adult-sensr": ("adult-sensr", [], None),
+    "adult-sensei": ("adult-sensei", [], SENSEI_GOAL),
+    "adult-sensei, class balance 0.25": ("adult-sensei", ["method.class_balance=0.25"], SENSR_ROW),
+    "adult-sensei, class balance 1": ("adult-sensei", ["method.class_balance=1"], None),
+    "adult-clp": ("adult-clp", [], None),
+    "german-nn": ("german-nn", [], None),
+    "german-sensei": ("german-sensei", [], None),
+    "compas-nn": ("compas-nn", [], None),
+    "compas-sensei": ("compas-sensei", [], None),
+}
+SHOWN = ("accuracy", "balanced_accuracy", "consistency", "gap_max", "gap_rms", "certificate")
+COMMAND = "from flows.cli import main; main()"
+SWEEP = ["--over", "method.rho=0,1,5,10,20,40,80", "--seeds", "10"]
+STEPS = (0, 1, 2, 3, 5, 10, 20, 92)
+STEPS_TRAINING: dict[str, Any] = {"rho": 5.0, "perturbation_budget": 0.01, "n_steps": 4000, "batch_size": 64}
+SPEED_SETTINGS = {"rho": 5.0, "budget": 0.1, "steps": 100, "rate": 1e-3, "batch": 64, "hidden": (100, 100)}
+EPOCHS = 3
+
+
+def rows() -> dict[str, Any]:
+    """Mean and deviation over ten splits, with two workers."""
+    store = Store()
+    found = {}
+    for name, (job, overrides, goal) in ROWS.items():
+        log(name)
+        grid = make_grid(job, ["evaluate.draws=0"], seeds=SPLITS, overrides=overrides)
+        results = run_points(grid, str(store.local.resolve()))
+        values: dict[str, list[float]] = {}
+        for result in results:
+            assert result.status == "done", result.error
+            for metric, content in result.metrics.items():
+                if metric.split(".")[0] in SHOWN and content["value"] is not None:
+                    values.setdefault(metric, []).append(content["value"])
+        paper = grid.job.paper
+        printed = {metric: [value, None] for metric, value in goal.items()} if goal else {}
+        if paper is not None and not goal:
+            printed = {metric: list(row) for metric, row in paper.row.items()}
+        ours = {metric: [float(np.mean(got)), float(np.std(got))] for metric, got in values.items()}
+        found[name] = {
+            "source": "goal" if goal else paper.source if paper else "",
+            "parameters": grid.points[0].resolved.arguments,
+            "ours": {metric: ours[metric] for metric in [*printed, *ours] if metric in ours},
+            "paper": printed,
+            "train_seconds_median": round(statistics.median(r.seconds["train"] for r in results), 2),
+        }
+        show(name, found[name])
+    return found
+
+
+def sweep() -> dict[str, Any]:
+    """The whole command in a new store, then again with everything cached; and the curve that it gives."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["sweep", "adult-sensei", *SWEEP, "--store", folder, "--json"]
+        seconds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            done = subprocess.run(
+                [sys.executable, "-c", COMMAND, *command], check=True, capture_output=True, text=True
+            )
+            seconds.append(time.perf_counter() - started)
+        content = json.loads(done.stdout)
+        document = json.loads(
+            (Store(folder).local / "runs" / content["run_id"] / "tradeoff.json").read_text()
+        )
+    return {
+        "command": "evenhand " + " ".join(command[:-3]),
+        "seconds": round(seconds[0], 1),
+        "seconds_cached": round(seconds[1], 1),
+        "values": document["values"],
+        "front": document.get("front"),
+    }
+
+
+def steps() -> list[dict[str, Any]]:
+    """What a training's own search costs, and how invariant the network is that comes of it."""
+    store = Store()
+    train, test, metric, _ = _adult(store)
+    found = []
+    for full in STEPS:
+        log(f"{full} steps in full space")
+        model = SenSeIClassifier(metric, full_steps=full, tolerance=-1.0, random_state=0, **STEPS_TRAINING)
+        started = time.process_time()
+        model.fit(train.X, train.y)
+        spent = time.process_time() - started
+        certificate = certify(
+            model.network_, test.X, metric, [0.01], full_steps=20, restarts=2, draws=0, seed=1
+        )
+        predicted = model.predict(test.X)
+        rates = [float((predicted[test.y == label] == label).mean()) for label in (0, 1)]
+        found.append(
+            {
+                "full_steps": full,
+                "ms_per_step": round(1e3 * spent / STEPS_TRAINING["n_steps"], 3),
+                "certificate": float(certificate.values[0]),
+                "balanced_accuracy": statistics.mean(rates),
+            }
+        )
+        print(found[-1], flush=True)
+    return found
+
+
+def speed() -> dict[str, Any]:
+    """An epoch of SenSeI beside inFairness: one core, same rows, network, metric and number of steps."""
+    store = Store()
+    train, test, metric, copies = _adult(store)
+    batches = len(train.y) // SPEED_SETTINGS["batch"]
+    torch.set_num_threads(1)
+    times: dict[str, list[float]] = {"ours": [], "ours, early end": [], "plain": [], "inFairness": []}
+    networks: dict[str, nn.Module] = {}
+    peer = _Peer(train, metric)
+    for epoch in range(EPOCHS):
+        log(f"epoch {epoch + 1} of {EPOCHS}")
+        for name, tolerance in (("ours", -1.0), ("ours, early end", 1e-4)):
+            model = _ours(metric, batches, tolerance)
+            started = time.process_time()
+            model.fit(train.X, train.y)
+            times[name].append(time.process_time() - started)
+        plain = NeuralNetworkClassifier(
+            hidden=SPEED_SETTINGS["hidden"],
+            n_steps=batches,
+            batch_size=SPEED_SETTINGS["batch"],
+            random_state=0,
+        )
+        started = time.process_time()
+        plain.fit(train.X, train.y)
+        times["plain"].append(time.process_time() - started)
+        started = time.process_time()
+        peer.epoch(batches)
+        times["inFairness"].append(time.process_time() - started)
+    networks["inFairness"] = peer.network
+    for name, tolerance in (("ours", -1.0), ("ours, early end", 1e-4)):
+        networks[name] = _ours(metric, EPOCHS * batches, tolerance).fit(train.X, train.y).network_
+    medians = {name: statistics.median(got) for name, got in times.items()}
+    return {
+        "batches": batches,
+        "settings": {**SPEED_SETTINGS, "features": train.X.shape[1], "epochs": EPOCHS},
+        "seconds_per_epoch": {name: round(value, 2) for name, value in medians.items()},
+        "times_faster": {
+            name: round(medians["inFairness"] / value, 1) for name, value in medians.items() if "ours" in name
+        },
+        "after": {name: _judge(network, test, metric, copies) for name, network in networks.items()},
+    }
+
+
+def _ours(metric: Metric, steps: int, tolerance: float) -> SenSeIClassifier:
+    subspace = 2 ** metric.basis_.shape[1]
+    return SenSeIClassifier(
+        metric,
+        rho=SPEED_SETTINGS["rho"],
+        perturbation_budget=SPEED_SETTINGS["budget"],
+        subspace_steps=subspace,
+        full_steps=SPEED_SETTINGS["steps"] - subspace,
+        tolerance=tolerance,
+        hidden=SPEED_SETTINGS["hidden"],
+        n_steps=steps,
+        batch_size=SPEED_SETTINGS["batch"],
+        random_state=0,
+    )
+
+
+class _Peer:
+    """inFairness's SenSeI on the same rows, with the same balanced mini-batches."""
+
+    def __init__(self, train: Dataset, metric: Metric) -> None:
+        from inFairness.distances import SensitiveSubspaceDistance, SquaredEuclideanDistance
+        from inFairness.fairalgo import SenSeI
+
+        self.features = torch.tensor(train.X)
+        self.by_label = [torch.from_numpy(np.flatnonzero(train.y == label)) for label in (0, 1)]
+        self.generator = torch.Generator().manual_seed(0)
+        self.network = build_network(train.X.shape[1], SPEED_SETTINGS["hidden"], 2, self.generator)
+        inputs, outputs = SensitiveSubspaceDistance(), SquaredEuclideanDistance()
+        inputs.fit(torch.tensor(metric.basis_, dtype=torch.float32))
+        outputs.fit(num_dims=2)
+        self.algorithm = SenSeI(
+            network=self.network,
+            distance_x=inputs,
+            distance_y=outputs,
+            loss_fn=nn.functional.cross_entropy,
+            rho=SPEED_SETTINGS["rho"],
+            eps=SPEED_SETTINGS["budget"],
+            auditor_nsteps=SPEED_SETTINGS["steps"],
+            auditor_lr=SPEED_SETTINGS["rate"],
+        )
+        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=1e-3)
+
+    def epoch(self, batches: int) -> None:
+        """As many mini-batches as there are in the table."""
+        half = SPEED_SETTINGS["batch"] // 2
+        labels = torch.arange(2).repeat_interleave(half)
+        self.algorithm.train()
+        for _ in range(batches):
+            rows = torch.cat(
+                [p[torch.randint(len(p), (half,), generator=self.generator)] for p in self.by_label]
+            )
+            self.optimiser.zero_grad()
+            self.algorithm(self.features[rows], labels).loss.backward()
+            self.optimiser.step()
+
+
+def _judge(
+    network: nn.Module, test: Dataset, metric: Metric, copies: Mapping[str, list[NDArray[np.float32]]]
+) -> dict[str, float]:
+    """Balanced accuracy, consistency and certificate on the test rows."""
+
+    def predict(rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        with torch.no_grad():
+            logits: Tensor = network(torch.tensor(rows))
+        answer: NDArray[np.int64] = logits.argmax(dim=1).numpy()
+        return answer
+
+    predicted = predict(test.X)
+    found = {
+        "balanced_accuracy": statistics.mean(
+            float((predicted[test.y == label] == label).mean()) for label in (0, 1)
+        )
+    }
+    for name, changed in copies.items():
+        answers = np.stack([predict(copy) for copy in changed])
+        found[f"consistency.{name}"] = float((answers == answers[0]).all(axis=0).mean())
+    found["certificate.dif"] = float(
+        certify(network, test.X, metric, [SPEED_SETTINGS["budget"]], draws=0, seed=1).values[0]
+    )
+    return {name: round(value, 4) for name, value in found.items()}
+
+
+def _adult(store: Store) -> tuple[Dataset, Dataset, Metric, dict[str, list[NDArray[np.float32]]]]:
+    """Adult's first split as the job has it: training and test rows, metric and the test rows' copies."""
+    resolved, run = run_unpublished(store, "adult-sensei", ["method.n_steps=50", "evaluate.draws=0"])
+    train, test = (read_dataset(store.fetch(run.output("preprocess", part))) for part in ("train", "test"))
+    encoder = TableEncoder.load(store.fetch(run.output("preprocess", "encoder")))
+    copies = {
+        name: encoded_copies(encoder, test.X, changes)
+        for name, changes in resolved.job.evaluate.counterfactuals.items()
+    }
+    return train, test, load_metric(store.fetch(run.output("fair_metric", "metric"))), copies
+
+
+PARTS = {"steps": steps, "speed": speed, "rows": rows, "sweep": sweep}
+
+
+def main(names: list[str]) -> None:
+    """Measure the named parts (default: all)."""
+    path = RESULTS / "sensei.json"
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for name in names or PARTS:
+        content = provenance(f"python -m benchmarks.sensei {name}")
+        kept[name] = content | {"result": PARTS[name]()}
+        write_result("sensei", kept)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -115,7 +115,7 @@ def draw(name: str, panels: Sequence[Panel], X: Float, y: Int) -> str:
             dot(int(label), (across.at(a), up.at(b)), small=True) for (a, b), label in zip(X, y, strict=True)
         ]
         right = float((panel.model.predict(X) == y).mean())
-        notes = (f"Right for {right:.0%} of the people.", f"Moving x₁ changes {moved[-1]:.0%} of answers.")
+        notes = (f"Right for {right:.0%} of the people.", f"x₁ can change {moved[-1]:.0%} of answers.")
         below = TOP + SIDE
         body.append(
             text((left + SIDE / 2, below + 20), "x₁ (protected)", size=14, anchor="middle", fill=SOFT)

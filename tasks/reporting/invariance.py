@@ -110,7 +110,7 @@ def _share(certificate: Json) -> list[str]:
     factor = f"{item['odds']:g}"
     likely = 100 * item["odds"] / (1 + item["odds"])
     return [
-        "In other words: by the exchanges that were found, <strong>at most "
+        "In other words: if the search for exchanges missed nothing, <strong>at most "
         f"{_at_most(item['share'])}</strong> of these people can have their odds of the positive answer "
         f"changed by a factor of {factor} or more. Here each person’s own squared distance, not the average "
         f"alone, is at most the budget. Changing the odds by a factor of {factor} takes a probability of 50% "
@@ -156,10 +156,11 @@ def _proves(certificate: Json) -> str:
         number = "It is what was found"
     else:
         number = "Exchanges within the budget that move the outputs by this much do exist: they were found"
+    shares = " A share of people that rests on it is no guarantee either." if certificate["shares"] else ""
     return (
         f"<strong>What this proves.</strong> {number} for these people. The worst exchange of each person is "
         "searched for, and a search can miss. The number is therefore a lower bound: on the same people, the "
-        "true worst case is this far or further, never less."
+        f"true worst case is this far or further, never less.{shares}"
     )
 
 
@@ -174,7 +175,10 @@ def _numbers(certificate: Json, interval: str, ends: str | None) -> dict[str, An
     for item in certificate["shares"]:
         bound = f"at most {_at_most(item['share'])}" if item["share"] < 1 else NO_BOUND
         rows.append([f"People whose odds can change by a factor of {item['odds']:g} or more", bound])
-    return {"caption": "The certificate in numbers", "columns": ["What", "Value"], "rows": rows}
+    caption = "The certificate in numbers"
+    if certificate["shares"]:
+        caption += "; the shares of people hold if the search missed nothing"
+    return {"caption": caption, "columns": ["What", "Value"], "rows": rows}
 
 
 def _curve(certificate: Json, interval: str) -> dict[str, Any]:

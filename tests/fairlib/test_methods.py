@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from fairlib.distances import LearnedDirection, SensitiveSubspace
 from fairlib.methods import METHODS, method_class
-from fairlib.methods import neural_network as network_module
 from fairlib.methods.gbdt import GBDTClassifier
-from fairlib.methods.neural_network import NeuralNetworkClassifier
+from fairlib.methods.networks import NeuralNetworkClassifier
+from fairlib.methods.networks import base as network_module
 from fairlib.methods.projection import ProjectedGBDTClassifier
 from fairlib.methods.reweighing import ReweighedGBDTClassifier, kamiran_calders_weights
 
@@ -78,14 +79,23 @@ def build(name: str, **arguments: Any) -> Any:
     return method_class(name)(n_steps=3, **arguments)
 
 
+def fit(model: Any, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any]) -> Any:
+    """Fit with everything that any method may ask for."""
+    extra = {}
+    if "counterfactuals" in inspect.signature(model.fit).parameters:
+        copy = X.copy()
+        copy[:, 0] = 1 - copy[:, 0]
+        extra["counterfactuals"] = [copy]
+    return model.fit(X, y, sensitive_features={"group": group}, **extra)
+
+
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_refuses_one_label_and_no_steps(name: str, people: People) -> None:
     X, y, group = people(40)
-    groups = {"group": group}
     with pytest.raises(ValueError, match="one class only"):
-        build(name).fit(X, np.zeros(40), sensitive_features=groups)
+        fit(build(name), X, np.zeros(40), group)
     with pytest.raises(ValueError, match="n_steps .*at least 1"):
-        build(name).set_params(n_steps=0).fit(X, y, sensitive_features=groups)
+        fit(build(name).set_params(n_steps=0), X, y, group)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -95,9 +105,9 @@ def test_three_labels_are_taken_or_refused_as_the_registry_says(name: str, peopl
     model = build(name)
     if "multiclass" not in METHODS[name].tasks:
         with pytest.raises(ValueError, match="3 classes"):
-            model.fit(X, labels, sensitive_features={"group": group})
+            fit(model, X, labels, group)
         return
-    model.fit(X, labels, sensitive_features={"group": group})
+    fit(model, X, labels, group)
     assert list(model.classes_) == ["high", "low", "middle"]
     found = model.predict_proba(X)
     assert found.shape == (60, 3)
@@ -117,7 +127,7 @@ def test_a_tie_goes_to_the_first_class(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_method_takes_rows_that_cannot_be_written_to(name: str, people: People) -> None:
     X, y, group = people(40)
     X.setflags(write=False)
-    model = build(name).fit(X, y, sensitive_features={"group": group})
+    model = fit(build(name), X, y, group)
     before = X.copy()
     assert model.predict(X).shape == (40,)
     np.testing.assert_array_equal(X, before)
@@ -126,18 +136,25 @@ def test_every_method_takes_rows_that_cannot_be_written_to(name: str, people: Pe
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_same_seed_same_model(name: str, people: People) -> None:
     X, y, group = people(80)
-    first, again = (
-        build(name, random_state=3).fit(X, y, sensitive_features={"group": group}).predict_proba(X)
-        for _ in range(2)
-    )
+    first, again = (fit(build(name, random_state=3), X, y, group).predict_proba(X) for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
 def test_registry_names_real_classes() -> None:
-    assert sorted(METHODS) == ["budro", "gbdt", "nn", "project", "reweigh"]
+    assert sorted(METHODS) == ["budro", "clp", "gbdt", "nn", "project", "reweigh", "sensei", "sensr"]
     for name, spec in METHODS.items():
         assert method_class(name).__name__ == spec.class_name
-        assert ("metric" in method_class(name)().get_params()) == spec.needs_metric
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_the_registry_says_what_the_classes_take(name: str) -> None:
+    spec, cls = METHODS[name], method_class(name)
+    constructed, fitted = cls().get_params(deep=False), inspect.signature(cls.fit).parameters
+    assert ("metric" in constructed) == spec.needs_metric
+    assert ("network" in constructed) == spec.differentiable
+    assert ("counterfactuals" in fitted) == spec.needs_counterfactuals
+    assert ("checkpoint" in fitted) == spec.resumable
+    assert ("multiclass" in spec.tasks) == cls.multiclass
 
 
 # --- reweighing ---
@@ -271,7 +288,7 @@ def test_mini_batches_carry_both_labels_equally(people: People, monkeypatch: pyt
     class Recorder(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer = torch.nn.Linear(2, 1)
+            self.layer = torch.nn.Linear(2, 2)
 
         def forward(self, rows: torch.Tensor) -> torch.Tensor:
             batches.append(rows[:, 0].clone())
@@ -353,5 +370,5 @@ def test_network_probabilities_survive_extreme_logits(people: People) -> None:
 
 def test_network_refuses_a_batch_of_one(people: People) -> None:
     X, y, _ = people(60)
-    with pytest.raises(ValueError, match="batch_size must be at least 2"):
+    with pytest.raises(ValueError, match=r"at least the number of classes \(2\), got 1"):
         NeuralNetworkClassifier(batch_size=1).fit(X, y)

@@ -17,12 +17,17 @@ ENDINGS = {".json", ".ubj", ".safetensors"}
 
 
 def train(name: str, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any], **arguments: Any) -> Any:
-    if METHODS[name].needs_metric:
+    spec, extra = METHODS[name], {}
+    if spec.needs_metric:
         arguments["metric"] = SensitiveSubspace(indicators=[0]).fit(X, sensitive_features={"g": group})
-    if name != "nn":
+    if spec.needs_counterfactuals:
+        copy = X.copy()
+        copy[:, 0] = 1 - copy[:, 0]
+        extra["counterfactuals"] = [copy]
+    if not spec.differentiable:
         arguments = {"max_depth": 2} | arguments
     model = method_class(name)(n_steps=5, random_state=0, **arguments)
-    return model.fit(X, y, sensitive_features={"g": group})
+    return model.fit(X, y, sensitive_features={"g": group}, **extra)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -41,7 +46,7 @@ def test_loaded_model_predicts_the_same(name: str, people: People, tmp_path: Pat
         assert list(loaded.classes_) == ["bad", "good"]
         assert loaded.n_features_in_ == 5
         expected = {**model.get_params(deep=False), "metric": None}
-        if name == "nn":
+        if METHODS[name].differentiable:
             expected["hidden"] = list(expected["hidden"])
         assert {"metric": None, **loaded.get_params(deep=False)} == expected
         with pytest.raises(ValueError, match="4 features"):

@@ -57,7 +57,7 @@ def evaluate(context: StepContext) -> StepResult:
         outputs |= write_audit(audit, data, settings["min_cell"], folder)
     certificate = _certify(context, model, data, draws=settings["draws"])
     if certificate is not None:
-        outputs |= write_certificate(certificate, len(model.classes_), folder)
+        outputs |= write_certificate(certificate, folder)
     evaluation = _with_certificates(evaluation, audit, certificate)
     if "without_adversary" in context.inputs:
         plain = load_model(context.inputs["without_adversary"])
@@ -136,7 +136,7 @@ def _audit(context: StepContext, model: Method, data: Dataset, *, draws: int) ->
 
 
 def _certify(context: StepContext, model: Method, data: Dataset, *, draws: int) -> Certificate | None:
-    """How far a network's outputs can move within the budget, if there is one; without draws at it alone."""
+    """How far a network's outputs can move within the budget, if there is one."""
     budget = context.parameters["certificate"]
     if budget is None or not isinstance(model, NetworkMethod):
         return None
@@ -148,7 +148,6 @@ def _certify(context: StepContext, model: Method, data: Dataset, *, draws: int) 
         draws=draws,
         level=context.parameters["evaluate"]["level"],
         seed=derive_seed(context.parameters["seed"], "certificate"),
-        curve=draws > 0,
     )
 
 

@@ -21,7 +21,7 @@ MULTIPLES = (1.0, 0.0, 0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)
 # The same where the budget is 0.
 BUDGETS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # People who are looked at: drawn at random from more.
-MOST_PEOPLE = 5000
+MOST_PEOPLE = 2000
 ODDS = (1.25, 1.5, 2.0, 4.0)
 
 
@@ -34,26 +34,23 @@ def certify_model(
     draws: int,
     level: float,
     seed: int,
-    curve: bool,
 ) -> Certificate:
     """
     Certify a network on encoded rows, with the fair metric of the run.
 
-    The first of the certificate's budgets is the job's; with `curve` there are others around it.
+    The first of the certificate's budgets is the job's; the others are around it.
     """
-    budgets = [budget]
-    if curve:
-        budgets = [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS)
+    budgets = [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS)
     people = np.arange(len(data.X))
     if len(people) > MOST_PEOPLE:
         people = np.sort(generator(seed, "people").choice(len(people), MOST_PEOPLE, replace=False))
     return certify(model.network_, data.X[people], metric, budgets, draws=draws, level=level, seed=seed)
 
 
-def write_certificate(found: Certificate, classes: int, folder: Path) -> dict[str, tuple[Path, str]]:
+def write_certificate(found: Certificate, folder: Path) -> dict[str, tuple[Path, str]]:
     """Write ``certificate.json``: the curve in the order of budgets, and bounds on how many people."""
     order = np.argsort(found.budgets)
-    shares = [{"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS if classes == 2]
+    shares = [{"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS]
     content: dict[str, Any] = {
         "people": found.people,
         "budget": float(found.budgets[0]),

@@ -59,11 +59,12 @@ class WorstCase:
 
 class Reach:
     r"""
-    Where :math:`x' = x + B z + \delta` may be: the fair metric's domain about some people.
+    Where :math:`x' = x + \delta + B z` may be: the fair metric's domain about some people.
 
     :math:`x + \delta` stays within the training rows' range of every feature, and the sensitive coordinates
-    :math:`B^\top x + z` within theirs. Without bounds the worst case of any network that is not perfectly
-    invariant would be infinite.
+    :math:`B^\top x'` within theirs. The move along the free directions comes on top: with a learned direction
+    it takes features, such as the parts of a one-hot group, out of their own ranges, as it must. Without
+    bounds the worst case of any network that is not perfectly invariant would be infinite.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class Reach:
 
     def __init__(self, metric: _Metric, x: Tensor) -> None:
         like: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
-        self.metric = metric
+        self.x = x
         self.basis = torch.as_tensor(metric.basis_, **like)
         domain = metric.domain_
         low, high, free_low, free_high = (
@@ -92,8 +93,20 @@ class Reach:
         """Number of free directions."""
         return self.basis.shape[1]
 
-    def corner(self, towards: Tensor) -> Tensor:
-        """Corner of each person's range of z that lies in the given directions, shape (n, k)."""
+    def points(self, z: Tensor, delta: Tensor) -> Tensor:
+        """
+        The points of some moves, shapes (..., n, k) and (..., n, d).
+
+        What delta moves along the free directions counts there, so z gives way to it.
+        """
+        if not self.free:
+            return self.x + delta
+        along = delta @ self.basis
+        rest = torch.clamp(z + along, self.free_low, self.free_high).sub_(along)
+        return (self.x + delta).add_(rest @ self.basis.T)
+
+    def corners(self, towards: Tensor) -> Tensor:
+        """Corner of each person's range of z that lies in the given directions, shape (..., n, k)."""
         return torch.where(towards > 0, self.free_high, self.free_low)
 
     def random_start(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -185,45 +198,44 @@ class Auditor:
         WorstCase
             Never worse than x itself.
         """
-        reach = Reach(self.metric, x)
-        best = _Best(goal, multiplier, x, network)
-        with torch.no_grad():
+        with torch.inference_mode():
+            reach = Reach(self.metric, x)
+            best = _Best(goal, multiplier, x, network)
+            z, delta = torch.zeros_like(reach.free_low), torch.zeros_like(x)
             if random_start:
                 z, delta = reach.random_start(generator)
-            else:
-                z, delta = torch.zeros_like(reach.free_low), torch.zeros_like(x)
-            if reach.free:
-                z = self._along_subspace(network, x, goal, reach, z, best, jump=not random_start)
+            if reach.free and self.subspace_steps:
+                if 2**reach.free <= self.subspace_steps and not random_start:
+                    z = self._best_corner(network, goal, reach, best)
+                else:
+                    z = self._along_subspace(network, goal, reach, z, best)
             if self.full_steps:
-                self._in_full_space(network, x, goal, multiplier, reach, z, delta, best, generator)
+                self._in_full_space(network, goal, multiplier, reach, z, delta, best, generator)
         return best.found()
 
+    def _best_corner(self, network: NetworkView, goal: Goal, reach: Reach, best: _Best) -> Tensor:
+        """The corner of each person's range of z with the highest value, or z = 0 where that is higher."""
+        signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=reach.free)), dtype=reach.x.dtype)
+        choices = torch.cat(
+            [
+                torch.zeros_like(reach.free_low)[None],
+                reach.corners(signs[:, None, :].expand(-1, len(reach.x), -1)),
+            ]
+        )
+        points = reach.x + choices @ reach.basis.T
+        logits = network.logits(points.reshape(-1, reach.x.shape[1]))
+        value, index = goal.repeat(len(choices)).value(logits).reshape(len(choices), -1).max(dim=0)
+        rows = torch.arange(len(reach.x))
+        best.offer(points[index, rows], value, torch.zeros_like(value))
+        return choices[index, rows]
+
     def _along_subspace(
-        self,
-        network: NetworkView,
-        x: Tensor,
-        goal: Goal,
-        reach: Reach,
-        z: Tensor,
-        best: _Best,
-        *,
-        jump: bool,
+        self, network: NetworkView, goal: Goal, reach: Reach, z: Tensor, best: _Best
     ) -> Tensor:
-        """The best z that was seen, with delta at 0."""
-        corners = 2**reach.free
-        if jump and corners <= self.subspace_steps:
-            signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=reach.free)), dtype=x.dtype)
-            choices = torch.stack([reach.corner(sign.expand_as(z)) for sign in signs])
-            points = x + choices @ reach.basis.T
-            logits = network.logits(points.reshape(-1, x.shape[1]))
-            values = goal.repeat(corners).value(logits).reshape(corners, len(x))
-            value, index = values.max(dim=0)
-            rows = torch.arange(len(x))
-            best.offer(points[index, rows], value, torch.zeros_like(value))
-            return choices[index, rows]
-        chosen, chosen_value = z, best.value.clone()
-        for step in range(self.subspace_steps):
-            point = x + z @ reach.basis.T
+        """The best z that was seen on the way from corner to corner, with delta at 0."""
+        chosen, chosen_value = z, best.value
+        for _ in range(self.subspace_steps):
+            point = reach.x + z @ reach.basis.T
             logits = network.forward(point)
             value = goal.value(logits)
             best.offer(point, value, torch.zeros_like(value))
@@ -231,16 +243,14 @@ class Auditor:
             chosen = torch.where(better[:, None], z, chosen)
             chosen_value = torch.where(better, value, chosen_value)
             slope = network.backward(goal.gradient(logits)) @ reach.basis
-            if step == 0 and jump:
-                # a distance has no slope at x itself: leave by the longer side
-                slope = torch.where(slope == 0, reach.free_high + reach.free_low, slope)
-            z = reach.corner(slope)
+            # a distance has no slope at x itself: leave by the longer side
+            slope = torch.where(slope == 0, reach.free_high + reach.free_low, slope)
+            z = reach.corners(slope)
         return chosen
 
     def _in_full_space(
         self,
         network: NetworkView,
-        x: Tensor,
         goal: Goal,
         multiplier: float,
         reach: Reach,
@@ -250,11 +260,10 @@ class Auditor:
         generator: torch.Generator,
     ) -> None:
         """Move delta towards the gradient's own stationary point, with z as it is."""
-        moved = x + z @ reach.basis.T if reach.free else x
         # a multiplier of 0 sends delta to the corners of its box, as it should
-        scale = 0.5 / max(multiplier, torch.finfo(x.dtype).tiny * 4)
+        scale = 0.5 / max(multiplier, torch.finfo(delta.dtype).tiny * 4)
         for step in range(self.full_steps):
-            point = moved + delta
+            point = reach.points(z, delta)
             logits = network.forward(point)
             if step % LOOK_EVERY == 0:
                 risen = best.offer(point, goal.value(logits), self._squared(delta))
@@ -262,11 +271,11 @@ class Auditor:
                     return
             slope = goal.gradient(logits)
             if step == 0:
-                delta = self._first_move(network, goal, multiplier, reach, moved, slope, scale, generator)
+                delta = self._first_move(network, goal, multiplier, reach, z, slope, scale, generator)
                 continue
-            target = _finite(self.unweigh(network.backward(slope)) * scale, scale)
+            target = _finite(self.unweigh(network.backward(slope)).mul_(scale), scale)
             delta = torch.lerp(delta, reach.clip(target), self.full_rate)
-        point = moved + delta
+        point = reach.points(z, delta)
         best.offer(point, goal.value(network.logits(point)), self._squared(delta))
 
     def _first_move(
@@ -275,7 +284,7 @@ class Auditor:
         goal: Goal,
         multiplier: float,
         reach: Reach,
-        moved: Tensor,
+        z: Tensor,
         slope: Tensor,
         scale: float,
         generator: torch.Generator,
@@ -297,10 +306,10 @@ class Auditor:
         unit = along / length.clamp_min(torch.finfo(along.dtype).tiny)
         natural = torch.where(flat, unit, _finite(along * scale, scale))
         moves = torch.stack([reach.clip(move) for move in (natural, *(unit * start for start in STARTS))])
-        points = (moved + moves).reshape(-1, moved.shape[1])
+        points = reach.points(z, moves).reshape(-1, moves.shape[-1])
         values = goal.repeat(len(moves)).value(network.logits(points)).reshape(len(moves), -1)
         chosen = (values - multiplier * self._squared(moves)).argmax(dim=0)
-        return moves[chosen, torch.arange(len(moved))]
+        return moves[chosen, torch.arange(moves.shape[1])]
 
     def _squared(self, delta: Tensor) -> Tensor:
         return (delta * self.weigh(delta)).sum(dim=-1)
@@ -336,4 +345,5 @@ class _Best:
         return float((self.total - before).sum() / self.total.abs().sum().clamp_min(TINY))
 
     def found(self) -> WorstCase:
-        return WorstCase(self.points, self.value, self.distance)
+        # tensors made in inference mode could take no part in a training step
+        return WorstCase(self.points.clone(), self.value.clone(), self.distance.clone())

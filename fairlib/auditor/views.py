@@ -50,15 +50,18 @@ class ModuleView:
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, shape (n, K), and remember what the next :meth:`backward` needs."""
-        with torch.enable_grad():
-            self.input = x.detach().requires_grad_()
+        with torch.inference_mode(False), torch.enable_grad():
+            self.input = x.clone().requires_grad_()
             self.output = self._call(self.input)
         return self.output.detach()
 
     def backward(self, weights: Tensor) -> Tensor:
         """Gradient of the weighted sum of logits at the last rows, shape (n, d)."""
-        (gradient,) = torch.autograd.grad(self.output, self.input, weights)
-        return gradient
+        if not self.output.requires_grad:  # it does not depend on the rows
+            return torch.zeros_like(self.input)
+        with torch.inference_mode(False):
+            (gradient,) = torch.autograd.grad(self.output, self.input, weights.clone(), allow_unused=True)
+        return torch.zeros_like(self.input) if gradient is None else gradient
 
 
 class PerceptronView:
@@ -75,17 +78,15 @@ class PerceptronView:
     def __init__(self, layers: list[nn.Linear]) -> None:
         self.weights = [layer.weight.detach() for layer in layers]
         self.biases = [layer.bias.detach() for layer in layers]
-        # transposed copies would be faster to multiply with, but these stay in step with the training
+        # detached, so that no graph is built; the same memory, so that they stay in step with the training
         self.active: list[Tensor] = []
 
-    @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
         """Logits, shape (n, K), without any gradient."""
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = torch.addmm(bias, x, weight.T).relu_()
         return torch.addmm(self.biases[-1], x, self.weights[-1].T)
 
-    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Logits, shape (n, K), and remember what the next :meth:`backward` needs."""
         self.active = []
@@ -94,7 +95,6 @@ class PerceptronView:
             self.active.append(x)
         return torch.addmm(self.biases[-1], x, self.weights[-1].T)
 
-    @torch.no_grad()
     def backward(self, weights: Tensor) -> Tensor:
         """Gradient of the weighted sum of logits at the last rows, shape (n, d)."""
         gradient = weights @ self.weights[-1]
@@ -106,9 +106,14 @@ class PerceptronView:
 
 def view_of(network: nn.Module) -> NetworkView:
     """The quickest view that fits the network; it follows later updates of the network's parameters."""
-    layers = list(network) if isinstance(network, nn.Sequential) else []
+    # a subclass, a hook or a parametrisation may compute something else than its layers say
+    layers = list(network) if type(network) is nn.Sequential and not _hooked(network) else []
     linear = [layer for layer in layers[::2] if type(layer) is nn.Linear and layer.bias is not None]
     between = [layer for layer in layers[1::2] if type(layer) is nn.ReLU]
     if len(layers) % 2 == 1 and len(linear) + len(between) == len(layers):
         return PerceptronView(linear)
     return ModuleView(network)
+
+
+def _hooked(network: nn.Module) -> bool:
+    return any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())

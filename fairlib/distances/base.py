@@ -176,6 +176,11 @@ class Metric(BaseEstimator):  # type: ignore[misc]
             np.fill_diagonal(result, 0.0)
         return result if squared else np.sqrt(result, out=result)
 
+    def arrays(self) -> dict[str, Float]:
+        """Everything that was learned, by name: what :meth:`save` writes."""
+        found = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(self.domain_)
+        return {name: np.ascontiguousarray(array) for name, array in found.items()}
+
     def save(self, folder: str | Path) -> None:
         """Write ``metric.safetensors`` (the arrays) and ``metric.json`` into `folder`."""
         from safetensors.numpy import save_file
@@ -183,9 +188,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        arrays = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(self.domain_)
-        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        save_file(contiguous, str(target / "metric.safetensors"))
+        save_file(self.arrays(), str(target / "metric.safetensors"))
         description = {"format": FORMAT, "kind": self.kind, "rank": int(self.basis_.shape[1])}
         (target / "metric.json").write_text(json.dumps(description, sort_keys=True))
 

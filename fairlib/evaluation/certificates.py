@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from fairlib.auditor import Auditor, LogitDistance, view_of
 from fairlib.distances.base import Metric
 from fairlib.evaluation.bootstrap import percentile_interval
 from fairlib.evaluation.evaluate import MIN_DRAWS
+from fairlib.evaluation.purchases import Purchases, purchases
 from fairlib.randomness import derive_seed, generator
 
-__all__ = ["Certificate", "certify", "dual_curve"]
+__all__ = ["Certificate", "certify"]
 
 Float = NDArray[np.float64]
 
@@ -27,19 +29,17 @@ MOST_RUNGS = 20
 # Rounds of searches at the prices that the dual then chooses; they end when no value rises by more than this.
 ROUNDS = 4
 RISE = 2e-3
-# Prices at which the dual is evaluated, and between neighbours of the best of them.
-GRID = 256
-REFINED = 33
 CHUNK_ROWS = 8192
-CHUNK_DRAWS = 64
-# Squared distances below this share of the largest count as standing still.
-STILL = 1e-9
 
 
 @dataclass(frozen=True)
 class Certificate:
     r"""
-    Pairs :math:`(\epsilon, \delta)` for which a model was found to be distributionally individually fair.
+    Pairs :math:`(\epsilon, \delta)`: how far a search could move a model's outputs within each budget.
+
+    Where the search missed nothing, the model is :math:`(\epsilon, \delta)`-distributionally individually
+    fair (definition 2.1) on the people that were looked at and within the metric's domain. Otherwise the
+    true :math:`\delta` is larger.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Certificate:
         Bootstrap interval of each, over the people.
     multipliers : ndarray of float64, shape (b,)
         The :math:`\lambda` of the dual: output distance that one more unit of budget would buy.
-    people : int
+    people, classes : int
     """
 
     budgets: Float
@@ -60,10 +60,13 @@ class Certificate:
     high: Float | None
     multipliers: Float
     people: int
+    classes: int
 
     def share_bound(self, threshold: float, index: int = 0) -> float:
         r"""
         Bound on the share of people whose output can differ by `threshold` or more (proposition 2.3).
+
+        It holds as far as ``values`` do: on these people, if the search missed nothing.
 
         .. math:: P(d_Y(h(X), h(T_{IF}(X))) \ge \tau) \le \delta / \tau
 
@@ -88,14 +91,21 @@ class Certificate:
 
     def share_bound_of_odds(self, factor: float, index: int = 0) -> float:
         r"""
-        Bound on the share of people whose odds, with two classes, can change by `factor` or more.
+        Bound on the share of people whose odds of one class against another can change by `factor` or more.
 
         A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
-        :math:`(\log f)^2 / 4`.
+        :math:`(\log f)^2 / (2 K)`. It holds as far as :meth:`share_bound` does.
+
+        Raises
+        ------
+        ValueError
+            A factor not above 1, or a model with one logit.
         """
         if not factor > 1:
             raise ValueError(f"factor must be above 1, got {factor!r}.")
-        return self.share_bound(float(np.log(factor)) ** 2 / 4.0, index)
+        if self.classes < 2:
+            raise ValueError("odds need two logits at least; this model has one.")
+        return self.share_bound(float(np.log(factor)) ** 2 / (2.0 * self.classes), index)
 
 
 def certify(
@@ -106,7 +116,7 @@ def certify(
     *,
     subspace_steps: int = 16,
     full_steps: int = 10,
-    restarts: int = 1,
+    restarts: int = 2,
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -147,55 +157,42 @@ def certify(
     Raises
     ------
     ValueError
-        A metric of another dimension than X, no budget or a negative one, fewer than one restart, logits
-        that are not finite.
+        No row, a metric of another dimension than X, no budget or a negative one, fewer than one restart, a
+        level that is no share, logits of another shape or that are not finite.
     """
+    check_is_fitted(metric)
     rows = torch.tensor(np.asarray(X, dtype=np.float32))
     asked = np.asarray(budgets, dtype=np.float64).ravel()
-    _check(rows, metric, asked, restarts, draws)
+    _check(rows, metric, asked, restarts, draws, level)
+    training = network.training
     network.eval()
-    found = _Treatments(network, rows, metric, subspace_steps, full_steps, restarts, seed)
-    _ladder(found, asked)
-    best = found.least(asked)
-    for _ in range(ROUNDS):
-        before = best[0]
-        for price in _distinct(best[1]):
-            found.look(price)
-        best = found.least(asked)
-        if (best[0] <= before * (1.0 + RISE)).all():
-            break
-    low, high = _intervals(*found.curve(), asked, best[0], draws, level, seed)
-    return Certificate(asked, best[0], low, high, best[1], len(rows))
+    try:
+        found = _Treatments(network, rows, metric, subspace_steps, full_steps, restarts, seed)
+        _ladder(found, asked)
+        for _ in range(ROUNDS):
+            before, prices = found.purchases().best(asked)
+            for price in _distinct(prices):
+                found.look(price)
+            if (found.purchases().best(asked)[0] <= before * (1.0 + RISE)).all():
+                break
+    finally:
+        network.train(training)
+    bought = found.purchases()
+    values, multipliers = bought.best(asked)
+    low, high = _intervals(bought, asked, values, draws, level, seed)
+    return Certificate(asked, values, low, high, multipliers, len(rows), found.classes)
 
 
-def dual_curve(values: Float, distances: Float, prices: Float) -> Float:
-    r"""
-    Inner suprema over the treatments that were found.
-
-    .. math:: r_\lambda(x_i) = \max_m \; a_{im} - \lambda c_{im}
-
-    Parameters
-    ----------
-    values, distances : ndarray, shape (n, m)
-        Output distance and squared fair distance of each person's treatments.
-    prices : ndarray, shape (g,)
-
-    Returns
-    -------
-    ndarray of float64, shape (n, g)
-    """
-    found = np.empty((len(values), len(prices)))
-    for j, price in enumerate(prices):
-        found[:, j] = (values - price * distances).max(axis=1)
-    return found
-
-
-def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int, draws: int) -> None:
+def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int, draws: int, level: float) -> None:
     if rows.ndim != 2 or rows.shape[1] != metric.n_features_in_:
         raise ValueError(
             f"X has the shape {tuple(rows.shape)}, but this metric was fitted on "
             f"{metric.n_features_in_} features."
         )
+    if len(rows) == 0:
+        raise ValueError("X has no row: there is nobody to certify the model on.")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, got {level!r}.")
     if budgets.size == 0 or not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise ValueError(f"budgets must be finite and not negative, at least one, got {budgets.tolist()}.")
     if restarts < 1:
@@ -219,7 +216,8 @@ class _Treatments:
     ) -> None:
         self.view = view_of(network)
         self.parts = rows.split(CHUNK_ROWS)
-        self.goals = [LogitDistance(self.view.logits(part)) for part in self.parts]
+        self.goals = [_FiniteDistance(self.view.logits(part)) for part in self.parts]
+        self.classes = int(self.goals[0].own.shape[1])
         self.auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps)
         self.restarts = restarts
         self.random = torch.Generator().manual_seed(derive_seed(seed, "certificate"))
@@ -227,7 +225,9 @@ class _Treatments:
         self.distances = [np.zeros(len(rows))]
         if metric.basis_.shape[1]:
             # at an infinite price people still move where moving is free
-            self._search(Auditor(metric, subspace_steps=subspace_steps, full_steps=0), 0.0, False)
+            alone = Auditor(metric, subspace_steps=max(subspace_steps, 1), full_steps=0)
+            for start in range(restarts):
+                self._search(alone, 0.0, start > 0)
 
     def look(self, price: float) -> float:
         """Search at one price from all starts; the largest mean squared distance of what was best."""
@@ -240,31 +240,33 @@ class _Treatments:
         ]
         value = torch.cat([item.value for item in found]).double().numpy()
         distance = torch.cat([item.squared_distance for item in found]).double().numpy()
-        if not np.isfinite(value).all():
-            raise ValueError("the network's logits are not finite: it cannot be certified.")
         self.values.append(value)
         self.distances.append(distance)
         return float(distance.mean())
 
-    def curve(self) -> tuple[Float, Float]:
-        """Prices, and everyone's inner supremum at each."""
-        values, distances = np.stack(self.values, axis=1), np.stack(self.distances, axis=1)
-        prices = _grid(values, distances)
-        return prices, dual_curve(values, distances, prices)
+    def purchases(self) -> Purchases:
+        """What of all this a budget buys."""
+        return purchases(np.stack(self.values, axis=1), np.stack(self.distances, axis=1))
 
-    def least(self, budgets: Float) -> tuple[Float, Float]:
-        """Minimum of the dual and its price, for each budget."""
-        prices, curve = self.curve()
-        means = curve.mean(axis=0)
-        least, where = _least(prices, means, budgets)
-        values, distances = np.stack(self.values, axis=1), np.stack(self.distances, axis=1)
-        for k, budget in enumerate(budgets):
-            j = int(np.searchsorted(prices, where[k]))
-            between = np.linspace(prices[max(j - 1, 0)], prices[min(j + 1, len(prices) - 1)], REFINED)
-            dual = between * budget + dual_curve(values, distances, between).mean(axis=0)
-            if dual.min() < least[k]:
-                least[k], where[k] = dual.min(), between[dual.argmin()]
-        return least, where
+
+class _FiniteDistance(LogitDistance):
+    """The distance of outputs, which refuses logits of another shape or that are not finite."""
+
+    def __init__(self, own: Tensor) -> None:
+        if own.ndim != 2:
+            raise ValueError(f"the network must give logits of shape (n, K), got {tuple(own.shape)}.")
+        super().__init__(own)
+
+    def value(self, logits: Tensor) -> Tensor:
+        """Value per row, shape (n,)."""
+        found = super().value(logits)
+        if not torch.isfinite(found).all():
+            raise ValueError("the network's logits are not finite: it cannot be certified.")
+        return found
+
+    def repeat(self, times: int) -> _FiniteDistance:
+        """The same goal for the rows repeated block-wise."""
+        return _FiniteDistance(self.own.repeat(times, 1))
 
 
 def _ladder(found: _Treatments, budgets: Float) -> None:
@@ -295,34 +297,17 @@ def _distinct(prices: Float) -> list[float]:
     return kept
 
 
-def _grid(values: Float, distances: Float) -> Float:
-    """0, and prices between which every treatment that was found stops to pay."""
-    pays = (distances > STILL * distances.max(initial=0.0)) & (values > 0)
-    ratios = values[pays] / distances[pays] if pays.any() else np.array([1.0])
-    return np.concatenate([[0.0], np.geomspace(ratios.min() / 16.0, ratios.max() * 2.0, GRID)])
-
-
-def _least(prices: Float, means: Float, budgets: Float) -> tuple[Float, Float]:
-    """Minimum of the dual over the prices, and where, for each budget."""
-    dual = prices[None, :] * budgets[:, None] + means[None, :]
-    where = dual.argmin(axis=1)
-    return dual[np.arange(len(budgets)), where], prices[where]
-
-
 def _intervals(
-    prices: Float, curve: Float, budgets: Float, points: Float, draws: int, level: float, seed: int
+    bought: Purchases, budgets: Float, points: Float, draws: int, level: float, seed: int
 ) -> tuple[Float | None, Float | None]:
     """Percentile interval of each budget's value over resamples of the people."""
     if not draws:
         return None, None
-    n = len(curve)
+    n = len(bought.free)
     random = generator(seed, "certificate", "bootstrap")
-    resampled = []
-    for start in range(0, draws, CHUNK_DRAWS):
-        size = min(CHUNK_DRAWS, draws - start)
-        weights = random.multinomial(n, np.full(n, 1.0 / n), size=size) / n
-        resampled.append(np.stack([_least(prices, mean, budgets)[0] for mean in weights @ curve]))
-    table = np.concatenate(resampled)
+    table = np.stack(
+        [bought.best(budgets, random.multinomial(n, np.full(n, 1.0 / n)))[0] for _ in range(draws)]
+    )
     bounds: list[Any] = [
         percentile_interval(table[:, j], level, float(points[j])) or (points[j], points[j])
         for j in range(len(budgets))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairlib.auditor import Auditor, Goal, NetworkView, WorstCase
+from fairlib.auditor import Auditor, Goal, NetworkView, WorstCase, view_of
 from fairlib.distances.base import Metric
 from fairlib.methods.networks.training import Arrays
 from fairlib.randomness import derive_seed
@@ -91,11 +92,16 @@ class Adversary:
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "auditor"))
 
     def worst_case(
-        self, network: nn.Module, view: NetworkView, x: Tensor, goal: Goal
+        self, network: nn.Module, x: Tensor, goal_of: Callable[[NetworkView], Goal]
     ) -> tuple[WorstCase, dict[str, float]]:
-        """Search at the present price, then update it; also gives what the history records of that."""
+        """
+        Search at the present price, then update it; also gives what the history records of that.
+
+        The network is looked at as it would predict: without dropout, and with batch statistics as they are.
+        """
         network.eval()
-        found = self.auditor.search(view, x, goal, self.price.value, self.generator)
+        view = view_of(network)
+        found = self.auditor.search(view, x, goal_of(view), self.price.value, self.generator)
         network.train()
         told = {
             "spent": float(found.squared_distance.mean(dtype=torch.float64)),

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from fairlib.distances.base import Metric
 from fairlib.methods.base import Callback, Float32, Float64, Method
 from fairlib.methods.checkpoint import Checkpoint, fingerprint
 from fairlib.methods.networks.architecture import build_network, one_thread
@@ -76,8 +77,8 @@ class NetworkMethod(Method):
     def _described(self) -> list[Any]:
         """What the training depends on beside the data and the metric."""
         parameters = self.get_params(deep=False)
-        named = sorted(set(parameters) - {"metric", "network"})
-        return [torch.__version__, *((name, parameters[name]) for name in named)]
+        named = sorted(set(parameters) - {"metric"})
+        return [torch.__version__, type(self).__name__, *((name, parameters[name]) for name in named)]
 
     def _fit(
         self,
@@ -93,7 +94,9 @@ class NetworkMethod(Method):
         self._check_steps()
         seed = 0 if self.random_state is None else int(self.random_state)
         objective = self._objective(data, sensitive_features, counterfactuals, seed)
-        with one_thread():
+        # dropout and the like draw from torch's global generator, which is the caller's
+        with one_thread(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "layers"))
             network = self._start(data, seed)
             training = Training(
                 network,
@@ -106,12 +109,12 @@ class NetworkMethod(Method):
                 weight_decay=self.weight_decay,
                 seed=seed,
             )
-            start = [value.numpy() for value in network.state_dict().values()]
-            metric = getattr(self, "metric_", None)
-            basis = [] if metric is None else [metric.basis_]
+            metric: Metric | None = getattr(self, "metric_", None)
+            learned = [] if metric is None else [metric.kind, *metric.arrays().values()]
             copies = [np.asarray(item) for item in counterfactuals or ()]
+            start = [value.numpy() for value in network.state_dict().values()]
             stored = Checkpoint(
-                checkpoint, fingerprint(self._described(), data, codes, *basis, *copies, *start)
+                checkpoint, fingerprint(self._described(), data, codes, *learned, *copies, *start)
             )
             arrays = stored.load()
             if arrays is not None:
@@ -180,7 +183,8 @@ class NetworkMethod(Method):
         from safetensors.torch import save_file
 
         kind = OWN if self.network is None else GIVEN
-        tensors = {name: value.contiguous() for name, value in self.network_.state_dict().items()}
+        # a file has no room for tensors that share their memory
+        tensors = {name: value.contiguous().clone() for name, value in self.network_.state_dict().items()}
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind})
 
     def _read(self, folder: Path) -> None:

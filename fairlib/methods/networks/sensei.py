@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.auditor import LogitDistance, view_of
+from fairlib.auditor import LogitDistance
 from fairlib.auditor.goals import logit_distance
 from fairlib.methods.base import Callback, Float32
 from fairlib.methods.networks.adversary import Adversary, check_not_negative
@@ -31,9 +31,9 @@ class _Invariance:
         self.restore = adversary.restore
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
-        view = view_of(network)
-        goal = LogitDistance(view.logits(batch.x))
-        worst, told = self.adversary.worst_case(network, view, batch.x, goal)
+        worst, told = self.adversary.worst_case(
+            network, batch.x, lambda view: LogitDistance(view.logits(batch.x))
+        )
         own, other = network(torch.cat([batch.x, worst.points])).split(len(batch.x))
         loss = functional.cross_entropy(own, batch.labels)
         distance = logit_distance(own, other).mean()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.auditor import LogLoss, view_of
+from fairlib.auditor import LogLoss
 from fairlib.methods.base import Callback, Float32
 from fairlib.methods.networks.adversary import Adversary
 from fairlib.methods.networks.base import MitigatedNetwork, fitted_metric
@@ -28,8 +28,7 @@ class _Robustness:
         self.restore = adversary.restore
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
-        view = view_of(network)
-        worst, told = self.adversary.worst_case(network, view, batch.x, LogLoss(batch.labels))
+        worst, told = self.adversary.worst_case(network, batch.x, lambda view: LogLoss(batch.labels))
         return functional.cross_entropy(network(worst.points), batch.labels), told
 
 

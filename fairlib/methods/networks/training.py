@@ -64,7 +64,7 @@ class Training:
     """
     Network, optimiser and history of one training, mini-batch by mini-batch.
 
-    Every mini-batch holds the same number of rows of each class, drawn with replacement.
+    Every mini-batch holds as many rows of each class as the others do, drawn with replacement.
 
     Parameters
     ----------
@@ -121,6 +121,7 @@ class Training:
             if self.step % REPORT_EVERY and self.step != steps:
                 continue
             progress = self._record()
+            self._check_weights()
             if callback is not None:
                 callback(self.step, steps, progress)
             if stored.due():
@@ -147,13 +148,19 @@ class Training:
         progress = {name: total / taken for name, total in self._sums.items()}
         self._sums = {}
         if not all(np.isfinite(value) for value in progress.values()):
-            raise FloatingPointError(
-                f"the loss is no longer finite at step {self.step}: lower learning_rate "
-                f"(now {self.optimiser.param_groups[0]['lr']})."
-            )
+            raise FloatingPointError(self._broken("loss is"))
         for name, value in {"step": float(self.step), **progress}.items():
             self.history.setdefault(name, []).append(value)
         return progress
+
+    def _check_weights(self) -> None:
+        """The loss is that before the step: the step itself may have been the one too many."""
+        if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
+            raise FloatingPointError(self._broken("weights are"))
+
+    def _broken(self, what: str) -> str:
+        rate = self.optimiser.param_groups[0]["lr"]
+        return f"the {what} no longer finite at step {self.step}: lower learning_rate (now {rate})."
 
     def state(self) -> Arrays:
         """Everything that the next mini-batch builds on, as plain arrays; call it right after a record."""
@@ -162,7 +169,11 @@ class Training:
             arrays[f"moments.{name}"] = value.numpy()
         arrays |= {f"history.{name}": np.array(values) for name, values in self.history.items()}
         arrays |= {f"objective.{name}": value for name, value in self.objective.state().items()}
-        return arrays | {"step": np.array(self.step), "generator": self.generator.get_state().numpy()}
+        return arrays | {
+            "step": np.array(self.step),
+            "generator": self.generator.get_state().numpy(),
+            "layers": torch.get_rng_state().numpy(),
+        }
 
     def _moments(self) -> dict[str, Tensor]:
         return {
@@ -189,6 +200,7 @@ class Training:
         )
         self.step = int(arrays["step"])
         self.generator.set_state(torch.from_numpy(arrays["generator"]))
+        torch.set_rng_state(torch.from_numpy(arrays["layers"]))
 
 
 def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list[int]:
@@ -210,12 +222,14 @@ def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list
         At least 1 each; they sum to at most `batch_size`, and are all equal if `balance` is 1.
     """
     weights = np.asarray(counts, dtype=np.float64) ** (1.0 - balance)
-    exact = batch_size * weights / weights.sum()
     if balance == 1:
         return [batch_size // len(counts)] * len(counts)
+    # one row each, and the others by the largest remainders
+    exact = batch_size * weights / weights.sum()
     shares = np.maximum(1, np.floor(exact)).astype(int)
-    # what is left goes to the largest remainders
-    for k in np.argsort(-(exact - shares), kind="stable")[: max(0, batch_size - int(shares.sum()))]:
+    while shares.sum() > batch_size:
+        shares[(shares - exact - (shares == 1) * batch_size).argmax()] -= 1
+    for k in np.argsort(-(exact - shares), kind="stable")[: batch_size - int(shares.sum())]:
         shares[k] += 1
     return [int(share) for share in shares]
 

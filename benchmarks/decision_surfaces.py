@@ -55,7 +55,7 @@ def people(seed: int = SEED) -> tuple[Float, Int]:
     return X, y
 
 
-def sensei(X: Float, y: Int) -> list[Panel]:
+def sensei(X: Float, y: Int, weights: Sequence[float] = WEIGHTS) -> list[Panel]:
     """SenSeI for each weight of invariance."""
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     return [
@@ -63,7 +63,7 @@ def sensei(X: Float, y: Int) -> list[Panel]:
             f"ρ = {rho:g}",
             SenSeIClassifier(metric, rho=rho, perturbation_budget=SENSEI_BUDGET, **TRAINING).fit(X, y),
         )
-        for rho in WEIGHTS
+        for rho in weights
     ]
 
 

@@ -234,6 +234,9 @@ def _carry_out(action: Callable[[], Any]) -> None:
     except EvenhandError as error:
         print(f"evenhand: {error}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from None
+    except BrokenPipeError:  # whoever reads our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
     except Exception as error:  # noqa: BLE001 - any fault of ours
         if os.environ.get("EVENHAND_LOG"):
             traceback.print_exc()

@@ -126,8 +126,11 @@ class Auditor:
     Search for :math:`\max_{x'} \; g(h(x')) - \lambda d_x^2(x, x')`, with :math:`x' = x + B z + \delta`.
 
     **Along the free directions** (the columns of B, distance 0): where the box of z has few corners, all are
-    tried; otherwise each step jumps to the corner that the gradient points at, which never lowers a convex
-    goal. **In full space**: at a maximum within the bounds :math:`\Sigma \delta = \nabla g / (2 \lambda)`.
+    tried, and some random places within it; otherwise each step jumps to the corner that the gradient points
+    at, which never lowers a convex goal. **In full space**: at a maximum within the bounds
+
+    .. math:: \Sigma \delta = \nabla g / (2 \lambda)
+
     Each step goes a share of the way to the delta that this gives with the current gradient, so a step's
     length follows from the multiplier and there is no rate to tune to it; the first step also tries some
     lengths of its own. The best point seen is kept.
@@ -143,6 +146,9 @@ class Auditor:
     tolerance : float
         The steps in full space end early where a few of them added no more than this share of what is
         found. Negative: they are all taken.
+    inside : int
+        Random places within the range of z that are tried beside its corners. A network that is trained on
+        corners alone learns to be even there and uneven between.
     """
 
     def __init__(
@@ -153,6 +159,7 @@ class Auditor:
         full_steps: int = 10,
         full_rate: float = 0.5,
         tolerance: float = 1e-4,
+        inside: int = 2,
     ) -> None:
         if subspace_steps < 0 or full_steps < 0 or subspace_steps + full_steps < 1:
             raise ValueError(
@@ -167,6 +174,7 @@ class Auditor:
         self.full_steps = full_steps
         self.full_rate = full_rate
         self.tolerance = tolerance
+        self.inside = inside
 
     def search(
         self,
@@ -206,22 +214,22 @@ class Auditor:
                 z, delta = reach.random_start(generator)
             if reach.free and self.subspace_steps:
                 if 2**reach.free <= self.subspace_steps and not random_start:
-                    z = self._best_corner(network, goal, reach, best)
+                    z = self._best_corner(network, goal, reach, best, generator)
                 else:
                     z = self._along_subspace(network, goal, reach, z, best)
             if self.full_steps:
                 self._in_full_space(network, goal, multiplier, reach, z, delta, best, generator)
         return best.found()
 
-    def _best_corner(self, network: NetworkView, goal: Goal, reach: Reach, best: _Best) -> Tensor:
-        """The corner of each person's range of z with the highest value, or z = 0 where that is higher."""
+    def _best_corner(
+        self, network: NetworkView, goal: Goal, reach: Reach, best: _Best, generator: torch.Generator
+    ) -> Tensor:
+        """The best of z = 0, all corners of each person's range, and some places within it."""
         signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=reach.free)), dtype=reach.x.dtype)
-        choices = torch.cat(
-            [
-                torch.zeros_like(reach.free_low)[None],
-                reach.corners(signs[:, None, :].expand(-1, len(reach.x), -1)),
-            ]
-        )
+        corners = reach.corners(signs[:, None, :].expand(-1, len(reach.x), -1))
+        shares = torch.rand((self.inside, *reach.free_low.shape), generator=generator, dtype=reach.x.dtype)
+        inside = torch.lerp(reach.free_low, reach.free_high, shares)
+        choices = torch.cat([torch.zeros_like(reach.free_low)[None], corners, inside])
         points = reach.x + choices @ reach.basis.T
         logits = network.logits(points.reshape(-1, reach.x.shape[1]))
         value, index = goal.repeat(len(choices)).value(logits).reshape(len(choices), -1).max(dim=0)

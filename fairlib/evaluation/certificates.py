@@ -17,6 +17,7 @@ from fairlib.distances.base import Metric
 from fairlib.evaluation.bootstrap import percentile_interval
 from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.evaluation.purchases import Purchases, purchases
+from fairlib.methods.networks.architecture import one_thread
 from fairlib.randomness import derive_seed, generator
 
 __all__ = ["Certificate", "certify"]
@@ -29,7 +30,9 @@ MOST_RUNGS = 20
 # Rounds of searches at the prices that the dual then chooses; they end when no value rises by more than this.
 ROUNDS = 4
 RISE = 2e-3
-CHUNK_ROWS = 8192
+# Random places along the free directions that every search tries for each person.
+INSIDE = 16
+CHUNK_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -167,14 +170,15 @@ def certify(
     training = network.training
     network.eval()
     try:
-        found = _Treatments(network, rows, metric, subspace_steps, full_steps, restarts, seed)
-        _ladder(found, asked)
-        for _ in range(ROUNDS):
-            before, prices = found.purchases().best(asked)
-            for price in _distinct(prices):
-                found.look(price)
-            if (found.purchases().best(asked)[0] <= before * (1.0 + RISE)).all():
-                break
+        with one_thread():
+            found = _Treatments(network, rows, metric, subspace_steps, full_steps, restarts, seed)
+            _ladder(found, asked)
+            for _ in range(ROUNDS):
+                before, prices = found.purchases().best(asked)
+                for price in _distinct(prices):
+                    found.look(price)
+                if (found.purchases().best(asked)[0] <= before * (1.0 + RISE)).all():
+                    break
     finally:
         network.train(training)
     bought = found.purchases()
@@ -218,14 +222,14 @@ class _Treatments:
         self.parts = rows.split(CHUNK_ROWS)
         self.goals = [_FiniteDistance(self.view.logits(part)) for part in self.parts]
         self.classes = int(self.goals[0].own.shape[1])
-        self.auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps)
+        self.auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps, inside=INSIDE)
         self.restarts = restarts
         self.random = torch.Generator().manual_seed(derive_seed(seed, "certificate"))
         self.values = [np.zeros(len(rows))]
         self.distances = [np.zeros(len(rows))]
         if metric.basis_.shape[1]:
             # at an infinite price people still move where moving is free
-            alone = Auditor(metric, subspace_steps=max(subspace_steps, 1), full_steps=0)
+            alone = Auditor(metric, subspace_steps=max(subspace_steps, 1), full_steps=0, inside=INSIDE)
             for start in range(restarts):
                 self._search(alone, 0.0, start > 0)
 

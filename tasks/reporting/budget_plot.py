@@ -13,6 +13,8 @@ __all__ = ["Point", "budget_plot", "log_marks"]
 LABEL_SIZE = 12.0
 # An interval that reaches towards 0 is cut this far below the smallest value.
 LEAST_SHARE = 0.1
+# A number this near a mark is at it.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -34,32 +36,24 @@ def log_marks(low: float, high: float, most: int) -> list[float]:
     low, high : float
         Above 0, low at most high.
     most : int
-        At least 2; about how many there may be.
+        At least 2.
 
     Returns
     -------
     list of float
-        At least two, rising: 1, 2 and 5 times powers of ten, or powers of ten alone, every one or every few,
-        if those would be more than `most`.
+        At least two and at most `most`, rising: 1, 2 and 5 times powers of ten where they suffice, else
+        powers of ten, every one or every few.
     """
-    first, last = math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1
-    fine = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)]
-    found = _covering(fine, low, high)
-    every = 1
-    while len(found) > most:
-        # as few as two decades cover any range in the end
-        powers = range(every * math.floor(first / every), last + 2 * every, every)
-        found = _covering([float(f"1e{power}") for power in powers], low, high)
-        every += 1
-    return found
-
-
-def _covering(marks: Sequence[float], low: float, high: float) -> list[float]:
-    """The marks from the last one at or below `low` to the first one at or above `high`, at least two."""
-    slack = 1e-9
-    start = max(i for i, mark in enumerate(marks) if mark <= low * (1 + slack))
-    end = min(i for i, mark in enumerate(marks) if mark >= high * (1 - slack))
-    return list(marks[start : max(end, start + 1) + 1])
+    first = math.floor(math.log10(low) + ROUNDING)
+    last = math.ceil(math.log10(high) - ROUNDING)
+    fine = [float(f"{digit}e{power}") for power in range(first - 1, last + 2) for digit in (1, 2, 5)]
+    start = max(i for i, mark in enumerate(fine) if mark <= low * (1 + ROUNDING))
+    end = min(i for i, mark in enumerate(fine) if mark >= high * (1 - ROUNDING))
+    found = fine[start : max(end, start + 1) + 1]
+    if len(found) <= most:
+        return found
+    every = math.ceil((last - first) / (most - 1))
+    return [float(f"1e{first + every * k}") for k in range(math.ceil((last - first) / every) + 1)]
 
 
 def budget_plot(

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from fairlib.auditor import Auditor, LogitDistance, view_of
+from fairlib.cores import one_thread
 from fairlib.distances.base import Metric
 from fairlib.evaluation.bootstrap import percentile_interval
 from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.evaluation.purchases import Purchases, purchases
-from fairlib.methods.networks.architecture import one_thread
 from fairlib.randomness import derive_seed, generator
 
 __all__ = ["Certificate", "certify"]

@@ -307,7 +307,7 @@ def _cost(without: Mapping[str, float | None], metrics: Mapping[str, Json]) -> d
             rows.append([words.metric_phrase(name), *_compared(own, plain), _verdict(name, own, plain)])
     known = {name: (own, plain) for name, own, plain in both if own is not None and plain is not None}
     paragraphs = [
-        "The same trees were trained once more without the adversary, all other settings alike, and judged "
+        "The same model was trained once more without the adversary, all other settings alike, and judged "
         "on the same rows. " + _accuracy_price(known),
         _bought(known),
         "A difference has no interval of its own here: a small one may be chance.",
@@ -316,7 +316,7 @@ def _cost(without: Mapping[str, float | None], metrics: Mapping[str, Json]) -> d
         "What fairness cost",
         [text for text in paragraphs if text],
         table={
-            "caption": "This model, and the same trees without the adversary",
+            "caption": "This model, and the same without the adversary",
             "columns": ["Metric", "This model", "Without the adversary", "Difference", "This model is"],
             "rows": rows,
         },

@@ -1,14 +1,13 @@
-"""The default network, and the thread that it runs on."""
+"""The default network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
-__all__ = ["build_network", "one_thread"]
+__all__ = ["build_network"]
 
 
 def build_network(
@@ -33,19 +32,3 @@ def build_network(
 def _linear(width: int, units: int) -> nn.Module:
     """Layer without its first draw of weights, which would come from torch's global generator."""
     return nn.utils.skip_init(nn.Linear, width, units)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """
-    Run torch on one thread, and as before afterwards.
-
-    Mini-batches are far too small to share out: two threads took ten times as long as one on two cores. The
-    sums, and so the weights, then do not depend on the number of cores either.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

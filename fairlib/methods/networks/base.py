@@ -17,10 +17,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from fairlib.cores import one_thread
 from fairlib.distances.base import Metric
 from fairlib.methods.base import Callback, Float32, Float64, Method
 from fairlib.methods.checkpoint import Checkpoint, fingerprint
-from fairlib.methods.networks.architecture import build_network, one_thread
+from fairlib.methods.networks.architecture import build_network
 from fairlib.methods.networks.training import Objective, Training
 from fairlib.randomness import derive_seed
 

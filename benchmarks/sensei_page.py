@@ -43,7 +43,7 @@ def rows(found: dict[str, Any]) -> str:
 
 The splits of the tables above; parameters were chosen on a fifth of the training rows of splits 0 to 3. The
 text that we hold prints no row of SenSeI on Adult: beside it stands the goal that was set for ρ = 40, and
-beside class balance 0.25 the printed row of SenSR, at whose balanced accuracy it was to be at least as good.
+beside class balance 0.12 the printed row of SenSR, at whose balanced accuracy it was to be at least as good.
 `certificate.dif` and `certificate.drf` are at each job's own budget.
 """
     ]

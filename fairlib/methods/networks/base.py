@@ -112,7 +112,7 @@ class NetworkMethod(Method):
             )
             metric: Metric | None = getattr(self, "metric_", None)
             learned = [] if metric is None else [metric.kind, *metric.arrays().values()]
-            copies = [np.asarray(item) for item in counterfactuals or ()]
+            copies = [] if counterfactuals is None else [np.asarray(item) for item in counterfactuals]
             start = [value.numpy() for value in network.state_dict().values()]
             stored = Checkpoint(
                 checkpoint, fingerprint(self._described(), data, codes, *learned, *copies, *start)

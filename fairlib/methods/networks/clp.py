@@ -141,7 +141,7 @@ class CLPClassifier(MitigatedNetwork):
         check_not_negative(rho=self.rho)
         if self.rho == 0:
             return CrossEntropy()
-        if not counterfactuals:
+        if counterfactuals is None or len(counterfactuals) == 0:
             raise ValueError("counterfactuals are missing: give at least one changed copy of X.")
         copies = [np.asarray(copy, dtype=np.float32) for copy in counterfactuals]
         for copy in copies:

@@ -57,12 +57,17 @@ def main() -> None:
     speed = json.loads((RESULTS / "speed.json").read_text())
     path = RESULTS / "budro.json"
     budro = json.loads(path.read_text()) if path.exists() else {}
+    path = RESULTS / "sensei.json"
+    sensei = json.loads(path.read_text()) if path.exists() else {}
     plots.write(budro, plots.DOCS)
-    PAGE.write_text(page(tables, speed, budro))
+    sensei_page.write(sensei, plots.DOCS)
+    PAGE.write_text(page(tables, speed, budro, sensei))
 
 
-def page(tables: dict[str, Any], speed: dict[str, Any], budro: dict[str, Any]) -> str:
-    """The text; parts of `budro` that are missing are left out."""
+def page(
+    tables: dict[str, Any], speed: dict[str, Any], budro: dict[str, Any], sensei: dict[str, Any] | None = None
+) -> str:
+    """The text; parts of `budro` and `sensei` that are missing are left out."""
     parts = [HEAD]
     parts += [PROTOCOL, _provenance(tables)]
     for prefix, title in TABLES.items():
@@ -84,7 +89,7 @@ def page(tables: dict[str, Any], speed: dict[str, Any], budro: dict[str, Any]) -
         parts.append("## BuDRO at full scale\n")
     for name in present:
         parts += [sections[name](budro[name]["result"]), _provenance(budro[name])]
-    parts += sensei_page.sections(_provenance)
+    parts += sensei_page.sections(sensei or {}, _provenance)
     return "\n".join(parts)
 
 

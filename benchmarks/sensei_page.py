@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from benchmarks import plots
-from benchmarks.common import RESULTS
 from benchmarks.tables import format_row, verdict
 
 PICTURE = "sensei-trade-off.svg"
 OURS, OTHERS = "#0067a5", "#d55e00"
 
 
-def sections(provenance: Callable[[dict[str, Any]], str]) -> list[str]:
-    """Text of the parts that were measured; writes the picture."""
-    path = RESULTS / "sensei.json"
-    if not path.exists():
-        return []
-    found = json.loads(path.read_text())
-    makers: dict[str, Callable[[Any], str]] = {
-        "rows": rows,
-        "sweep": sweep,
-        "speed": speed,
-        "steps": steps,
-    }
-    parts = ["## SenSeI, SenSR and the plain network\n"]
-    for name, make in makers.items():
-        if name in found:
-            parts += [make(found[name]["result"]), provenance(found[name])]
-    if "sweep" in found:
-        (plots.DOCS / PICTURE).write_text(trade_off(found["sweep"]["result"]["values"], found.get("rows")))
+def sections(found: dict[str, Any], provenance: Callable[[dict[str, Any]], str]) -> list[str]:
+    """Text of the parts that were measured."""
+    makers: dict[str, Callable[[Any], str]] = {"rows": rows, "sweep": sweep, "speed": speed, "steps": steps}
+    present = [name for name in makers if name in found]
+    parts = ["## SenSeI, SenSR and the plain network\n"] if present else []
+    for name in present:
+        parts += [makers[name](found[name]["result"]), provenance(found[name])]
     return parts
+
+
+def write(found: dict[str, Any], folder: Path) -> None:
+    """Draw the trade-off, if it was measured."""
+    if "sweep" in found:
+        (folder / PICTURE).write_text(trade_off(found["sweep"]["result"]["values"], found.get("rows")))
 
 
 def rows(found: dict[str, Any]) -> str:

@@ -180,7 +180,7 @@ def test_hidden_layers_are_searched_nearly_as_well_as_by_brute_force(classes: in
             best = brute_force(network, x, goal, labels, multiplier)
             staying = aim.value(view_of(network).logits(x))
             # the grid may miss the top by half its width
-            assert (total(found, multiplier) <= best + 0.01).all()
+            assert (total(found, multiplier) <= best + 0.03).all()
             gained.append(float((total(found, multiplier) - staying).mean()))
             possible.append(float((best - staying).mean()))
         assert sum(gained) > 0.9 * sum(possible)
@@ -211,7 +211,7 @@ def test_with_few_corners_all_are_tried() -> None:
     view = view_of(network)
     x = within([-1.0] * 3, [1.0] * 3, 25, seed=4)
     goal = LogitDistance(view.logits(x))
-    auditor = Auditor(box([-1.0] * 3, [1.0] * 3, free=(0, 1)), subspace_steps=4, full_steps=0)
+    auditor = Auditor(box([-1.0] * 3, [1.0] * 3, free=(0, 1)), subspace_steps=4, full_steps=0, inside=0)
     found = auditor.search(view, x, goal, 1.0, seeded(0))
     values = torch.stack([goal.value(view.logits(corner)) for corner in corners(x, 2)])
     torch.testing.assert_close(found.value, values.amax(dim=0))
@@ -385,7 +385,7 @@ def test_random_starts_stay_within_the_domain_too() -> None:
         found = Auditor(metric).search(view, x, goal, 10.0, seeded(seed), random_start=True)
         assert (found.points[:, 0].abs() <= 1 + 1e-5).all()
         best = brute_force(network, x, "distance", torch.zeros(50), 10.0)
-        assert (total(found, 10.0) <= best + 0.01).all()
+        assert (total(found, 10.0) <= best + 0.03).all()
 
 
 def test_rows_outside_the_domain_may_stay_and_may_come_back() -> None:

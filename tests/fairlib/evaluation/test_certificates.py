@@ -142,8 +142,8 @@ def test_a_budget_of_zero_still_lets_people_move_where_moving_is_free() -> None:
         own = network(torch.tensor(X, dtype=torch.float32))
         moved = network(torch.tensor(places, dtype=torch.float32))
     values = (moved - own).square().mean(dim=-1).double().numpy()
-    # from people themselves all corners are tried; random starts may find better places between
-    assert once == pytest.approx(values[[0, -1]].max(axis=0).mean(), rel=1e-6)
+    # all corners are tried, and places between that may be better
+    assert values[[0, -1]].max(axis=0).mean() * (1 - 1e-6) <= once <= values.max(axis=0).mean() * 1.001
     assert once < more <= values.max(axis=0).mean() * (1 + 1e-4)
 
 

@@ -150,12 +150,16 @@ def trade_off(values: list[dict[str, Any]], measured: dict[str, Any] | None) -> 
         body.append(plots.polyline(at, OURS))
         for (rho, _), place in zip(line, at, strict=True):
             body.append(plots.mark("circle", place, OURS))
-            if rho in (line[0][0], line[-1][0]):
+            if rho == line[0][0]:
                 body.append(plots.halo((place[0] + 7, place[1] - 7), f"ρ = {rho:g}"))
+            elif rho == line[-1][0]:
+                body.append(plots.halo((place[0] - 7, place[1] - 9), f"ρ = {rho:g}", anchor="end"))
         for name, means in others.items():
             place = (x.at(means["balanced_accuracy"]), y.at(fairness(means)))
             body.append(plots.mark("square", place, OTHERS))
-            body.append(plots.halo((place[0] - 7, place[1] - 7), name, anchor="end"))
+            right = place[0] > left + 300
+            side = place[0] - 9 if right else place[0] + 9
+            body.append(plots.halo((side, place[1] + 4), name, anchor="end" if right else "start"))
     body.append(
         plots.text((62, 712), "Circles: SenSeI over ρ. Squares: other networks. Better: right and low.")
     )

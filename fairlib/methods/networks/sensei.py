@@ -91,7 +91,7 @@ class SenSeIClassifier(MitigatedNetwork):
         multiplier_start: float = 1.0,
         multiplier_rate: float = 0.1,
         subspace_steps: int = 8,
-        full_steps: int = 5,
+        full_steps: int = 2,
         full_rate: float = 0.5,
         tolerance: float = 1e-4,
         hidden: Sequence[int] = (100,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -32,7 +33,6 @@ class _Metric(Protocol):
 
     basis_: Any
     domain_: Any
-    n_features_in_: int
 
     def operators(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]: ...
 
@@ -205,7 +205,14 @@ class Auditor:
         -------
         WorstCase
             Never worse than x itself.
+
+        Raises
+        ------
+        ValueError
+            A multiplier of NaN.
         """
+        if math.isnan(multiplier):
+            raise ValueError("multiplier must be a number, the price of a squared distance, got nan.")
         with torch.inference_mode():
             reach = Reach(self.metric, x)
             best = _Best(goal, multiplier, x, network)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_copies", "check_source", "group_codes"]
+__all__ = ["check_source", "group_codes"]
 
 Float = NDArray[np.float64]
 
@@ -39,27 +38,3 @@ def group_codes(rows: Float, groups: ArrayLike) -> NDArray[np.intp]:
     if (codes < 0).any():
         raise ValueError(f"groups lacks the ids of {int((codes < 0).sum())} rows: give each row one.")
     return codes
-
-
-def check_copies(rows: Float, counterfactuals: Sequence[ArrayLike]) -> list[NDArray[Any]]:
-    """
-    Counterfactual copies as arrays, in their own precision.
-
-    Raises
-    ------
-    ValueError
-        No copy, one of another shape than X or not finite, copies that all equal the rows.
-    """
-    copies = [np.asarray(copy) for copy in counterfactuals]
-    if not copies:
-        raise ValueError("counterfactuals holds no copy of the rows: give at least one.")
-    for copy in copies:
-        if copy.shape != rows.shape:
-            raise ValueError(
-                f"counterfactuals must be copies of X, of shape {rows.shape}, got shape {copy.shape}."
-            )
-        if not np.isfinite(copy).all():
-            raise ValueError("counterfactuals must be finite: a copy holds NaN or infinity.")
-    if all(np.array_equal(copy, rows) for copy in copies):
-        raise ValueError("the counterfactual changes nothing: every copy equals its row.")
-    return copies

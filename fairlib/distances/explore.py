@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_array
 from fairlib.distances._pairs import given_pairs, pairs_of_copies, pairs_of_groups
 from fairlib.distances._psd import maximise
 from fairlib.distances.base import Metric
-from fairlib.distances.comparable import check_copies, check_source, group_codes
+from fairlib.distances.comparable import check_source, group_codes
+from fairlib.preprocessing.counterfactuals import check_copies
 
 __all__ = ["EXPLORE", "log_likelihood", "log_likelihood_gradient"]
 
@@ -83,7 +84,7 @@ class EXPLORE(Metric):
         \max_{\Sigma \succeq 0} \; \ell(\Sigma) - \lambda \operatorname{tr} \Sigma
 
     where :math:`\sigma` is the logistic function and :math:`\ell` the mean log-likelihood (Mukherjee et al.
-    2020, section 2.2, with a penalty that makes the maximum unique in scale and of low rank). The search is
+    2020, with a penalty that makes the maximum unique in scale and of low rank). The search is
     accelerated projected gradient ascent. It is quickest where columns are of like scale, as the encoder
     makes them.
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from fairlib.distances.base import Metric
-from fairlib.distances.comparable import check_copies, check_source, group_codes
+from fairlib.distances.comparable import check_source, group_codes
+from fairlib.preprocessing.counterfactuals import check_copies
 
 __all__ = ["FACE"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairlib.distances.base import Metric
+from fairlib.distances.fitted import fitted_metric
 from fairlib.distances.registry import load_metric
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
 from fairlib.methods.base import Callback, Float32, Float64
 from fairlib.methods.gbdt import BoosterMethod
 
@@ -26,7 +26,8 @@ class ProjectedGBDTClassifier(BoosterMethod):
     Parameters
     ----------
     metric : Metric or None
-        A fitted metric whose subspace is removed. None: learned at ``fit`` from ``sensitive_features``.
+        The metric whose subspace is removed; one that is not fitted is cloned and fitted at ``fit``. None:
+        the sensitive subspace, learned at ``fit`` from ``sensitive_features``.
     n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, scale_pos_weight,
     random_state, n_jobs
         As in :class:`fairlib.methods.gbdt.GBDTClassifier`.
@@ -78,12 +79,7 @@ class ProjectedGBDTClassifier(BoosterMethod):
             Neither a metric nor sensitive features were given, or the metric has another dimension than X.
         """
         data, codes = self._check_training(X, y)
-        if self.metric is not None:
-            self.metric_ = self.metric
-        elif sensitive_features is not None:
-            self.metric_ = SensitiveSubspace().fit(data, sensitive_features=sensitive_features)
-        else:
-            raise ValueError("metric is None: give a fitted metric, or sensitive_features to learn one from.")
+        self.metric_ = fitted_metric(self.metric, data, sensitive_features)
         self.booster_ = self._boost(
             self._project(data), codes, steps=self.n_steps, weights=None, callback=callback
         )

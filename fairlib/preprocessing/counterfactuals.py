@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fairlib.preprocessing.encoder import TableEncoder
 
-__all__ = ["encoded_copies"]
+__all__ = ["check_copies", "encoded_copies"]
 
 Float32 = NDArray[np.float32]
 
@@ -70,3 +70,27 @@ def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) 
         raise ValueError(f"the column {column!r} holds numbers: list values, not all.")
     values = fitted.categories if listed == "all" else listed
     return [encoder._transform_column(fitted, pd.DataFrame({column: [value]}))[0] for value in values]
+
+
+def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+    """
+    Counterfactual copies as arrays, in their own precision.
+
+    Raises
+    ------
+    ValueError
+        No copy, one of another shape than X or not finite, copies that all equal the rows.
+    """
+    copies = [np.asarray(copy) for copy in counterfactuals]
+    if not copies:
+        raise ValueError("counterfactuals holds no copy of the rows: give at least one.")
+    for copy in copies:
+        if copy.shape != rows.shape:
+            raise ValueError(
+                f"counterfactuals must be copies of X, of shape {rows.shape}, got shape {copy.shape}."
+            )
+        if not np.isfinite(copy).all():
+            raise ValueError("counterfactuals must be finite: a copy holds NaN or infinity.")
+    if all(np.array_equal(copy, rows) for copy in copies):
+        raise ValueError("the counterfactual changes nothing: every copy equals its row.")
+    return copies

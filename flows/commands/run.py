@@ -8,17 +8,16 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from flows.commands.terminal import prefect_failed, progress_bars, quiet_console
+from flows.commands.terminal import one_line_errors, prefect_failed, progress_bars, quiet_console
 from flows.job import load_job
 from flows.resolved_job import ResolvedJob, resolve
 from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
 from flows.server import start_temporary_server
 from flows.verdict import Verdict, read_verdict
-from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
+from tasks.errors import EvenhandError, NotCarriedOut
 from tasks.progress import listen
 from tasks.store import Store
 
@@ -33,8 +32,8 @@ def run_job(
 ) -> int:
     """Run, print, and return the exit code."""
     started = time.perf_counter()
-    run_id, store, error = "", None, None  # type: str, Store | None, EvenhandError | None
-    try:
+    run_id, store = "", None  # type: str, Store | None
+    with one_line_errors() as caught:
         home = prepare_environment(store_url)
         resolved = resolve(*load_job(name, overrides))
         store = Store(store_url)
@@ -43,18 +42,8 @@ def run_job(
         run_id = new_run_id(resolved.job.name)
         with progress_bars(quiet=as_json) as listener, listen(listener):
             _execute(name, overrides, resolved, store, run_id, home, direct=direct)
-    except EvenhandError as caught:
-        if os.environ.get("EVENHAND_LOG") and caught.__cause__ is not None:
-            traceback.print_exc()
-        error = caught
-    except Exception as caught:  # noqa: BLE001 - a fault of ours must not look like a refusal (exit code 1)
-        if os.environ.get("EVENHAND_LOG"):
-            traceback.print_exc()
-        error = internal_fault(caught)
-    except KeyboardInterrupt:
-        error = NotCarriedOut("interrupted: run again, the finished steps are kept.")
     verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or _no_verdict(
-        run_id, error
+        run_id, caught.error
     )
     _print(verdict, as_json=as_json, seconds=time.perf_counter() - started)
     return verdict.exit_code

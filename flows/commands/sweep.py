@@ -7,13 +7,12 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.commands.terminal import prefect_failed, progress_bars, quiet_console
+from flows.commands.terminal import one_line_errors, prefect_failed, progress_bars, quiet_console
 from flows.grid import Grid, make_grid
 from flows.pipeline import CacheMiss
 from flows.run_grid import find_points, run_points
@@ -22,7 +21,7 @@ from flows.server import start_temporary_server
 from flows.sweep_outcome import finish, read_tradeoffs
 from flows.tradeoffs import PERFORMANCE
 from flows.verdict import Verdict, read_verdict
-from tasks.errors import EvenhandError, InputError, NotCarriedOut, internal_fault
+from tasks.errors import EvenhandError, InputError, NotCarriedOut
 from tasks.progress import listen
 from tasks.store import Store
 
@@ -44,8 +43,8 @@ def run_sweep(
 ) -> int:
     """Run, print, and return the exit code."""
     started = time.perf_counter()
-    run_id, store, error = "", None, None  # type: str, Store | None, EvenhandError | None
-    try:
+    run_id, store = "", None  # type: str, Store | None
+    with one_line_errors() as caught:
         home = prepare_environment(store_url)
         grid = make_grid(name, over, seeds=seeds, overrides=overrides, best=best)
         if direct and grid.job.sweep.engine == "dask":
@@ -63,16 +62,7 @@ def run_sweep(
                 _directly(grid, store, run_id, started)
             else:
                 _through_prefect(name, over, seeds, overrides, best, store, run_id, home)
-    except EvenhandError as caught:
-        if os.environ.get("EVENHAND_LOG") and caught.__cause__ is not None:
-            traceback.print_exc()
-        error = caught
-    except Exception as caught:  # noqa: BLE001 - a fault of ours must not look like a refusal (exit code 1)
-        if os.environ.get("EVENHAND_LOG"):
-            traceback.print_exc()
-        error = internal_fault(caught)
-    except KeyboardInterrupt:
-        error = NotCarriedOut("interrupted: run again, the finished steps are kept.")
+    error = caught.error
     verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or Verdict(
         run_id, "failed", error.exit_code if error else 4, str(error or "the sweep ended without a verdict.")
     )

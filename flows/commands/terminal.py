@@ -5,12 +5,47 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from tasks.progress import Listener
 
-__all__ = ["prefect_failed", "progress_bars", "quiet_console"]
+__all__ = ["Caught", "one_line_errors", "prefect_failed", "progress_bars", "quiet_console"]
+
+STEPS_KEPT = "interrupted: run again, the finished steps are kept."
+
+
+@dataclass
+class Caught:
+    """What ended a command early; None if it came to its end."""
+
+    error: EvenhandError | None = None
+
+
+@contextlib.contextmanager
+def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[Caught]:
+    """
+    Keep what goes wrong, or an interruption, as an error of one line with its exit code.
+
+    A command that keeps no steps says by `interrupted` what is left of it. With EVENHAND_LOG set, the
+    traceback of a fault, and of an error with a cause, goes to stderr.
+    """
+    caught = Caught()
+    try:
+        yield caught
+    except EvenhandError as error:
+        if os.environ.get("EVENHAND_LOG") and error.__cause__ is not None:
+            traceback.print_exc()
+        caught.error = error
+    except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a refusal (exit code 1)
+        if os.environ.get("EVENHAND_LOG"):
+            traceback.print_exc()
+        caught.error = internal_fault(error)
+    except KeyboardInterrupt:
+        caught.error = NotCarriedOut(interrupted)
 
 
 def prefect_failed(error: Exception) -> str:

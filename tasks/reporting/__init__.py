@@ -3,4 +3,4 @@
 ``tasks.reporting.page.render_report`` turns plain JSON into it; every plotted number also stands in a table.
 """
 
-__all__ = ["context", "page", "svg", "words"]
+__all__ = ["context", "page", "words"]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import formats, svg, words
+from tasks.reporting import charts, formats, words
 
 __all__ = ["adversary_sections"]
 
@@ -162,8 +162,8 @@ def _how_far(edges: list[float], counts: list[int]) -> dict[str, Any]:
     }
     rows = [[f"{a} to {b}", n] for a, b, n in zip(marks, marks[1:], counts, strict=False)]
     return {
-        "svg": svg.histogram(uid="moved-w", **drawn),
-        "svg_narrow": svg.histogram(uid="moved-n", compact=True, **drawn),
+        "svg": charts.histogram(uid="moved-w", **drawn),
+        "svg_narrow": charts.histogram(uid="moved-n", compact=True, **drawn),
         "folded": {
             "caption": "How far people are moved",
             "columns": ["Fair distance", "People"],

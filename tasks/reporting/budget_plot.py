@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting import draw, svg
+from tasks.reporting import axes, draw
 
 __all__ = ["Point", "budget_plot", "log_marks"]
 
@@ -87,7 +87,7 @@ def budget_plot(
     str
         An SVG image.
     """
-    width, height = (svg.NARROW, 270.0) if compact else (svg.WIDE, 300.0)
+    width, height = (axes.NARROW, 270.0) if compact else (axes.WIDE, 300.0)
     values = [point.value for point in points]
     floor = LEAST_SHARE * min(values)
     band = [

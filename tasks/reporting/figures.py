@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from tasks.reporting import formats, svg, words
+from tasks.reporting import charts, formats, row_plots, words
 from tasks.reporting.context import Histogram, ReportContext
 
 # A plot with more rows cannot be read; the tables hold every group and point.
@@ -54,7 +54,7 @@ def metrics(context: ReportContext) -> dict[str, Any] | None:
         for name in names:
             metric, said = evaluation.metrics[name], words.metric(name)
             rows.append(
-                svg.IntervalRow(
+                row_plots.IntervalRow(
                     said.label,
                     said.about,
                     metric.value,
@@ -66,9 +66,9 @@ def metrics(context: ReportContext) -> dict[str, Any] | None:
             )
             value = "not enough evidence" if metric.value is None else formats.number(metric.value)
             spoken.append(f"{words.metric_phrase(name)} {value}")
-        low, _ = svg.interval_range(rows)
+        low, _ = row_plots.interval_range(rows)
         plot = _both(
-            svg.interval_plot,
+            row_plots.interval_plot,
             f"metrics-{key}",
             rows=rows,
             title=f"{title}: metrics with their {context.interval}s",
@@ -132,13 +132,13 @@ def rates(context: ReportContext) -> list[dict[str, Any]]:
             ):
                 these: list[words.Rate] = [getattr(group, key) for group in groups]
                 rows = [
-                    svg.RateRow(g.group, rate.value, rate.low, rate.high, f"too few rows ({rate.n})")
+                    row_plots.RateRow(g.group, rate.value, rate.low, rate.high, f"too few rows ({rate.n})")
                     for g in shown
                     for rate in [getattr(g, key)]
                 ]
                 blocks.append((title, _gap(these), rows))
             plot = _both(
-                svg.rate_plot,
+                row_plots.rate_plot,
                 f"rates-{i}",
                 blocks=blocks,
                 title=f"Rates by {about}",
@@ -169,7 +169,7 @@ def _one_attribute(i: int, name: str, histogram: Histogram, crossed: bool) -> di
             f"The fullest range is {histogram.edges[peak]:.3g} to {histogram.edges[peak + 1]:.3g}, with "
             f"{formats.percent(shares[group][peak])}. The table below has every number."
         )
-        plot = svg.distribution(
+        plot = charts.distribution(
             histogram.edges,
             shares[group],
             reference,
@@ -240,7 +240,7 @@ def training(context: ReportContext) -> dict[str, Any] | None:
                 spoken.append(f"{name} goes from {formats.number(known[0])} to {formats.number(known[-1])}")
         plots.append(
             _both(
-                svg.line_plot,
+                charts.line_plot,
                 f"training-{i}",
                 steps=steps,
                 series=group,
@@ -259,9 +259,9 @@ def steps(context: ReportContext) -> dict[str, Any] | None:
     reused = [step.name for step in context.steps if step.cached]
     total = sum(step.seconds for step in context.steps)
     plot = _both(
-        svg.timeline,
+        row_plots.timeline,
         "steps",
-        bars=[svg.Bar(step.name, step.seconds, step.cached) for step in context.steps],
+        bars=[row_plots.Bar(step.name, step.seconds, step.cached) for step in context.steps],
         title="Time of each step",
         description=f"{len(context.steps)} steps, {formats.seconds(total)} in all, "
         f"{len(reused)} reused from the cache. The table below has every number.",

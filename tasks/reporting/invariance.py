@@ -49,10 +49,12 @@ def invariance_sections(certificate: Json | None, metrics: Json) -> list[dict[st
             *_share(certificate),
             _other_budgets(certificate),
             _proves(certificate),
-            "<strong>What it does not say.</strong> Exchanges stay within the range of the training rows; "
-            "nothing is known beyond it. The interval is about which people were looked at, not about what "
-            "another training would give. And it is an average: any one person’s output may move further, "
-            "so it says nothing about the individual.",
+            "<strong>What it does not say.</strong> The search keeps each feature within the range of the "
+            "training rows (rounded outwards), and each protected direction, along which the fair distance "
+            "sees no difference, within its own; only a move along such a direction may take a feature "
+            "further. Nothing is known beyond. The interval is about which people were looked at, not about "
+            "what another training would give. And it is an average: any one person’s output may move "
+            "further, so it says nothing about the individual.",
         ],
         "table": _numbers(certificate, interval, ends),
     }

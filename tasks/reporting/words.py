@@ -84,8 +84,8 @@ METRICS: dict[str, tuple[str, str, Better]] = {
     ),
     "certificate.dif": (
         "Worst change for similar people",
-        "The most that answers can differ, on average, when people are exchanged for similar ones within "
-        "the stated distance.",
+        "How much answers were found to change, on average, in a search that exchanges people for similar "
+        "ones within the stated distance.",
         "lower",
     ),
     "certificate.drf": (

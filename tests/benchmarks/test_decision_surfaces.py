@@ -97,7 +97,10 @@ def test_the_pictures_are_small_well_formed_and_show_everybody_in_every_panel(
         svg = surfaces.draw(name, panels, X, y)
         root = ElementTree.fromstring(svg)
         assert root.findtext(f"{SVG}title") == f"Decision surfaces of {name}"
-        assert all(panel.title in (root.findtext(f"{SVG}desc") or "") for panel in panels)
+        described = root.findtext(f"{SVG}desc")
+        assert described
+        assert panels
+        assert all(panel.title in described for panel in panels)
         assert len(svg.encode()) < 150_000
         discs = [item for item in root.iter(f"{SVG}circle") if item.get("fill") == HIGH]
         # one more is in the key

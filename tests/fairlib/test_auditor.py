@@ -499,6 +499,15 @@ def test_bad_parameters_are_named(arguments: dict[str, Any], message: str) -> No
         Auditor(box([0.0], [1.0]), **arguments)
 
 
+def test_a_multiplier_that_is_no_number_is_refused() -> None:
+    network = linear([[1.0]])
+    view, x = view_of(network), torch.zeros(2, 1)
+    goal = goal_of("distance", network, x, torch.zeros(2, dtype=torch.long))
+    with pytest.raises(ValueError, match="multiplier must be a number, .*, got nan") as told:
+        Auditor(box([0.0], [1.0])).search(view, x, goal, float("nan"), seeded(0))
+    assert "\n" not in str(told.value)
+
+
 # --- views and goals ---
 
 

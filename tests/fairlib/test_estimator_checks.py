@@ -75,7 +75,7 @@ ESTIMATORS = [
     PairedWithShifted(rho=0.05, **NETWORK),
     BudroClassifier(n_steps=5, perturbation_budget=0.1, n_jobs=1),
     BudroClassifier(_NothingToRemove(), n_steps=3, perturbation_budget=0.1, n_jobs=1),
-    ProjectedGBDTClassifier(_NothingToRemove(), n_steps=10, n_jobs=1),
+    ProjectedGBDTClassifier(SensitiveSubspace(indicators=[0]), n_steps=10, n_jobs=1),
     ReweighedByTurns(n_steps=10, n_jobs=1),
     SensitiveSubspace(),
 ]

@@ -269,11 +269,22 @@ def test_projecting_is_boosting_on_projected_features(people: People) -> None:
 
 
 def test_projecting_needs_something_to_project() -> None:
-    with pytest.raises(ValueError, match="give a fitted metric, or sensitive_features"):
+    with pytest.raises(ValueError, match="give a fair metric, or sensitive_features"):
         ProjectedGBDTClassifier().fit(np.eye(4), [0, 1, 0, 1])
     metric = SensitiveSubspace(indicators=[0]).fit(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="X has 4 features, but this metric was fitted on 3"):
+    with pytest.raises(ValueError, match="X has 4 features, but the metric was fitted on 3"):
         ProjectedGBDTClassifier(metric).fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_projecting_fits_a_metric_that_is_not_fitted_and_leaves_the_given_one_alone(people: People) -> None:
+    X, y, _ = people(60)
+    given = SensitiveSubspace(indicators=[0])
+    model = ProjectedGBDTClassifier(given, n_steps=2).fit(X, y)
+    # the span of the first axis, whatever its sign
+    np.testing.assert_allclose(np.abs(model.metric_.basis_), np.eye(5)[:, :1], atol=1e-12)
+    assert not hasattr(given, "basis_")
+    fitted = SensitiveSubspace(indicators=[0]).fit(X)
+    assert ProjectedGBDTClassifier(fitted, n_steps=2).fit(X, y).metric_ is fitted
 
 
 # --- neural network ---

@@ -603,6 +603,10 @@ def test_a_network_that_its_last_step_broke_is_not_handed_out(people: People) ->
             for method in METHODS
             for arguments, message in (
                 ({"n_steps": 0}, "n_steps must be at least 1, got 0"),
+                ({"n_steps": 1.5}, "n_steps must be a whole number, got 1.5"),
+                ({"batch_size": 2.5}, "batch_size must be a whole number, got 2.5"),
+                ({"hidden": (-1,)}, r"hidden must list whole numbers of units, at least 1, got \(-1,\)"),
+                ({"hidden": (2.5,)}, r"hidden must list whole numbers of units, at least 1, got \(2.5,\)"),
                 ({"batch_size": 1}, r"at least the number of classes \(2\), got 1"),
                 ({"class_balance": 1.1}, "class_balance must be between 0 and 1, got 1.1"),
                 ({"class_balance": -0.1}, "class_balance must be between 0 and 1, got -0.1"),
@@ -632,11 +636,11 @@ def test_a_metric_of_another_dimension_is_refused(method: Any, people: People) -
     [
         (lambda X: None, "counterfactuals are missing"),
         (lambda X: [], "counterfactuals are missing"),
-        (lambda X: [X.copy(), X.astype(float)], "counterfactuals change nothing"),
-        (lambda X: [X + 1, X[:-1]], r"has the shape \(39, 5\), X has \(40, 5\): copy all rows"),
-        (lambda X: [X[:, :4]], r"has the shape \(40, 4\)"),
-        (lambda X: [np.where(X > 1, np.nan, X)], "a counterfactual holds NaN or infinity"),
-        (lambda X: [np.where(X > 1, np.inf, X)], "a counterfactual holds NaN or infinity"),
+        (lambda X: [X.copy(), X.astype(float)], "counterfactual changes nothing"),
+        (lambda X: [X + 1, X[:-1]], r"copies of X, of shape \(40, 5\), got shape \(39, 5\)"),
+        (lambda X: [X[:, :4]], r"copies of X, of shape \(40, 5\), got shape \(40, 4\)"),
+        (lambda X: [np.where(X > 1, np.nan, X)], "counterfactuals must be finite: a copy holds NaN"),
+        (lambda X: [np.where(X > 1, np.inf, X)], "counterfactuals must be finite: a copy holds NaN"),
     ],
     ids=["none", "empty", "unchanged", "short", "narrow", "nan", "infinite"],
 )

@@ -1,31 +1,27 @@
-"""What SenSeI and SenSR share: the auditor and the price of its moves, from an estimator's parameters."""
+"""What SenSeI and SenSR share: the fair metric, the auditor and the price of its moves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from fairlib.auditor import Auditor, Goal, NetworkView, WorstCase, view_of
 from fairlib.distances.base import Metric
-from fairlib.methods.networks.training import Arrays
+from fairlib.distances.fitted import fitted_metric
+from fairlib.methods.base import Callback, Float32
+from fairlib.methods.networks.base import MitigatedNetwork
+from fairlib.methods.networks.training import Arrays, Objective
 from fairlib.randomness import derive_seed
 
-__all__ = ["Adversary", "Multiplier", "check_not_negative"]
-
-
-class _Parameters(Protocol):
-    perturbation_budget: float
-    multiplier_start: float
-    multiplier_rate: float
-    subspace_steps: int
-    full_steps: int
-    full_rate: float
-    tolerance: float
+__all__ = ["Adversary", "AuditedNetwork", "Multiplier", "check_not_negative"]
 
 
 def check_not_negative(**values: float) -> None:
@@ -65,7 +61,7 @@ class Adversary:
 
     Parameters
     ----------
-    parameters : estimator
+    parameters : AuditedNetwork
         Has the knobs of the search and of the price; they are checked here.
     metric : fitted fair metric
     scale : float
@@ -73,7 +69,7 @@ class Adversary:
     seed : int
     """
 
-    def __init__(self, parameters: _Parameters, metric: Metric, scale: float, seed: int) -> None:
+    def __init__(self, parameters: AuditedNetwork, metric: Metric, scale: float, seed: int) -> None:
         check_not_negative(
             perturbation_budget=parameters.perturbation_budget,
             multiplier_start=parameters.multiplier_start,
@@ -118,3 +114,66 @@ class Adversary:
         """Take up what :meth:`state` gave."""
         self.price.value = float(arrays["multiplier"])
         self.generator.set_state(torch.from_numpy(arrays["generator"]))
+
+
+class AuditedNetwork(MitigatedNetwork):
+    """Base of the estimators that train against an adversary; one implements ``_against``."""
+
+    metric: Any
+    perturbation_budget: float
+    multiplier_start: float
+    multiplier_rate: float
+    subspace_steps: int
+    full_steps: int
+    full_rate: float
+    tolerance: float
+
+    @abstractmethod
+    def _against(self, seed: int) -> Objective:
+        """What to minimise, with ``metric_`` set; checks the method's own parameters."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        callback: Callback | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
+        """
+        Train.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : array-like, shape (n,)
+        sensitive_features : mapping of str to array-like, shape (n,), or None
+            Only to fit a metric that is not fitted.
+        callback : callable or None
+            Called every 50 steps with (step, steps, last entries of ``history_``).
+        checkpoint : path or None
+            Folder of a file from which a later call with the same data and parameters goes on, to the same
+            model, bit for bit. It is removed at the end.
+
+        Raises
+        ------
+        ValueError
+            A negative parameter where the class says that none is, no metric or one of another dimension, no
+            auditor step, a batch below one row per class, fewer than one step, or a network of another shape.
+        FloatingPointError
+            The loss became NaN or infinite; the message names the step, and the last checkpoint stays.
+        """
+        return self._fit(
+            X, y, sensitive_features=sensitive_features, callback=callback, checkpoint=checkpoint
+        )
+
+    def _objective(
+        self,
+        data: Float32,
+        sensitive_features: Mapping[str, ArrayLike] | None,
+        counterfactuals: Sequence[ArrayLike] | None,
+        seed: int,
+    ) -> Objective:
+        self.metric_ = fitted_metric(self.metric, data, sensitive_features)
+        return self._against(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -25,7 +24,7 @@ from fairlib.methods.networks.architecture import build_network
 from fairlib.methods.networks.training import Objective, Training
 from fairlib.randomness import derive_seed
 
-__all__ = ["MitigatedNetwork", "NetworkMethod", "fitted_metric"]
+__all__ = ["MitigatedNetwork", "NetworkMethod"]
 
 WEIGHTS_FILE = "network.safetensors"
 CHUNK_ROWS = 65_536
@@ -127,6 +126,11 @@ class NetworkMethod(Method):
         return self
 
     def _check_steps(self) -> None:
+        for name, value in (("n_steps", self.n_steps), ("batch_size", self.batch_size)):
+            if not isinstance(value, Integral):
+                raise ValueError(f"{name} must be a whole number, got {value!r}.")
+        if any(not isinstance(units, Integral) or units < 1 for units in self.hidden):
+            raise ValueError(f"hidden must list whole numbers of units, at least 1, got {self.hidden!r}.")
         if self.n_steps < 1:
             raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
         if self.batch_size < len(self.classes_):
@@ -228,28 +232,3 @@ class MitigatedNetwork(NetworkMethod):
 
         shared = NeuralNetworkClassifier._get_param_names()
         return NeuralNetworkClassifier(**{name: getattr(self, name) for name in shared})
-
-
-def fitted_metric(metric: Any, data: Float32, sensitive_features: Mapping[str, ArrayLike] | None) -> Any:
-    """
-    The metric itself if it is fitted, else a fitted clone.
-
-    Raises
-    ------
-    ValueError
-        No metric and no sensitive features to learn one from, or a metric of another dimension.
-    """
-    from fairlib.distances import SensitiveSubspace
-
-    if metric is None and sensitive_features is None:
-        raise ValueError("metric is None: give a fair metric, or sensitive_features to learn one from.")
-    found = SensitiveSubspace() if metric is None else metric
-    try:
-        check_is_fitted(found)
-    except NotFittedError:
-        found = clone(found).fit(data, sensitive_features=sensitive_features)
-    if found.n_features_in_ != data.shape[1]:
-        raise ValueError(
-            f"X has {data.shape[1]} features, but the metric was fitted on {found.n_features_in_}."
-        )
-    return found

@@ -17,6 +17,7 @@ from fairlib.methods.base import Callback, Float32
 from fairlib.methods.networks.adversary import check_not_negative
 from fairlib.methods.networks.base import MitigatedNetwork
 from fairlib.methods.networks.training import Arrays, Batch, CrossEntropy, Objective
+from fairlib.preprocessing.counterfactuals import check_copies
 from fairlib.randomness import derive_seed
 
 __all__ = ["CLPClassifier"]
@@ -143,14 +144,5 @@ class CLPClassifier(MitigatedNetwork):
             return CrossEntropy()
         if counterfactuals is None or len(counterfactuals) == 0:
             raise ValueError("counterfactuals are missing: give at least one changed copy of X.")
-        copies = [np.asarray(copy, dtype=np.float32) for copy in counterfactuals]
-        for copy in copies:
-            if copy.shape != data.shape:
-                raise ValueError(
-                    f"a counterfactual has the shape {copy.shape}, X has {data.shape}: copy all rows."
-                )
-            if not np.isfinite(copy).all():
-                raise ValueError("a counterfactual holds NaN or infinity: fill what is missing.")
-        if all(np.array_equal(copy, data) for copy in copies):
-            raise ValueError("the counterfactuals change nothing: every copy equals X.")
+        copies = [copy.astype(np.float32) for copy in check_copies(data, counterfactuals)]
         return _Pairing(copies, self.rho, seed)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fairlib.auditor import LogitDistance
 from fairlib.auditor.goals import logit_distance
-from fairlib.methods.base import Callback, Float32
-from fairlib.methods.networks.adversary import Adversary, check_not_negative
-from fairlib.methods.networks.base import MitigatedNetwork, fitted_metric
+from fairlib.methods.networks.adversary import Adversary, AuditedNetwork, check_not_negative
 from fairlib.methods.networks.training import Batch, CrossEntropy, Objective
 
 __all__ = ["SenSeIClassifier"]
@@ -44,7 +40,7 @@ class _Invariance:
         return loss + self.rho * distance, told
 
 
-class SenSeIClassifier(MitigatedNetwork):
+class SenSeIClassifier(AuditedNetwork):
     r"""
     Sensitive set invariance (Yurochkin and Sun 2021, Algorithm 1), for any number of classes.
 
@@ -121,50 +117,7 @@ class SenSeIClassifier(MitigatedNetwork):
         self.weight_decay = weight_decay
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-        callback: Callback | None = None,
-        checkpoint: str | Path | None = None,
-    ) -> SenSeIClassifier:
-        """
-        Train.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-        sensitive_features : mapping of str to array-like, shape (n,), or None
-            Only to fit a metric that is not fitted.
-        callback : callable or None
-            Called every 50 steps with (step, steps, last entries of ``history_``).
-        checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters goes on, to the same
-            model, bit for bit. It is removed at the end.
-
-        Raises
-        ------
-        ValueError
-            A negative rho, budget, start or rate, no metric or one of another dimension, no auditor step, a
-            batch below one row per class, fewer than one step, or a network of another shape.
-        FloatingPointError
-            The loss became NaN or infinite; the message names the step, and the last checkpoint stays.
-        """
-        return self._fit(
-            X, y, sensitive_features=sensitive_features, callback=callback, checkpoint=checkpoint
-        )
-
-    def _objective(
-        self,
-        data: Float32,
-        sensitive_features: Mapping[str, ArrayLike] | None,
-        counterfactuals: Sequence[ArrayLike] | None,
-        seed: int,
-    ) -> Objective:
+    def _against(self, seed: int) -> Objective:
         check_not_negative(rho=self.rho)
-        self.metric_ = fitted_metric(self.metric, data, sensitive_features)
         adversary = Adversary(self, self.metric_, self.rho, seed)
         return _Invariance(adversary, self.rho) if self.rho > 0 else CrossEntropy()

@@ -103,7 +103,9 @@ def test_the_section_says_what_it_does_not_prove() -> None:
         "a search can miss",
         "a lower bound",
         "A share of people that rests on it is no guarantee",
-        "within the range of the training rows",
+        "each feature within the range of the training rows",
+        "each protected direction, along which the fair distance sees no difference, within its own",
+        "only a move along such a direction may take a feature further",
         "not about what another training would give",
         "nothing about the individual",
     ):

@@ -23,7 +23,7 @@ from fairlib.evaluation.audit import audit_losses
 from flows import outcome
 from tasks.audit import shown_counts, write_audit
 from tasks.dataset import Dataset
-from tasks.reporting import draw, svg
+from tasks.reporting import charts, draw
 from tasks.reporting.adversary import adversary_sections
 from tasks.reporting.context import parse_context
 from tasks.reporting.page import render_report
@@ -465,14 +465,14 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_a_section_needs_its_wide_picture_beside_the_narrow_one() -> None:
-    image = svg.histogram([0, 1], [5], uid="u", title="T", description="D", axis="A", compact=True)
+    image = charts.histogram([0, 1], [5], uid="u", title="T", description="D", axis="A", compact=True)
     context = {**example(), "sections": [{"title": "A", "svg_narrow": image}]}
     with pytest.raises(ValueError, match="sections.0: svg_narrow needs svg"):
         parse_context(context)
 
 
 def test_the_narrow_picture_may_only_draw_too() -> None:
-    image = svg.histogram([0, 1], [5], uid="u", title="T", description="D", axis="A")
+    image = charts.histogram([0, 1], [5], uid="u", title="T", description="D", axis="A")
     hostile = image.replace("<svg ", '<svg onload="alert(1)" ')
     with pytest.raises(ValueError, match="nothing that acts"):
         page([{"title": "A", "svg": image, "svg_narrow": hostile}])
@@ -499,7 +499,7 @@ def test_a_narrow_page_scrolls_a_table_before_it_squeezes_long_names(first: str,
 def test_bars_have_the_heights_of_the_counts_and_stand_between_their_edges(
     edges: list[float], counts: list[int], compact: bool
 ) -> None:
-    image = svg.histogram(
+    image = charts.histogram(
         edges, counts, uid="u", title="T", description="D", axis="fair distance " * 5, compact=compact
     )
     root = parse(image)
@@ -524,13 +524,13 @@ def test_bars_have_the_heights_of_the_counts_and_stand_between_their_edges(
 
 
 def test_the_axis_counts_whole_people() -> None:
-    image = svg.histogram([0, 1, 2], [1, 1], uid="u", title="T", description="D", axis="A")
+    image = charts.histogram([0, 1, 2], [1, 1], uid="u", title="T", description="D", axis="A")
     texts = [t.text for t in parse(image).iter("text") if t.get("text-anchor") == "end"]
     assert texts == ["0", "1"]
 
 
 def test_text_of_a_histogram_is_escaped() -> None:
-    image = svg.histogram([0, 1], [1], uid="u", title=HOSTILE, description=HOSTILE, axis=HOSTILE)
+    image = charts.histogram([0, 1], [1], uid="u", title=HOSTILE, description=HOSTILE, axis=HOSTILE)
     root = parse(image)
     assert list(root.iter("script")) == []
     assert root.findtext("title") == HOSTILE

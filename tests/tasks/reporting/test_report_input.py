@@ -10,7 +10,7 @@ from report_example import example
 from tasks.reporting import formats, markup
 from tasks.reporting.context import parse_context
 from tasks.reporting.page import render_report
-from tasks.reporting.svg import Bar, timeline
+from tasks.reporting.row_plots import Bar, timeline
 
 
 def broken(path: str, value: Any) -> dict[str, Any]:

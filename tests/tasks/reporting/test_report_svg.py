@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.reporting import draw, svg
+from tasks.reporting import axes, charts, draw
+from tasks.reporting.row_plots import Bar, IntervalRow, RateRow, interval_plot, rate_plot, timeline
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -71,17 +72,17 @@ def test_shortened_text_fits(text: str, width: float) -> None:
 
 
 ROWS = [
-    svg.IntervalRow("Balanced accuracy", "", 0.9, 0.85, 0.95, paper=(0.8, 0.05), limits=(("min", 0.7),)),
-    svg.IntervalRow(
+    IntervalRow("Balanced accuracy", "", 0.9, 0.85, 0.95, paper=(0.8, 0.05), limits=(("min", 0.7),)),
+    IntervalRow(
         "A label that is much too long for the room that a row of a plot has", "by sex", 0.7, None, None
     ),
-    svg.IntervalRow("Gap", "by a & <b>", None),
+    IntervalRow("Gap", "by a & <b>", None),
 ]
 
 
 @pytest.mark.parametrize("compact", [False, True])
 def test_interval_plot_puts_marks_to_scale(compact: bool) -> None:
-    image = svg.interval_plot(ROWS, uid="u", title="T", description="D", ceiling=1.0, compact=compact)
+    image = interval_plot(ROWS, uid="u", title="T", description="D", ceiling=1.0, compact=compact)
     root = parse(image)
     first, second = [c for c in root.findall("circle") if c.get("class") == "dot"]
     # The gate's limit stands at 0.7 as the second dot does, and the paper's mean halfway to 0.9.
@@ -102,17 +103,15 @@ def test_interval_plot_puts_marks_to_scale(compact: bool) -> None:
 
 
 def test_a_row_without_evidence_has_no_mark() -> None:
-    root = parse(svg.interval_plot([svg.IntervalRow("Gap", "", None)], uid="u", title="T", description="D"))
+    root = parse(interval_plot([IntervalRow("Gap", "", None)], uid="u", title="T", description="D"))
     assert [c for c in root.findall("circle") if c.get("class") == "dot"] == []
     assert [p for p in root.findall("path") if p.get("class") == "whisker"] == []
 
 
 @pytest.mark.parametrize("compact", [False, True])
 def test_rate_plot_shades_the_span_between_groups(compact: bool) -> None:
-    rows = [svg.RateRow("a", 0.25, 0.2, 0.3), svg.RateRow("b" * 90, 0.75, 0.7, 0.8), svg.RateRow("c", None)]
-    image = svg.rate_plot(
-        [("Rate", "50.0 apart", rows)], uid="u", title="T", description="D", compact=compact
-    )
+    rows = [RateRow("a", 0.25, 0.2, 0.3), RateRow("b" * 90, 0.75, 0.7, 0.8), RateRow("c", None)]
+    image = rate_plot([("Rate", "50.0 apart", rows)], uid="u", title="T", description="D", compact=compact)
     root = parse(image)
     a, b = [float(c.get("cx", 0)) for c in root.findall("circle")]
     spans = [r for r in root.findall("rect") if r.get("class") == "span"]
@@ -126,7 +125,9 @@ def test_rate_plot_shades_the_span_between_groups(compact: bool) -> None:
 
 
 def test_distribution_steps_have_the_heights_of_the_shares() -> None:
-    image = svg.distribution([0, 0.5, 1], [0.25, 0.75], [0.5, 0.5], 0.75, uid="u", title="T", description="D")
+    image = charts.distribution(
+        [0, 0.5, 1], [0.25, 0.75], [0.5, 0.5], 0.75, uid="u", title="T", description="D"
+    )
     root = parse(image)
     (outline,) = [p.get("d", "") for p in root.findall("path") if p.get("class") == "outline"]
     ground, low, high = _levels(outline)
@@ -147,7 +148,7 @@ def test_curves_break_at_gaps_and_their_names_stand_apart(compact: bool) -> None
         ("third", [0.2, 0.2, 0.2, 0.5001]),
         ("fourth " * 12, [0.3, 0.2, 0.2, 0.2]),
     ]
-    image = svg.line_plot([1, 2, 3, 4], series, uid="u", title="T", description="D", compact=compact)
+    image = charts.line_plot([1, 2, 3, 4], series, uid="u", title="T", description="D", compact=compact)
     paths = [p.get("d", "") for p in parse(image).findall("path") if "curve" in p.get("class", "")]
     assert [p.count("M") for p in paths] == [2, 1, 1, 1]
     assert [p.count("L") for p in paths] == [1, 3, 3, 3]
@@ -156,7 +157,7 @@ def test_curves_break_at_gaps_and_their_names_stand_apart(compact: bool) -> None
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=8))
 def test_names_at_line_ends_are_pushed_apart_inside_the_plot(wanted: list[float]) -> None:
-    placed = svg._spread(wanted, 16.0, 0.0, 200.0)
+    placed = axes.spread(wanted, 16.0, 0.0, 200.0)
     assert min(placed) >= 0
     assert max(placed) <= 200
     for (near, a), (far, b) in combinations(sorted(zip(wanted, placed, strict=True)), 2):
@@ -165,8 +166,8 @@ def test_names_at_line_ends_are_pushed_apart_inside_the_plot(wanted: list[float]
 
 @pytest.mark.parametrize("compact", [False, True])
 def test_timeline_lays_steps_end_to_end_and_marks_reused_ones(compact: bool) -> None:
-    bars = [svg.Bar("one", 10, False), svg.Bar("two", 30, True), svg.Bar("three", 0.0, False)]
-    image = svg.timeline(bars, uid="u", title="T", description="D", compact=compact)
+    bars = [Bar("one", 10, False), Bar("two", 30, True), Bar("three", 0.0, False)]
+    image = timeline(bars, uid="u", title="T", description="D", compact=compact)
     root = parse(image)
     one, two, three = [r for r in root.findall("rect")]
     assert float(two.get("x", 0)) == pytest.approx(
@@ -181,16 +182,16 @@ def test_timeline_lays_steps_end_to_end_and_marks_reused_ones(compact: bool) -> 
 
 
 def test_timeline_of_no_time() -> None:
-    assert parse(svg.timeline([svg.Bar("a", 0.0, True)], uid="u", title="T", description="D")) is not None
+    assert parse(timeline([Bar("a", 0.0, True)], uid="u", title="T", description="D")) is not None
 
 
 def test_text_is_escaped() -> None:
     bad = '<script>alert("1")</script>&'
     for image in (
-        svg.interval_plot([svg.IntervalRow(bad, bad, 0.5)], uid="u", title=bad, description=bad),
-        svg.rate_plot([(bad, bad, [svg.RateRow(bad, 0.5)])], uid="u", title=bad, description=bad),
-        svg.line_plot([1, 2], [(bad, [1.0, 2.0])], uid="u", title=bad, description=bad, axis=bad),
-        svg.timeline([svg.Bar(bad, 1.0, True)], uid="u", title=bad, description=bad),
+        interval_plot([IntervalRow(bad, bad, 0.5)], uid="u", title=bad, description=bad),
+        rate_plot([(bad, bad, [RateRow(bad, 0.5)])], uid="u", title=bad, description=bad),
+        charts.line_plot([1, 2], [(bad, [1.0, 2.0])], uid="u", title=bad, description=bad, axis=bad),
+        timeline([Bar(bad, 1.0, True)], uid="u", title=bad, description=bad),
     ):
         root = parse(image)
         assert list(root.iter("script")) == []

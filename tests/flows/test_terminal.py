@@ -1,0 +1,84 @@
+"""What a command at the terminal makes of an error: one line, an exit code, and no more unasked."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from flows.commands.terminal import one_line_errors
+from tasks.errors import GateRefused, InputError, NotCarriedOut
+from tasks.store import Store
+
+
+def refuse_with_a_cause() -> NoReturn:
+    raise NotCarriedOut("the registry is away.") from OSError("disk-detail")
+
+
+def fail_inside_a_module_of_ours() -> None:
+    Store.name_of(None)  # type: ignore[arg-type]
+
+
+def test_what_ends_well_leaves_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with one_line_errors() as caught:
+        pass
+    assert caught.error is None
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "error", [InputError("no such key."), NotCarriedOut("no network."), GateRefused("too few rows.", 3)]
+)
+def test_an_error_with_an_exit_code_is_kept_as_it_is(error: Exception) -> None:
+    with one_line_errors() as caught:
+        raise error
+    assert caught.error is error
+
+
+def test_a_fault_of_ours_says_the_innermost_place_and_not_the_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("EVENHAND_LOG", raising=False)
+    with one_line_errors() as caught:
+        fail_inside_a_module_of_ours()
+    assert isinstance(caught.error, NotCarriedOut)
+    assert "internal fault (TypeError at tasks/store.py:" in str(caught.error)
+    with one_line_errors() as caught:
+        raise KeyError("secret-value")
+    assert "internal fault (KeyError" in str(caught.error)
+    assert "secret-value" not in str(caught.error)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_tracebacks_of_faults_and_causes_are_shown_on_demand_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("EVENHAND_LOG", raising=False)
+    with one_line_errors():
+        refuse_with_a_cause()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("EVENHAND_LOG", "1")
+    with one_line_errors():
+        refuse_with_a_cause()
+    assert "disk-detail" in capsys.readouterr().err
+    with one_line_errors():
+        raise KeyError("in detail")
+    assert "in detail" in capsys.readouterr().err
+    with one_line_errors():
+        raise InputError("nothing behind it.")
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interruption_says_what_is_kept() -> None:
+    with one_line_errors() as caught:
+        raise KeyboardInterrupt
+    assert str(caught.error) == "interrupted: run again, the finished steps are kept."
+    assert isinstance(caught.error, NotCarriedOut)
+    with one_line_errors(interrupted="interrupted: nothing was written.") as caught:
+        raise KeyboardInterrupt
+    assert str(caught.error) == "interrupted: nothing was written."
+
+
+def test_an_exit_that_was_asked_for_is_let_through() -> None:
+    with pytest.raises(SystemExit), one_line_errors():
+        raise SystemExit(3)

@@ -1,0 +1,1 @@
+"""Non-disclosive proxies for a sensitive attribute, and the sampling probabilities that balance with them."""

@@ -1,0 +1,226 @@
+"""
+Compiled inner loops of filtering: acceptance from raw columns, and the hash behind the coin.
+
+All of them are in this one file: a compiled function is kept beside its file and renewed when that file
+changes, but not when a function that it calls changes elsewhere. None holds the interpreter's lock. None may
+reorder or fuse floating-point operations: the results are promised to the last bit.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+__all__ = [
+    "accept",
+    "add_cells",
+    "integer_words",
+    "real_words",
+    "text_words",
+    "to_uniforms",
+    "unsigned_words",
+]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+INTEGER = np.uint64((2 * 0x9E3779B97F4A7C15) % 2**64)
+UNSIGNED = np.uint64((3 * 0x9E3779B97F4A7C15) % 2**64)
+REAL = np.uint64((4 * 0x9E3779B97F4A7C15) % 2**64)
+TEXT = np.uint64((5 * 0x9E3779B97F4A7C15) % 2**64)
+NAN_BITS = np.uint64(0x7FF8000000000000)
+TOP = np.uint64(1 << 63)
+TEN = np.uint64(10)
+LARGEST = np.uint64(2**64 - 1)
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def accept(  # type: ignore[no-untyped-def]
+    numbers,
+    means,
+    scales,
+    codes,
+    plan,
+    weights,
+    intercepts,
+    mixture,
+    starts,
+    one,
+    zero,
+    acceptance,
+    probabilities,
+    masses,
+):
+    """
+    Acceptance of rows, and the sums of their shares.
+
+    `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line in
+    `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes` are lines of
+    `weights`, the last of which is zero. All halfspaces of a row are scored at once, which the processor does
+    several at a time; that costs less than finding out which nodes the row reaches.
+    """
+    width = weights.shape[1]
+    nothing = weights.shape[0] - 1
+    nodes = one.shape[0]
+    groups = acceptance.shape[0]
+    scores = np.empty(width)
+    reached = np.zeros(nodes)
+    shares = np.zeros(groups)
+    for i in range(probabilities.shape[0]):
+        scores[:] = 0.0
+        for item in range(plan.shape[0]):
+            line = plan[item, 2]
+            if plan[item, 0] == 0:
+                line = codes[plan[item, 1], i]
+                if line != nothing:
+                    row = weights[line]
+                    for h in range(width):
+                        scores[h] += row[h]
+                continue
+            k = plan[item, 1]
+            value = numbers[k, i]
+            if np.isnan(value):
+                if plan[item, 3] < 0:
+                    continue
+                row = weights[plan[item, 3]]
+                for h in range(width):
+                    scores[h] += row[h]
+                continue
+            # the encoder's matrix is float32
+            scaled = np.float64(np.float32((value - means[k]) / scales[k]))
+            row = weights[line]
+            for h in range(width):
+                scores[h] += scaled * row[h]
+        for h in range(width):
+            scores[h] = mixture[h] if scores[h] + intercepts[h] > 0.0 else 0.0
+        shares[:] = 0.0
+        reached[:] = 0.0
+        if nodes == 0:
+            shares[0] = 1.0
+        else:
+            reached[0] = 1.0
+        for node in range(nodes):
+            weight = reached[node]
+            if weight == 0.0:
+                continue
+            share = 0.0
+            for h in range(starts[node], starts[node + 1]):
+                share += scores[h]
+            share = min(share, 1.0)
+            sent = weight * share
+            if one[node] >= 0:
+                reached[one[node]] += sent
+            else:
+                shares[-1 - one[node]] += sent
+            sent = weight - sent
+            if zero[node] >= 0:
+                reached[zero[node]] += sent
+            else:
+                shares[-1 - zero[node]] += sent
+        total = 0.0
+        for j in range(groups):
+            total += shares[j] * acceptance[j]
+            masses[j] += shares[j]
+        probabilities[i] = total
+
+
+@numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
+def mixed(x):  # type: ignore[no-untyped-def]
+    """Finaliser of splitmix64, a bijection of 64-bit words in which every input bit moves every output bit."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def integer_words(values, out):  # type: ignore[no-untyped-def]
+    """Words of int64 values."""
+    for i in range(len(values)):
+        out[i] = mixed(np.uint64(values[i]) + INTEGER)
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def unsigned_words(values, out):  # type: ignore[no-untyped-def]
+    """Words of uint64 values."""
+    for i in range(len(values)):
+        out[i] = mixed(values[i] + (INTEGER if values[i] < TOP else UNSIGNED))
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def real_words(values, bits, out):  # type: ignore[no-untyped-def]
+    """Words of float64 values, whose bits are given too."""
+    for i in range(len(values)):
+        value = values[i]
+        if np.isnan(value):
+            out[i] = mixed(NAN_BITS + REAL)
+        elif value != np.floor(value) or value < -9223372036854775808.0 or value >= 18446744073709551616.0:
+            out[i] = mixed(bits[i] + REAL)
+        elif value < 9223372036854775808.0:
+            out[i] = mixed(np.uint64(np.int64(value)) + INTEGER)
+        else:
+            # the conversion of 2**63 and more differs between processors
+            out[i] = mixed((np.uint64(np.int64(value - 9223372036854775808.0)) | TOP) + UNSIGNED)
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def text_words(data, offsets, out):  # type: ignore[no-untyped-def]
+    """Words of texts that lie end to end in `data`; the plain decimal form of an integer counts as it."""
+    for i in range(len(out)):
+        start, stop = offsets[i], offsets[i + 1]
+        kind, payload = _integer_of(data, start, stop)
+        if kind == np.uint64(0):
+            kind, payload = TEXT, _bytes_hash(data, start, stop)
+        out[i] = mixed(payload + kind)
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _bytes_hash(data, start, stop):  # type: ignore[no-untyped-def]
+    h = np.uint64(stop - start) * GOLDEN
+    position = start
+    while position < stop:
+        chunk = np.uint64(0)
+        for k in range(min(8, stop - position)):
+            chunk |= np.uint64(data[position + k]) << np.uint64(8 * k)
+        h = mixed(h ^ chunk)
+        position += 8
+    return h
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
+    """Kind and payload of the integer that a text is the plain decimal form of; kind 0 if it is none."""
+    none = (np.uint64(0), np.uint64(0))
+    first = start
+    negative = first < stop and data[first] == 45
+    if negative:
+        first += 1
+    if first == stop or stop - first > 20:
+        return none
+    if data[first] == 48 and (negative or stop - first > 1):
+        return none
+    value = np.uint64(0)
+    for k in range(first, stop):
+        if data[k] < 48 or data[k] > 57:
+            return none
+        digit = np.uint64(data[k] - 48)
+        if value > (LARGEST - digit) // TEN:
+            return none
+        value = value * TEN + digit
+    if negative:
+        if value > TOP:
+            return none
+        return INTEGER, np.uint64(0) - value
+    return (INTEGER if value < TOP else UNSIGNED), value
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def add_cells(words, salt, totals):  # type: ignore[no-untyped-def]
+    """Add a column's words, salted with its name, to the rows' totals."""
+    for i in range(len(totals)):
+        totals[i] += mixed(words[i] + salt)
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def to_uniforms(totals, key, out):  # type: ignore[no-untyped-def]
+    """Numbers in [0, 1) with 53 random bits."""
+    for i in range(len(totals)):
+        h = mixed(mixed(totals[i] ^ key) + key)
+        out[i] = np.float64(h >> np.uint64(11)) * (1.0 / 9007199254740992.0)

@@ -1,0 +1,233 @@
+"""What all proxies share: groups and their target, acceptance, and persistence without anybody's data."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairlib.methods.base import Callback
+from fairlib.proxies.graph import SplittingGraph
+from fairlib.proxies.groups import Groups, Target
+from fairlib.proxies.sampling import SamplingPlan, sampling_plan
+
+__all__ = ["BalancingProxy"]
+
+FORMAT = 1
+DESCRIPTION_FILE = "proxy.json"
+GRAPH_FILE = "graph.safetensors"
+Float = NDArray[np.float64]
+Float32 = NDArray[np.float32]
+FITTED = ("base_rates", "target", "masses", "compositions", "acceptance")
+
+
+class BalancingProxy(BaseEstimator):  # type: ignore[misc]
+    r"""
+    Base of the proxies: features decide the proxy group, and the proxy group how likely a row is kept.
+
+    A subclass gives ``_learn``, and ``_plan`` where it does not sample by Algorithm 1.
+
+    Attributes
+    ----------
+    graph_ : SplittingGraph
+        From features to shares in l proxy groups.
+    base_rates_, target_ : ndarray, shape (K,)
+        Shares of the sensitive groups among the training rows, and the wanted ones. Several attributes give
+        one block each (Deng et al. 2023, appendix A.2).
+    compositions_ : ndarray, shape (l, K)
+        A: shares of the sensitive groups within each proxy group, among the training rows.
+    masses_ : ndarray, shape (l,)
+        Shares of the training rows in each proxy group.
+    acceptance_ : ndarray, shape (l,)
+        Probability with which a member of each proxy group is kept.
+    group_names_ : dict of str to list of str
+        Names of the groups of every attribute, in the order of the K columns.
+    plan_ : SamplingPlan
+        Only after ``fit``.
+    training_rows_ : int
+    n_features_in_ : int
+    """
+
+    mixing: float = 0.0
+    target: Target | None
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: Mapping[str, ArrayLike],
+        callback: Callback | None = None,
+    ) -> Self:
+        """
+        Learn from the small sample in which the sensitive attribute is known.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : ignored
+        sensitive_features : mapping of str to array-like, shape (n,)
+        callback : callable or None
+            Called after every split with (splits, largest number of splits, {"imbalance": ...}).
+
+        Raises
+        ------
+        ValueError
+            No attribute, one with a single group, a target that does not fit them, a parameter out of range.
+        """
+        rows = validate_data(self, X, dtype=np.float32, order="C")
+        self._check_parameters()
+        groups = Groups(sensitive_features, len(rows))
+        self.group_names_ = groups.names
+        self.base_rates_ = groups.indicators.mean(axis=0)
+        self.target_ = groups.target(self.target)
+        self.training_rows_ = len(rows)
+        self.graph_ = self._learn(rows, groups, callback)
+        shares = self.graph_.shares(rows)
+        sizes = shares.sum(axis=0)
+        seen = sizes > 0
+        self.masses_ = sizes / len(rows)
+        self.compositions_ = np.tile(self.base_rates_, (len(sizes), 1))
+        self.compositions_[seen] = (shares.T @ groups.indicators)[seen] / sizes[seen, None]
+        self._sample(seen)
+        return self
+
+    @abstractmethod
+    def _learn(self, rows: Float32, groups: Groups, callback: Callback | None) -> SplittingGraph:
+        """Learn the graph."""
+
+    def _check_parameters(self) -> None:
+        if not 0 <= self.mixing <= 1:
+            raise ValueError(f"mixing must lie between 0 and 1, got {self.mixing!r}.")
+
+    def _plan(self, compositions: Float, masses: Float) -> SamplingPlan:
+        """Acceptance of the proxy groups."""
+        return sampling_plan(compositions, masses, self.target_)
+
+    def _sample(self, seen: NDArray[np.bool_]) -> None:
+        """
+        Acceptance by the plan; a proxy group without training rows is never kept.
+
+        With `mixing` (appendix A.1.1) a label is replaced, with that probability, by one drawn uniformly: the
+        acceptance of a proxy group is then the mean over its labels.
+        """
+        labels, mixed = self.relabelled(self.masses_, self.masses_[:, None] * self.compositions_)
+        self.plan_ = self._plan(mixed[seen] / labels[seen, None], labels[seen])
+        acceptance = np.zeros(len(seen))
+        acceptance[seen] = self.plan_.acceptance
+        drawn = acceptance[seen].mean()
+        self.acceptance_ = np.where(seen, (1 - self.mixing) * acceptance + self.mixing * drawn, 0.0)
+
+    def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
+        r"""
+        Rows and group counts of the labels that are shown, after `mixing`.
+
+        Label j has :math:`(1 - \eta) n_j + \eta n / l` rows, of which the second part is like all rows.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (..., l)
+        tallies : ndarray, shape (..., l, K)
+        """
+        if self.mixing == 0:
+            return rows, tallies
+        spread = np.where(self.masses_ > 0, self.mixing / (self.masses_ > 0).sum(), 0.0)
+        return (
+            (1 - self.mixing) * rows + spread * rows.sum(axis=-1, keepdims=True),
+            (1 - self.mixing) * tallies + spread[:, None] * tallies.sum(axis=-2, keepdims=True),
+        )
+
+    @property
+    def shares_(self) -> Float:
+        """Expected shares of the sensitive groups in what is kept of the training rows, shape (K,)."""
+        kept = self.masses_ * self.acceptance_
+        return np.asarray(kept @ self.compositions_ / kept.sum())
+
+    def shares(self, X: ArrayLike) -> Float:
+        """Share of every row in every proxy group, shape (n, l)."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float32, order="C", reset=False)
+        return self.graph_.shares(rows)
+
+    def acceptance(self, X: ArrayLike) -> Float:
+        """
+        Probability with which each row is kept: a pure function of its features.
+
+        It is the expectation over the randomised splits and over `mixing`.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        return np.clip(self.shares(X) @ self.acceptance_, 0.0, 1.0)
+
+    def save(self, folder: str | Path) -> None:
+        """
+        Write ``proxy.json`` and ``graph.safetensors``.
+
+        Raises
+        ------
+        ValueError
+            The splits rest on an estimator that only a pickle could hold.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.graph_, SplittingGraph):
+            raise ValueError(
+                "a proxy with its own oracle cannot be saved: its estimator would need a pickle."
+            )
+        where = Path(folder)
+        where.mkdir(parents=True, exist_ok=True)
+        content = {
+            "format": FORMAT,
+            "class": type(self).__name__,
+            "parameters": {name: value for name, value in self.get_params(deep=False).items()},
+            "n_features_in": int(self.n_features_in_),
+            "training_rows": int(self.training_rows_),
+            "group_names": self.group_names_,
+            **{name: np.asarray(getattr(self, f"{name}_")).tolist() for name in FITTED},
+            **self._facts(),
+        }
+        (where / DESCRIPTION_FILE).write_text(json.dumps(content, sort_keys=True))
+        self.graph_.save(where / GRAPH_FILE)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """
+        Read a proxy written by :meth:`save`: it accepts the same rows.
+
+        Raises
+        ------
+        ValueError
+            The folder holds no proxy of this class and format.
+        """
+        where = Path(folder)
+        content = json.loads((where / DESCRIPTION_FILE).read_text())
+        if content.get("format") != FORMAT or content.get("class") != cls.__name__:
+            raise ValueError(f"{where} holds no {cls.__name__} of format {FORMAT}.")
+        proxy = cls(**content["parameters"])
+        proxy.n_features_in_ = content["n_features_in"]
+        proxy.training_rows_ = content["training_rows"]
+        proxy.group_names_ = content["group_names"]
+        for name in FITTED:
+            setattr(proxy, f"{name}_", np.array(content[name], dtype=np.float64))
+        proxy.graph_ = SplittingGraph.load(where / GRAPH_FILE)
+        proxy._take_up(content)
+        return proxy
+
+    def _facts(self) -> dict[str, Any]:
+        """More to save: plain JSON."""
+        return {}
+
+    def _take_up(self, content: Mapping[str, Any]) -> None:
+        """Take up what ``_facts`` gave."""

@@ -1,0 +1,118 @@
+"""A splitting graph: randomised halfspace splits that carry a row, in shares, to proxy groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors.numpy import load_file, save_file
+
+__all__ = ["SplittingGraph"]
+
+Float = NDArray[np.float64]
+FIELDS = ("coefficients", "intercepts", "mixture", "starts", "one", "zero")
+
+
+@dataclass(frozen=True)
+class SplittingGraph:
+    r"""
+    Nodes in an order in which children follow their parents.
+
+    Node i sends the share :math:`\tilde h_i(x) = \sum_s p_s \mathbb{1}[v_s \cdot x + b_s > 0]` of what
+    reaches it on to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023, definitions 9 to 12,
+    with any weights p instead of equal ones). The sum runs over the halfspaces from ``starts[i]`` to
+    ``starts[i + 1]``.
+
+    Attributes
+    ----------
+    coefficients : ndarray of float64, shape (H, d)
+        v, the normals of all halfspaces.
+    intercepts : ndarray of float64, shape (H,)
+        b.
+    mixture : ndarray of float64, shape (H,)
+        p; the ones of a node sum to 1.
+    starts : ndarray of int64, shape (nodes + 1,)
+    one, zero : ndarray of int64, shape (nodes,)
+        A child: a node's position, or -1 - j for proxy group j.
+    """
+
+    coefficients: Float
+    intercepts: Float
+    mixture: Float
+    starts: NDArray[np.int64]
+    one: NDArray[np.int64]
+    zero: NDArray[np.int64]
+
+    @property
+    def groups(self) -> int:
+        """Number of proxy groups; a graph without nodes has one."""
+        if len(self.one) == 0:
+            return 1
+        return int(-min(self.one.min(), self.zero.min()))
+
+    def shares(self, X: ArrayLike) -> Float:
+        """
+        Share of every row in every proxy group; each row's sum to 1.
+
+        A pure function of the row: sums run over the features in their order, in float64, so the result does
+        not depend on which rows come together.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, groups)
+        """
+        rows = np.ascontiguousarray(X, dtype=np.float32)
+        found = np.zeros((len(rows), self.groups))
+        if len(self.one) == 0:
+            found[:] = 1.0
+        else:
+            _carry(rows, *(getattr(self, name) for name in FIELDS), found)
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write the arrays as safetensors."""
+        # safetensors writes memory as it lies
+        save_file({name: np.ascontiguousarray(getattr(self, name)) for name in FIELDS}, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SplittingGraph:
+        """Read what :meth:`save` wrote."""
+        return cls(**load_file(path))
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _carry(rows, coefficients, intercepts, mixture, starts, one, zero, found):  # type: ignore[no-untyped-def]
+    nodes = one.shape[0]
+    weights = np.zeros(nodes)
+    for i in range(rows.shape[0]):
+        weights[:] = 0.0
+        weights[0] = 1.0
+        for node in range(nodes):
+            weight = weights[node]
+            if weight == 0.0:
+                continue
+            share = 0.0
+            for h in range(starts[node], starts[node + 1]):
+                score = 0.0
+                for j in range(rows.shape[1]):
+                    score += np.float64(rows[i, j]) * coefficients[h, j]
+                if score + intercepts[h] > 0.0:
+                    share += mixture[h]
+            share = min(share, 1.0)
+            _send(one[node], weight * share, weights, found, i)
+            _send(zero[node], weight - weight * share, weights, found, i)
+
+
+@numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
+def _send(child, weight, weights, found, i):  # type: ignore[no-untyped-def]
+    if child >= 0:
+        weights[child] += weight
+    else:
+        found[i, -1 - child] += weight

@@ -1,0 +1,301 @@
+"""Growing a proxy tree: the leaves, the trial of each, and the graph that comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlib.methods.base import Callback
+from fairlib.proxies.graph import SplittingGraph
+from fairlib.proxies.oracle import Scores
+from fairlib.proxies.sampling import nearest_mixture
+from fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
+
+__all__ = ["Growth", "OracleGraph", "Settings"]
+
+Float = NDArray[np.float64]
+Float32 = NDArray[np.float32]
+# Cuts of a vertex's first directions, and of one that the program's prices point to.
+FIRST_CUTS, NEXT_CUTS = 32, 12
+FIRST_GROUPS = 4
+# Bisection steps for the least offset that makes enough progress.
+OFFSETS = 5
+# A row with a smaller share of a vertex is not looked at there; it still goes where the graph sends it.
+LEAST_SHARE = 1e-12
+ALPHA_STEPS = 10
+LARGEST_POOL = 250
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of the proxy tree; `rounds` of the game, or None for the program."""
+
+    alpha: float
+    relaxed: bool
+    progress: float
+    tolerance: float
+    max_height: int
+    min_leaf: float
+    rounds: int | None
+
+
+@dataclass(eq=False)
+class Vertex:
+    """A leaf, or a split one: its rows with their weights, and what became of it."""
+
+    rows: NDArray[np.intp]
+    weights: Float
+    tally: Float
+    depth: int
+    scores: Scores | None = None
+    pool: Hypotheses | None = None
+    halfspaces: list[tuple[Float, float, float]] | None = None
+    children: tuple[Vertex, Vertex] | None = None
+
+    @property
+    def composition(self) -> Float:
+        """Shares of the groups."""
+        return self.tally[:-1] / self.tally[-1]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A split that makes enough progress: the mixture, the distance after it and the share then kept."""
+
+    vertex: Vertex
+    mixture: Float
+    distance: float
+    rate: float
+
+
+class Growth:
+    """
+    Algorithm 4 on one sample.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n, d)
+    indicators : ndarray, shape (n, K)
+    target : ndarray, shape (K,)
+    settings : Settings
+    oracle : LinearOracle or EstimatorOracle
+    """
+
+    def __init__(self, X: Float32, indicators: Float, target: Float, settings: Settings, oracle: Any) -> None:
+        self.X, self.indicators, self.target = X, indicators, target
+        self.settings, self.oracle = settings, oracle
+        self.limits = Limits(indicators.mean(axis=0), settings.alpha, settings.min_leaf)
+        self.root = self._vertex(np.arange(len(X)), np.ones(len(X)), 0)
+        self.leaves = [self.root]
+        self.distances: list[float] = []
+
+    def grow(self, callback: Callback | None = None) -> None:
+        """Split until the target is near enough, or no leaf has a split that is allowed and helps."""
+        distance, towards = self._position()
+        self.distances.append(distance)
+        while distance > self.settings.tolerance:
+            best = self._best_trial(distance, towards)
+            if best is None:
+                return
+            self._split(best)
+            distance, towards = self._position()
+            self.distances.append(distance)
+            if callback is not None:
+                callback(len(self.leaves) - 1, 0, {"imbalance": distance})
+
+    def least_alpha(self) -> float | None:
+        """Smallest limit that would allow the first split, within 2^-10; None if no limit would."""
+        distance, towards = self._position()
+        if distance <= self.settings.tolerance or not self._allows(1.0, distance, towards):
+            return None
+        low, high = self.limits.alpha, 1.0
+        for _ in range(ALPHA_STEPS):
+            middle = 0.5 * (low + high)
+            if self._allows(middle, distance, towards):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _allows(self, alpha: float, distance: float, towards: Float) -> bool:
+        return self._try(self.root, replace(self.limits, alpha=alpha), distance, towards) is not None
+
+    def _vertex(self, rows: NDArray[np.intp], weights: Float, depth: int) -> Vertex:
+        tally = np.append(weights @ self.indicators[rows], weights.sum())
+        return Vertex(rows, weights, tally, depth)
+
+    def _measure(self, compositions: Float) -> tuple[Float, Float]:
+        """Mixture of compositions that is nearest to the target, and what is left to the target."""
+        mixture = nearest_mixture(compositions, self.target, relaxed=self.settings.relaxed)
+        return mixture, self.target - mixture @ compositions
+
+    def _position(self) -> tuple[float, Float]:
+        """Distance of the target from the leaves' hull, and the unit direction towards it."""
+        _, left = self._measure(np.array([leaf.composition for leaf in self.leaves]))
+        distance = float(np.linalg.norm(left))
+        return distance, left / distance if distance > 0 else left
+
+    def _best_trial(self, distance: float, towards: Float) -> Trial | None:
+        """The split, of all leaves, after which most people can be kept."""
+        best: Trial | None = None
+        for leaf in self.leaves:
+            if leaf.depth >= self.settings.max_height or leaf.tally[-1] < 2 * self.limits.least_rows:
+                continue
+            trial = self._try(leaf, self.limits, distance, towards)
+            if trial is not None and (best is None or trial.rate > best.rate):
+                best = trial
+        return best
+
+    def _try(self, leaf: Vertex, limits: Limits, distance: float, towards: Float) -> Trial | None:
+        """
+        The split of one leaf that moves most rows and still makes enough progress.
+
+        The larger the offset, the fewer rows move and the farther: bisection finds the least that is enough.
+        """
+        pool = self._pool(leaf, towards)
+        if len(pool.cuts) == 0:
+            return None
+        gains = pool.tallies[:, :-1] @ towards / pool.tallies[:, -1] - towards @ leaf.composition
+        low, high = 0.0, float(gains.max())
+        if high <= 0:
+            return None
+        best: Trial | None = None
+        offset = 0.0
+        for _ in range(OFFSETS + 1):
+            trial = self._mix(leaf, pool, limits, towards, offset)
+            if trial is not None and trial.distance <= (1.0 - self.settings.progress) * distance:
+                if best is None or trial.rate > best.rate:
+                    best = trial
+                high = offset
+            else:
+                low = offset
+            if high <= 0:
+                break
+            offset = 0.5 * (low + high)
+        return best
+
+    def _pool(self, leaf: Vertex, towards: Float) -> Hypotheses:
+        """Halfspaces of a leaf, made when it is first tried, with those along the present direction."""
+        if leaf.pool is None:
+            leaf.scores = self.oracle.fit(self.X[leaf.rows], self.indicators[leaf.rows], leaf.weights)
+            leaf.pool = Hypotheses(leaf.scores.values, self.indicators[leaf.rows], leaf.weights)
+            for group in np.argsort(-towards)[:FIRST_GROUPS]:
+                leaf.pool.sweep(np.eye(len(towards))[group], FIRST_CUTS)
+        if len(leaf.pool.cuts) > LARGEST_POOL:
+            leaf.pool.forget(np.arange(len(leaf.pool.cuts) - LARGEST_POOL // 2, len(leaf.pool.cuts)))
+        leaf.pool.sweep(towards, FIRST_CUTS)
+        return leaf.pool
+
+    def _mix(
+        self, leaf: Vertex, pool: Hypotheses, limits: Limits, towards: Float, offset: float
+    ) -> Trial | None:
+        """One offset's mixture; the program is solved again with the halfspaces that its prices point to."""
+        if self.settings.rounds is not None:
+            mixture = play_game(pool, limits, towards, offset, self.settings.rounds)
+        else:
+            solved = solve_program(pool, limits, towards, offset)
+            if solved is None:
+                return None
+            length = float(np.linalg.norm(solved[1]))
+            if length > 0:
+                pool.sweep(solved[1] / length, NEXT_CUTS)
+                solved = solve_program(pool, limits, towards, offset) or solved
+            mixture = solved[0]
+        if mixture is None:
+            return None
+        mixture = np.append(mixture, np.zeros(len(pool.cuts) - len(mixture)))
+        return self._trial(leaf, mixture, mixture @ pool.tallies)
+
+    def _trial(self, leaf: Vertex, mixture: Float, one: Float) -> Trial:
+        zero = leaf.tally - one
+        others = [other.tally for other in self.leaves if other is not leaf]
+        tallies = np.array([*others, one, zero])
+        weights, left = self._measure(tallies[:, :-1] / tallies[:, -1:])
+        ratios = weights / weights.sum() / (tallies[:, -1] / len(self.X))
+        return Trial(leaf, mixture, float(np.linalg.norm(left)), 1.0 / float(ratios.max()))
+
+    def _split(self, trial: Trial) -> None:
+        leaf = trial.vertex
+        pool = leaf.pool
+        assert pool is not None
+        chosen = np.flatnonzero(trial.mixture)
+        leaf.halfspaces = [(pool.directions[t], pool.cuts[t], float(trial.mixture[t])) for t in chosen]
+        share = np.zeros(len(leaf.rows))
+        for direction, cut, weight in leaf.halfspaces:
+            share += weight * (pool.scores @ direction > cut)
+        one = leaf.weights * np.minimum(share, 1.0)
+        children = []
+        for weights in (one, leaf.weights - one):
+            kept = weights > LEAST_SHARE
+            children.append(self._vertex(leaf.rows[kept], weights[kept], leaf.depth + 1))
+        leaf.children = (children[0], children[1])
+        # its pool holds a matrix of scores that nobody needs again
+        leaf.pool = None
+        place = next(i for i, other in enumerate(self.leaves) if other is leaf)
+        self.leaves[place : place + 1] = children
+
+    def graph(self) -> Any:
+        """The tree as a splitting graph, or as one of fitted estimators."""
+        split: list[Vertex] = []
+        _collect(self.root, split)
+        leaf_of = {id(leaf): -1 - j for j, leaf in enumerate(self.leaves)}
+        place_of = {id(vertex): i for i, vertex in enumerate(split)} | leaf_of
+        links = [
+            np.array([place_of[id(vertex.children[side])] for vertex in split], dtype=np.int64)  # type: ignore[index]
+            for side in (0, 1)
+        ]
+        if split and not hasattr(split[0].scores, "halfspace"):
+            return OracleGraph(split, links, len(self.leaves))
+        normals, intercepts, mixture, starts = [], [], [], [0]
+        for vertex in split:
+            for direction, cut, weight in vertex.halfspaces or []:
+                normal, intercept = vertex.scores.halfspace(direction, cut)  # type: ignore[union-attr]
+                normals.append(normal)
+                intercepts.append(intercept)
+                mixture.append(weight)
+            starts.append(len(normals))
+        return SplittingGraph(
+            np.array(normals).reshape(len(normals), self.X.shape[1]),
+            np.array(intercepts),
+            np.array(mixture),
+            np.array(starts, dtype=np.int64),
+            *links,
+        )
+
+
+class OracleGraph:
+    """A splitting graph whose scores come from fitted estimators; it can carry rows, and cannot be saved."""
+
+    def __init__(self, vertices: list[Vertex], links: list[NDArray[np.int64]], groups: int) -> None:
+        self.vertices, self.links, self.groups = vertices, links, groups
+
+    def shares(self, X: Float32) -> Float:
+        """Share of every row in every proxy group, shape (n, groups)."""
+        found = np.zeros((len(X), self.groups))
+        weights = np.zeros((len(self.vertices), len(X)))
+        weights[0] = 1.0
+        for node, vertex in enumerate(self.vertices):
+            scores = vertex.scores.of(X)  # type: ignore[union-attr]
+            share = np.zeros(len(X))
+            for direction, cut, weight in vertex.halfspaces or []:
+                share += weight * (scores @ direction > cut)
+            one = weights[node] * np.minimum(share, 1.0)
+            for side, part in enumerate((one, weights[node] - one)):
+                child = self.links[side][node]
+                if child >= 0:
+                    weights[child] += part
+                else:
+                    found[:, -1 - child] += part
+        return found
+
+
+def _collect(vertex: Vertex, found: list[Vertex]) -> None:
+    """Split vertices, parents before children."""
+    if vertex.children is None:
+        return
+    found.append(vertex)
+    for child in vertex.children:
+        _collect(child, found)

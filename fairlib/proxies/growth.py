@@ -23,10 +23,11 @@ FIRST_CUTS, NEXT_CUTS = 32, 12
 FIRST_GROUPS = 4
 # Bisection steps for the least offset that makes enough progress.
 OFFSETS = 5
+LIMITS = 3
 # A row with a smaller share of a vertex is not looked at there; it still goes where the graph sends it.
 LEAST_SHARE = 1e-12
 ALPHA_STEPS = 10
-LARGEST_POOL = 250
+LARGEST_POOL = 160
 
 
 @dataclass(frozen=True)
@@ -139,15 +140,25 @@ class Growth:
         return distance, left / distance if distance > 0 else left
 
     def _best_trial(self, distance: float, towards: Float) -> Trial | None:
-        """The split, of all leaves, after which most people can be kept."""
-        best: Trial | None = None
-        for leaf in self.leaves:
-            if leaf.depth >= self.settings.max_height or leaf.tally[-1] < 2 * self.limits.least_rows:
-                continue
-            trial = self._try(leaf, self.limits, distance, towards)
-            if trial is not None and (best is None or trial.rate > best.rate):
-                best = trial
-        return best
+        """
+        The split, of all leaves, after which most people can be kept.
+
+        Under a loose limit the program may take a child too far, past the target in other directions: if no
+        leaf has a split that makes enough progress, stricter limits are tried.
+        """
+        limits = self.limits
+        for _ in range(LIMITS):
+            best: Trial | None = None
+            for leaf in self.leaves:
+                if leaf.depth >= self.settings.max_height or leaf.tally[-1] < 2 * limits.least_rows:
+                    continue
+                trial = self._try(leaf, limits, distance, towards)
+                if trial is not None and (best is None or trial.rate > best.rate):
+                    best = trial
+            if best is not None:
+                return best
+            limits = replace(limits, alpha=0.5 * limits.alpha)
+        return None
 
     def _try(self, leaf: Vertex, limits: Limits, distance: float, towards: Float) -> Trial | None:
         """
@@ -160,8 +171,6 @@ class Growth:
             return None
         gains = pool.tallies[:, :-1] @ towards / pool.tallies[:, -1] - towards @ leaf.composition
         low, high = 0.0, float(gains.max())
-        if high <= 0:
-            return None
         best: Trial | None = None
         offset = 0.0
         for _ in range(OFFSETS + 1):

@@ -75,7 +75,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         y : ignored
         sensitive_features : mapping of str to array-like, shape (n,)
         callback : callable or None
-            Called after every split with (splits, largest number of splits, {"imbalance": ...}).
+            Called after every split with (splits, splits that theory needs at most, {"imbalance": ...}).
 
         Raises
         ------
@@ -115,15 +115,13 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         """
         Acceptance by the plan; a proxy group without training rows is never kept.
 
-        With `mixing` (appendix A.1.1) a label is replaced, with that probability, by one drawn uniformly: the
-        acceptance of a proxy group is then the mean over its labels.
+        With `mixing` (appendix A.1.1) a label is replaced, with that probability, by one drawn uniformly, and
+        the plan's acceptance of the new label decides: that of a proxy group is the mean over its labels.
         """
-        labels, mixed = self.relabelled(self.masses_, self.masses_[:, None] * self.compositions_)
-        self.plan_ = self._plan(mixed[seen] / labels[seen, None], labels[seen])
+        self.plan_ = self._plan(self.compositions_[seen], self.masses_[seen])
         acceptance = np.zeros(len(seen))
         acceptance[seen] = self.plan_.acceptance
-        drawn = acceptance[seen].mean()
-        self.acceptance_ = np.where(seen, (1 - self.mixing) * acceptance + self.mixing * drawn, 0.0)
+        self.acceptance_ = (1 - self.mixing) * acceptance + self.mixing * acceptance[seen].mean()
 
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
         r"""
@@ -151,7 +149,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         return np.asarray(kept @ self.compositions_ / kept.sum())
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row in every proxy group, shape (n, l)."""
+        """Share of every row in every proxy group, shape (n, l); it tells more than the drawn group does."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         return self.graph_.shares(rows)
@@ -160,7 +158,9 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         """
         Probability with which each row is kept: a pure function of its features.
 
-        It is the expectation over the randomised splits and over `mixing`.
+        It is the expectation over the randomised splits and over `mixing`. The limit on what is told is about
+        the proxy group that a row is drawn into, and about whether it is kept. This number is finer than
+        both, and can tell more: toss the coin and show that, not the number.
 
         Parameters
         ----------
@@ -186,18 +186,20 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 "a proxy with its own oracle cannot be saved: its estimator would need a pickle."
             )
-        where = Path(folder)
-        where.mkdir(parents=True, exist_ok=True)
         content = {
             "format": FORMAT,
             "class": type(self).__name__,
-            "parameters": {name: value for name, value in self.get_params(deep=False).items()},
+            "parameters": _plain(self.get_params(deep=False)),
             "n_features_in": int(self.n_features_in_),
             "training_rows": int(self.training_rows_),
             "group_names": self.group_names_,
             **{name: np.asarray(getattr(self, f"{name}_")).tolist() for name in FITTED},
             **self._facts(),
         }
+        if hasattr(self, "feature_names_in_"):
+            content["feature_names_in"] = [str(name) for name in self.feature_names_in_]
+        where = Path(folder)
+        where.mkdir(parents=True, exist_ok=True)
         (where / DESCRIPTION_FILE).write_text(json.dumps(content, sort_keys=True))
         self.graph_.save(where / GRAPH_FILE)
 
@@ -221,7 +223,12 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         proxy.group_names_ = content["group_names"]
         for name in FITTED:
             setattr(proxy, f"{name}_", np.array(content[name], dtype=np.float64))
+        if "feature_names_in" in content:
+            proxy.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
         proxy.graph_ = SplittingGraph.load(where / GRAPH_FILE)
+        graph = proxy.graph_
+        if graph.groups != len(proxy.acceptance_) or graph.width not in (0, proxy.n_features_in_):
+            raise ValueError(f"{where} holds a proxy whose parts do not belong together.")
         proxy._take_up(content)
         return proxy
 
@@ -231,3 +238,12 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
 
     def _take_up(self, content: Mapping[str, Any]) -> None:
         """Take up what ``_facts`` gave."""
+
+
+def _plain(value: Any) -> Any:
+    """Parameters as JSON has them, numpy's numbers included."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value

@@ -46,6 +46,30 @@ class SplittingGraph:
     one: NDArray[np.int64]
     zero: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together: the compiled loop trusts them."""
+        nodes, count = len(self.one), len(self.mixture)
+        place = np.arange(nodes)
+        fits = (
+            self.coefficients.ndim == 2
+            and len(self.coefficients) == len(self.intercepts) == count
+            and len(self.zero) == nodes
+            and len(self.starts) == nodes + 1
+            and self.starts[0] == 0
+            and self.starts[-1] == count
+            and (np.diff(self.starts) >= 0).all()
+            and all(
+                ((child < 0) | ((child > place) & (child < nodes))).all() for child in (self.one, self.zero)
+            )
+        )
+        if not fits:
+            raise ValueError("the arrays of a splitting graph do not fit together.")
+
+    @property
+    def width(self) -> int:
+        """Number of features; 0 for a graph without nodes, which takes any."""
+        return int(self.coefficients.shape[1]) if len(self.one) else 0
+
     @property
     def groups(self) -> int:
         """Number of proxy groups; a graph without nodes has one."""
@@ -67,8 +91,15 @@ class SplittingGraph:
         Returns
         -------
         ndarray of float64, shape (n, groups)
+
+        Raises
+        ------
+        ValueError
+            X has another number of features.
         """
         rows = np.ascontiguousarray(X, dtype=np.float32)
+        if self.width not in (0, rows.shape[1]):
+            raise ValueError(f"X has {rows.shape[1]} features, but the graph takes {self.width}.")
         found = np.zeros((len(rows), self.groups))
         if len(self.one) == 0:
             found[:] = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,8 @@ OFFSETS = 5
 LIMITS = 3
 # A row with a smaller share of a vertex is not looked at there; it still goes where the graph sends it.
 LEAST_SHARE = 1e-12
-ALPHA_STEPS = 10
+# Limits that are tried, from the least, for the smallest that allows a split; and how finely it is told.
+ALPHA_STEPS, LEAST_ALPHA, ALPHA_RESOLUTION = 12, 0.005, 0.001
 LARGEST_POOL = 160
 
 
@@ -91,29 +93,43 @@ class Growth:
         self.limits = Limits(indicators.mean(axis=0), settings.alpha, settings.min_leaf)
         self.root = self._vertex(np.arange(len(X)), np.ones(len(X)), 0)
         self.leaves = [self.root]
+        self.imbalance = math.inf
         self.distances: list[float] = []
 
     def grow(self, callback: Callback | None = None) -> None:
         """Split until the target is near enough, or no leaf has a split that is allowed and helps."""
         distance, towards = self._position()
         self.distances.append(distance)
-        while distance > self.settings.tolerance:
-            best = self._best_trial(distance, towards)
+        while self.imbalance > self.settings.tolerance:
+            best = self._best_trial(distance, towards, self.limits)
             if best is None:
                 return
             self._split(best)
             distance, towards = self._position()
             self.distances.append(distance)
             if callback is not None:
-                callback(len(self.leaves) - 1, 0, {"imbalance": distance})
+                callback(len(self.leaves) - 1, self._most_splits(), {"imbalance": self.imbalance})
+
+    def _most_splits(self) -> int:
+        """Splits within which the tolerance is reached (theorem 2), or those made if that says nothing."""
+        made, first = len(self.leaves) - 1, self.distances[0]
+        if self.settings.tolerance <= 0:
+            return made
+        shrinkings = math.log(self.settings.tolerance / first) / math.log(1.0 - self.settings.progress)
+        return max(made, math.ceil(shrinkings))
 
     def least_alpha(self) -> float | None:
-        """Smallest limit that would allow the first split, within 2^-10; None if no limit would."""
+        """Smallest limit, to a thousandth, under which a first split was found; None if none was."""
         distance, towards = self._position()
-        if distance <= self.settings.tolerance or not self._allows(1.0, distance, towards):
+        if self.imbalance <= self.settings.tolerance:
             return None
-        low, high = self.limits.alpha, 1.0
-        for _ in range(ALPHA_STEPS):
+        low = self.limits.alpha
+        steps = np.geomspace(max(low, LEAST_ALPHA), 1.0, ALPHA_STEPS)
+        high = next((float(alpha) for alpha in steps if self._allows(alpha, distance, towards)), None)
+        if high is None:
+            return None
+        low = max([low, *(float(alpha) for alpha in steps if alpha < high)])
+        while high - low > ALPHA_RESOLUTION:
             middle = 0.5 * (low + high)
             if self._allows(middle, distance, towards):
                 high = middle
@@ -122,7 +138,7 @@ class Growth:
         return high
 
     def _allows(self, alpha: float, distance: float, towards: Float) -> bool:
-        return self._try(self.root, replace(self.limits, alpha=alpha), distance, towards) is not None
+        return self._best_trial(distance, towards, replace(self.limits, alpha=float(alpha))) is not None
 
     def _vertex(self, rows: NDArray[np.intp], weights: Float, depth: int) -> Vertex:
         tally = np.append(weights @ self.indicators[rows], weights.sum())
@@ -134,19 +150,21 @@ class Growth:
         return mixture, self.target - mixture @ compositions
 
     def _position(self) -> tuple[float, Float]:
-        """Distance of the target from the leaves' hull, and the unit direction towards it."""
-        _, left = self._measure(np.array([leaf.composition for leaf in self.leaves]))
+        """Distance of the target from the leaves' hull (or cone), and the unit direction towards it."""
+        compositions = np.array([leaf.composition for leaf in self.leaves])
+        mixture, left = self._measure(compositions)
+        shares = mixture @ compositions / mixture.sum()
+        self.imbalance = float(np.linalg.norm(shares - self.target))
         distance = float(np.linalg.norm(left))
         return distance, left / distance if distance > 0 else left
 
-    def _best_trial(self, distance: float, towards: Float) -> Trial | None:
+    def _best_trial(self, distance: float, towards: Float, limits: Limits) -> Trial | None:
         """
-        The split, of all leaves, after which most people can be kept.
+        The split, of all leaves, after which most people can be kept (by the mixture that is found first).
 
         Under a loose limit the program may take a child too far, past the target in other directions: if no
         leaf has a split that makes enough progress, stricter limits are tried.
         """
-        limits = self.limits
         for _ in range(LIMITS):
             best: Trial | None = None
             for leaf in self.leaves:
@@ -169,8 +187,9 @@ class Growth:
         pool = self._pool(leaf, towards)
         if len(pool.cuts) == 0:
             return None
-        gains = pool.tallies[:, :-1] @ towards / pool.tallies[:, -1] - towards @ leaf.composition
-        low, high = 0.0, float(gains.max())
+        some = pool.tallies[pool.tallies[:, -1] > 0]  # the game's halfspaces can be empty
+        gains = some[:, :-1] @ towards / some[:, -1] - towards @ leaf.composition
+        low, high = 0.0, float(gains.max(initial=0.0))
         best: Trial | None = None
         offset = 0.0
         for _ in range(OFFSETS + 1):

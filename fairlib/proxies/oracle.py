@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from sklearn.base import clone, is_classifier
 
 __all__ = ["EstimatorOracle", "LinearOracle", "Scores"]
@@ -79,28 +79,46 @@ class LinearOracle:
         """
         total = weights.sum()
         centre = (weights @ X) / total
-        weighted = X * weights.astype(np.float32)[:, None]
-        # float32 products, summed in blocks by the library; the centring is done on the small result
-        gram = (weighted.T @ X).astype(np.float64) - total * np.outer(centre, centre)
         shares = (weights @ indicators) / total
-        cross = (X.T @ (weights[:, None] * indicators).astype(np.float32)).astype(np.float64)
-        cross -= total * np.outer(centre, shares)
+        apart = (weights[:, None] * (indicators - shares)).astype(np.float32)
+        # centred before the products: in float32 a large mean would drown what varies about it
+        centred = X - centre.astype(np.float32)
+        gram = ((centred * weights.astype(np.float32)[:, None]).T @ centred).astype(np.float64)
+        cross = (centred.T @ apart).astype(np.float64)
         gram[np.diag_indices_from(gram)] += self.ridge
-        coefficients = np.asarray(cho_solve(cho_factor(gram), cross))
+        try:
+            coefficients = np.asarray(cho_solve(cho_factor(gram), cross))
+        except LinAlgError:  # columns of very unlike scale, and nearly collinear
+            coefficients = np.asarray(lstsq(gram, cross)[0])
         return LinearScores(coefficients, shares - centre @ coefficients, X)
 
 
 class EstimatorScores:
-    """Predictions of a fitted scikit-learn estimator."""
+    """Predictions of a fitted scikit-learn estimator; of a classifier with no score for classes it lacks."""
 
-    def __init__(self, model: Any, X: Float32) -> None:
-        self.model = model
+    def __init__(self, model: Any, groups: int, X: Float32) -> None:
+        self.model, self.groups = model, groups
         self.values = self.of(X)
 
     def of(self, X: Float32) -> Float:
-        """Probabilities of a classifier, predictions of a regressor."""
-        found = self.model.predict_proba(X) if is_classifier(self.model) else self.model.predict(X)
-        return np.asarray(found, dtype=np.float64)
+        """Probabilities of a classifier, predictions of a regressor, shape (n, K)."""
+        if not is_classifier(self.model):
+            return np.asarray(self.model.predict(X), dtype=np.float64).reshape(len(X), self.groups)
+        found = np.zeros((len(X), self.groups))
+        found[:, self.model.classes_] = self.model.predict_proba(X)
+        return found
+
+
+class ConstantScores:
+    """Scores of a vertex that has one group only: nothing can be told apart."""
+
+    def __init__(self, shares: Float, X: Float32) -> None:
+        self.shares = shares
+        self.values = self.of(X)
+
+    def of(self, X: Float32) -> Float:
+        """The same for all rows."""
+        return np.tile(self.shares, (len(X), 1))
 
 
 class EstimatorOracle:
@@ -114,14 +132,21 @@ class EstimatorOracle:
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Float32, indicators: Float, weights: Float) -> EstimatorScores:
-        """Fit a clone; a classifier sees one attribute's groups."""
+    def fit(self, X: Float32, indicators: Float, weights: Float) -> EstimatorScores | ConstantScores:
+        """
+        Fit a clone.
+
+        Raises
+        ------
+        ValueError
+            A classifier and several attributes: it can predict the groups of one.
+        """
         model = clone(self.estimator)
         if not is_classifier(model):
-            return EstimatorScores(model.fit(X, indicators, sample_weight=weights), X)
+            return EstimatorScores(model.fit(X, indicators, sample_weight=weights), indicators.shape[1], X)
+        if (indicators.sum(axis=1) > 1).any():
+            raise ValueError("a classifier as oracle predicts one attribute's groups: give a regressor.")
         codes = indicators.argmax(axis=1)
-        fitted = EstimatorScores(model.fit(X, codes, sample_weight=weights), X)
-        whole = np.zeros((len(X), indicators.shape[1]))
-        whole[:, model.classes_] = fitted.values
-        fitted.values = whole
-        return fitted
+        if (codes == codes[0]).all():
+            return ConstantScores(indicators[0], X)
+        return EstimatorScores(model.fit(X, codes, sample_weight=weights), indicators.shape[1], X)

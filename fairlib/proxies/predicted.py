@@ -38,7 +38,9 @@ class PredictedGroupProxy(BalancingProxy):
         :math:`\eta` in [0, 1]: with this probability the predicted group is replaced by one drawn uniformly.
         It trades disclosivity against balance (appendix A.1.1).
     max_depth : int or None
-        Of the tree; None grows it until its leaves are pure.
+        Of the tree; None sets no limit.
+    min_samples_leaf : int
+        Of the tree. A tree that is grown until its leaves are pure holds the group of every training row.
     target : mapping of str to mapping of str to float, or None
         Wanted shares of the attribute's groups; None wants them equal.
     random_state : int or None
@@ -51,6 +53,7 @@ class PredictedGroupProxy(BalancingProxy):
         sampling: Literal["program", "equal"] = "program",
         mixing: float = 0.0,
         max_depth: int | None = None,
+        min_samples_leaf: int = 20,
         target: Mapping[str, Mapping[str, float]] | None = None,
         random_state: int | None = 0,
     ) -> None:
@@ -58,6 +61,7 @@ class PredictedGroupProxy(BalancingProxy):
         self.sampling = sampling
         self.mixing = mixing
         self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
         self.target: Target | None = target
         self.random_state = random_state
 
@@ -69,6 +73,10 @@ class PredictedGroupProxy(BalancingProxy):
         depth = self.max_depth
         if depth is not None and (not isinstance(depth, Integral) or depth < 1):
             raise ValueError(f"max_depth must be a whole number, at least 1, or None, got {depth!r}.")
+        if not isinstance(self.min_samples_leaf, Integral) or self.min_samples_leaf < 1:
+            raise ValueError(
+                f"min_samples_leaf must be a whole number, at least 1, got {self.min_samples_leaf!r}."
+            )
 
     def _learn(self, rows: Float32, groups: Groups, callback: Callback | None) -> SplittingGraph:
         if len(groups.names) > 1:
@@ -77,7 +85,11 @@ class PredictedGroupProxy(BalancingProxy):
         if self.model == "regression":
             fitted = LogisticRegression(max_iter=1000).fit(rows, codes)
             return regression_graph(fitted)
-        tree = DecisionTreeClassifier(max_depth=self.max_depth, random_state=self.random_state)
+        tree = DecisionTreeClassifier(
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=self.random_state,
+        )
         return tree_graph(tree.fit(rows, codes))
 
     def _plan(self, compositions: Float, masses: Float) -> SamplingPlan:
@@ -87,7 +99,10 @@ class PredictedGroupProxy(BalancingProxy):
 
     def _equal(self, compositions: Float, masses: Float) -> SamplingPlan:
         """Predicted groups in the target's proportion, whatever they are made of."""
-        wanted = self.target_[self._seen_groups] if len(masses) < len(self.target_) else self.target_
+        # a tree without a split has one proxy group, which stands for nobody in particular
+        wanted = self.target_[self._seen_groups] if len(masses) > 1 else np.ones(1)
+        if wanted.sum() <= 0:
+            raise ValueError("the model predicts only groups whose target share is 0: nobody could be kept.")
         mixture = wanted / wanted.sum()
         ratios = mixture / masses
         acceptance = ratios / ratios.max()

@@ -86,9 +86,12 @@ class Hypotheses:
         sums = np.cumsum(self.counted[order], axis=0)
         small = np.geomspace(min(0.5, 2.0 / max(self.total[-1], 4.0)), 0.5, cuts // 2)
         shares = np.unique(np.concatenate([small, 1.0 - small]))
-        places = np.searchsorted(sums[:, -1], shares * self.total[-1])
-        places = np.unique(places[places < len(ordered) - 1])
-        places = places[ordered[places] - ordered[places + 1] > LEAST_GAP]
+        # between equal scores there is no cut: of the places where there is one, those about each share
+        gaps = np.flatnonzero(ordered[:-1] - ordered[1:] > LEAST_GAP)
+        if len(gaps) == 0:
+            return
+        nearest = np.searchsorted(sums[gaps, -1], shares * self.total[-1])
+        places = gaps[np.unique(np.clip(np.concatenate([nearest - 1, nearest]), 0, len(gaps) - 1))]
         self.tallies = np.vstack([self.tallies, sums[places]])
         self.directions += [direction] * len(places)
         self.cuts += [float(0.5 * (ordered[place] + ordered[place + 1])) for place in places]
@@ -121,8 +124,8 @@ def solve_program(
         \left|\sum_t p_t (N_{tk} - r_k M_t)\right| \le \alpha \sum_t p_t M_t
 
     the same for what is not selected, and enough rows on both sides. The objective is the left side of
-    equation 2 with its sign set right (the paper's Q has the mean with the wrong one), and
-    :math:`\tau \ge 0` in the place of :math:`f(\gamma)`: the larger, the fewer rows move and the farther.
+    equation 2 with the sign of its :math:`f(\gamma)` set right, and :math:`\tau \ge 0` in its place: the
+    larger, the fewer rows move and the farther.
 
     Returns
     -------

@@ -42,12 +42,13 @@ class ProxyTree(BalancingProxy):
         uniform target the nearest point of the cone is the nearest of the hull, scaled, so that the two
         differ in what counts as progress only.
     progress : float
-        :math:`\gamma` in [0, 1).
+        :math:`\gamma` in (0, 1).
     tolerance : float
-        :math:`\beta`, the distance at which growing stops.
+        :math:`\beta`, the imbalance at which growing stops.
     max_height : int
     min_leaf : float
-        Expected training rows that every leaf must have.
+        Expected training rows that every leaf must have. Small leaves are what they should be in sample and
+        not out of it, and their compositions, which are saved, are about few people.
     target : mapping of str to mapping of str to float, or None
         Wanted shares by attribute and group; None wants them equal.
     solver : {"program", "game"}
@@ -56,7 +57,7 @@ class ProxyTree(BalancingProxy):
     rounds : int
         Rounds of the game.
     ridge : float
-        Of the regressions.
+        Of the regressions, above 0; the features should be of like scale.
     oracle : scikit-learn estimator or None
         Takes the place of the linear regressions. Such a proxy cannot be saved.
 
@@ -65,7 +66,7 @@ class ProxyTree(BalancingProxy):
     distances_ : list of float
         Distance of the target before the first split and after each.
     least_alpha_ : float or None
-        If no split was found: the smallest alpha (to .001) that would have allowed one, None if none would.
+        If no split was found: the smallest alpha (to .001) under which one is found, None if there is none.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class ProxyTree(BalancingProxy):
         progress: float = 0.1,
         tolerance: float = 0.1,
         max_height: int = 20,
-        min_leaf: float = 1.0,
+        min_leaf: float = 20.0,
         target: Mapping[str, Mapping[str, float]] | None = None,
         solver: Literal["program", "game"] = "program",
         rounds: int = 100,
@@ -95,13 +96,16 @@ class ProxyTree(BalancingProxy):
         self.oracle = oracle
 
     def _check_parameters(self) -> None:
-        for name in ("alpha", "progress"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}.")
-        for name in ("tolerance", "ridge", "min_leaf"):
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha must lie between 0 and 1, got {self.alpha!r}.")
+        if not 0 < self.progress < 1:
+            raise ValueError(f"progress must lie between 0 and 1, both excluded, got {self.progress!r}.")
+        for name in ("tolerance", "min_leaf"):
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be at least 0, got {value!r}.")
+        if not (self.ridge > 0 and math.isfinite(self.ridge)):
+            raise ValueError(f"ridge must be above 0, got {self.ridge!r}.")
         for name in ("max_height", "rounds"):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < 1:

@@ -89,8 +89,8 @@ relaxed program itself minimises something smaller (its residual), which the pap
 def points(found: Mapping[str, Any]) -> str:
     """The limits that the paper speaks of, on all seeds."""
     lines = [
-        "### At the paper's limits\n\n2/3 of the rows to learn from, 1/3 held out. Bank at α = .2: near-perfect "
-        "balance in sample, and the smallest group about 4.5 times as large out of sample, is printed.\n"
+        "### At the paper's limits\n\n2/3 of the rows to learn from, 1/3 held out. Printed for Bank at α = .2: "
+        "near-perfect balance in sample, and the smallest group about 4.5 times as large out of sample.\n"
     ]
     for table, families in found.items():
         lines += [_rows(TABLES[table], family, rows) for family, rows in families.items()]

@@ -170,7 +170,12 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of float64, shape (n,)
         """
-        return np.clip(self.shares(X) @ self.acceptance_, 0.0, 1.0)
+        shares = self.shares(X)
+        total = np.zeros(len(shares))
+        # in this order, as the batch filter adds: a matrix product's order depends on how many rows there are
+        for column, kept in zip(shares.T, self.acceptance_, strict=True):
+            total += column * kept
+        return np.clip(total, 0.0, 1.0)
 
     def save(self, folder: str | Path) -> None:
         """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 __all__ = ["Rows", "null_mask", "one_array"]
 
-Rows = pa.RecordBatch | pa.Table
+Rows: TypeAlias = pa.RecordBatch | pa.Table
 
 
 def one_array(rows: Rows, name: str) -> pa.Array:

@@ -24,6 +24,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.budro
 	$(BIN)/python -m benchmarks.sensei
+	$(BIN)/python -m benchmarks.proxies
+	$(BIN)/python -m benchmarks.filtering
 	$(BIN)/python -m benchmarks.two_clusters
 	$(BIN)/python -m benchmarks.decision_surfaces
 	$(BIN)/python -m benchmarks.page

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import plots, sensei_page
+from benchmarks import plots, proxies_page, sensei_page
 from benchmarks.common import RESULTS
 from benchmarks.tables import format_row, verdict
 
@@ -55,19 +55,28 @@ def main() -> None:
     """Write the page and the pictures that it shows."""
     tables = json.loads((RESULTS / "tables.json").read_text())
     speed = json.loads((RESULTS / "speed.json").read_text())
-    path = RESULTS / "budro.json"
-    budro = json.loads(path.read_text()) if path.exists() else {}
-    path = RESULTS / "sensei.json"
-    sensei = json.loads(path.read_text()) if path.exists() else {}
+    budro, sensei = _kept("budro"), _kept("sensei")
+    proxies = _kept("proxies") | ({"filtering": _kept("filtering")} if _kept("filtering") else {})
     plots.write(budro, plots.DOCS)
     sensei_page.write(sensei, plots.DOCS)
-    PAGE.write_text(page(tables, speed, budro, sensei))
+    proxies_page.write(proxies, plots.DOCS)
+    PAGE.write_text(page(tables, speed, budro, sensei, proxies))
+
+
+def _kept(name: str) -> dict[str, Any]:
+    path = RESULTS / f"{name}.json"
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return content
 
 
 def page(
-    tables: dict[str, Any], speed: dict[str, Any], budro: dict[str, Any], sensei: dict[str, Any] | None = None
+    tables: dict[str, Any],
+    speed: dict[str, Any],
+    budro: dict[str, Any],
+    sensei: dict[str, Any] | None = None,
+    proxies: dict[str, Any] | None = None,
 ) -> str:
-    """The text; parts of `budro` and `sensei` that are missing are left out."""
+    """The text; parts of all but `tables` and `speed` that are missing are left out."""
     parts = [HEAD]
     parts += [PROTOCOL, _provenance(tables)]
     for prefix, title in TABLES.items():
@@ -90,6 +99,7 @@ def page(
     for name in present:
         parts += [sections[name](budro[name]["result"]), _provenance(budro[name])]
     parts += sensei_page.sections(sensei or {}, _provenance)
+    parts += proxies_page.sections(proxies or {}, _provenance)
     return "\n".join(parts)
 
 

@@ -7,8 +7,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -323,6 +323,28 @@ class Contract:
         known = [column.name for column in self.columns]
         raise ContractError(f"contract '{self.name}' has no column '{name}'{did_you_mean(name, known)}")
 
+    def with_sensitive(self, names: Sequence[str]) -> Contract:
+        """Return a copy in which ``names`` are the sensitive columns, and no model inputs.
+
+        The other sensitive columns become plain features where they are model inputs, and are ignored
+        elsewhere.
+
+        Raises
+        ------
+        ContractError
+            Where a column is not there, is the label or an id, or is a number without bins.
+        """
+        for name in names:
+            column = self.column(name)
+            if column.role in ("label", "id"):
+                raise ContractError(f"column '{name}' is the {column.role}, so it cannot be sensitive")
+            if column.is_numeric and column.bins is None and column.allowed is None:
+                raise ContractError(
+                    f"column '{name}' is a number without groups: give it role: sensitive and bins "
+                    "(cut points, such as [25]) in the contract"
+                )
+        return replace(self, columns=tuple(_with_part(column, names) for column in self.columns))
+
     @property
     def digest(self) -> str:
         """sha256 (hex) of the content: comments, key order and layout of the file do not count."""
@@ -445,6 +467,15 @@ def _column(item: PropertyDocument) -> Column:
         encoding=extra.get("encoding"),
         bins=None if bins is None else tuple(bins),
     )
+
+
+def _with_part(column: Column, sensitive: Sequence[str]) -> Column:
+    """Give a column the part that it has where ``sensitive`` are the sensitive columns."""
+    if column.name in sensitive:
+        return replace(column, role="sensitive", is_feature=False, encoding=None, positive=None)
+    if column.role != "sensitive":
+        return column
+    return replace(column, role="feature" if column.is_feature else "ignore", bins=None)
 
 
 def _one_of(where: str, key: str, value: Any, known: tuple[str, ...]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 
+from flows.engine import CacheMiss, Engine, Run
 from flows.outcome import model_card, write_report
-from flows.pipeline import CacheMiss, Engine, Run, run_pipeline
+from flows.pipeline import run_pipeline
 from flows.resolved_job import ResolvedJob
 from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
 from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
@@ -67,12 +68,13 @@ def named_fault(error: Exception) -> NotCarriedOut:
 
 
 def _fill(verdict: Verdict, store: Store, run: Run) -> None:
-    evaluation = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())
+    assert run.metrics is not None
+    evaluation = json.loads(store.fetch(run.metrics).read_text())
     for name, metric in evaluation["metrics"].items():
         verdict.metrics[name] = metric["value"]
         if metric["low"] is not None:
             verdict.metrics |= {f"{name}.low": metric["low"], f"{name}.high": metric["high"]}
-    verdict.gates = json.loads(store.fetch(run.output("gate", "decision")).read_text())
+    verdict.gates, verdict.error = run.decision, run.refusal
     if "publish" in run.records:
         verdict.model = {
             key: run.records["publish"].facts[key] for key in ("name", "version", "alias", "uri")

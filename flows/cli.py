@@ -97,6 +97,36 @@ def sweep(
     )
 
 
+@app.command("filter")
+def filter_command(
+    job: Annotated[str, typer.Argument(help="Job whose published proxy decides, such as bank-proxy.")],
+    input_url: Annotated[
+        str, typer.Option("--input", help="File, folder or glob of Parquet or CSV; any URL.")
+    ],
+    output_url: Annotated[str, typer.Option("--output", help="Folder or URL for the sample.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, such as filter.key=[id]; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+    store: StoreOption = None,
+    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+) -> None:
+    """Filter rows into a balanced sample with a published proxy; goes on where it was interrupted."""
+    from flows.commands.filter import run_filter
+
+    raise typer.Exit(
+        run_filter(
+            job,
+            input_url,
+            output_url,
+            overrides=overrides or [],
+            as_json=as_json,
+            store_url=store,
+            direct=direct,
+        )
+    )
+
+
 @app.command()
 def init(
     table: Annotated[str, typer.Argument(help="CSV or Parquet file, or folder of Parquet files.")],
@@ -154,18 +184,25 @@ def datasets() -> None:
 
 @app.command()
 def methods() -> None:
-    """List the methods."""
+    """List the methods: classifiers by the kinds of label they predict, and proxies."""
     from fairlib.methods.registry import METHODS
+    from fairlib.proxies.registry import PROXIES
 
-    _rows((spec.name, f"{spec.summary} [{', '.join(spec.tasks)}]") for spec in METHODS.values())
+    _rows(
+        [
+            *((spec.name, f"{spec.summary} [{', '.join(spec.tasks)}]") for spec in METHODS.values()),
+            *((proxy.name, f"{proxy.summary} [proxy]") for proxy in PROXIES.values()),
+        ]
+    )
 
 
 @app.command()
 def metrics() -> None:
     """List the metrics that gates may name."""
     from fairlib.evaluation.metrics import METRIC_MEANINGS
+    from tasks.measure_proxy import METRICS
 
-    _rows(METRIC_MEANINGS.items())
+    _rows([*METRIC_MEANINGS.items(), *((name, f"{text} [proxy]") for name, text in METRICS.items())])
 
 
 @app.command()

@@ -14,8 +14,9 @@ import yaml
 
 from fairlib.evaluation.tradeoff import Goal, parse_goal
 from flows.carry_out import named_fault
+from flows.engine import CacheMiss, DirectEngine, Run
 from flows.job import Job, as_number, load_job, nearest
-from flows.pipeline import CacheMiss, DirectEngine, Run, run_to_gate
+from flows.pipeline import run_to_gate
 from flows.resolved_job import ResolvedJob, resolve
 from tasks.errors import EvenhandError, InputError
 from tasks.store import Store
@@ -223,7 +224,8 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
         store = Store(store_url)
         engine = DirectEngine(store, cached_only=cached_only)
         decision = run_to_gate(resolved, store, engine, run, time.perf_counter)
-        evaluation = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())
+        assert run.metrics is not None
+        evaluation = json.loads(store.fetch(run.metrics).read_text())
         result.metrics = {
             name: {key: metric[key] for key in ("value", "low", "high")}
             for name, metric in evaluation["metrics"].items()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import (
@@ -18,96 +18,13 @@ from pydantic import (
 )
 
 from fairlib.datasets.recipes import RECIPES
-from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.evaluation.gates import GATE_KEYS
+from flows.job_sections import NAME, Balance, Evaluate, Filter, Paper, Publish, Split, Sweep, TableSource
 from flows.metric_kinds import METRIC_KINDS, FairMetric, SubspaceMetric
 from flows.section import Section
 from tasks.errors import InputError
 
 __all__ = ["NAME", "Job", "Section", "as_number", "load_job", "nearest", "shipped_jobs"]
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-
-
-class TableSource(Section):
-    """Where the table is: a known name, a file or folder or URL, or a query."""
-
-    name: str
-    path: str | None = None
-    format: Literal["csv", "parquet"] | None = None
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    null_values: list[str] | None = None
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-    sql: str | None = None
-    connection: str | None = None
-    rows: Annotated[int, Field(ge=10)] | None = None
-
-
-class Split(Section):
-    """Share of test rows, and whether the label's shares are kept equal."""
-
-    test: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    stratify: bool = True
-
-
-class Certificate(Section):
-    """The audit of comparable treatment: mean squared fair distance that its adversary may move people."""
-
-    budget: Annotated[float, Field(ge=0)]
-
-
-class Evaluate(Section):
-    """What is measured."""
-
-    counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
-    draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    min_cell: Annotated[int, Field(ge=1)] = 5
-    intersections: bool = False
-    certificate: Certificate | None = None
-
-    @field_validator("draws")
-    @classmethod
-    def _enough_draws(cls, value: int) -> int:
-        if 0 < value < MIN_DRAWS:
-            raise ValueError(f"expected at least {MIN_DRAWS} draws for an interval, or 0 for none")
-        return value
-
-
-class Paper(Section):
-    """The row of a paper that the report shows beside ours."""
-
-    source: str
-    row: dict[str, tuple[float, float | None]]
-
-
-class Publish(Section):
-    """Name in the model registry and the alias that a passing model takes."""
-
-    model: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
-    alias: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,80}$")] = "champion"
-    intended_use: str | None = None
-
-    @field_validator("alias")
-    @classmethod
-    def _free_alias(cls, value: str) -> str:
-        if re.fullmatch(r"latest|v\d+", value, re.IGNORECASE):
-            raise ValueError("the registry keeps `latest` and version numbers for itself: take another word")
-        return value
-
-
-class Sweep(Section):
-    """Who carries out a grid of runs: worker processes of this machine, or Dask."""
-
-    engine: Literal["processes", "dask"] = "processes"
-    workers: Annotated[int, Field(ge=1)] | None = None
-    address: str | None = None
-
-    @model_validator(mode="after")
-    def _address_of_dask(self) -> Sweep:
-        if self.address is not None and self.engine != "dask":
-            raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave it out")
-        return self
 
 
 class Job(Section):
@@ -118,13 +35,16 @@ class Job(Section):
     table: TableSource
     contract: str | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    sensitive: Annotated[list[str], Field(min_length=1)] | None = None
     split: Split = Split()
+    balance: Balance | None = None
     fair_metric: FairMetric = SubspaceMetric()
     method: dict[str, Any]
     evaluate: Evaluate = Evaluate()
     gates: dict[str, dict[str, Any]] = {}
     publish: Publish = Publish()
     sweep: Sweep = Sweep()
+    filter: Filter = Filter()
     paper: Paper | None = None
 
     @field_validator("name")
@@ -132,6 +52,13 @@ class Job(Section):
     def _plain_name(cls, value: str) -> str:
         if not NAME.fullmatch(value):
             raise ValueError("use letters, digits, dots, dashes and underscores")
+        return value
+
+    @field_validator("sensitive")
+    @classmethod
+    def _each_once(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and len(set(value)) < len(value):
+            raise ValueError("a column is listed twice: keep one of them")
         return value
 
     @field_validator("table", mode="before")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 import json
 import os
 import platform
@@ -12,12 +13,13 @@ from typing import Any
 
 import yaml
 
-from flows.pipeline import Run
+from flows.engine import Run
 from flows.resolved_job import ResolvedJob
 from flows.verdict import Verdict
 from tasks.errors import without_secrets
 from tasks.fingerprint import git_state, library_versions
 from tasks.reporting.adversary import adversary_sections
+from tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
 from tasks.reporting.invariance import invariance_sections
 from tasks.reporting.page import render_report
 from tasks.store import Store
@@ -83,8 +85,8 @@ def write_report(store: Store, resolved: ResolvedJob, run: Run, verdict: Verdict
         for part in ("train", "test"):
             text = store.fetch(run.output("preprocess", f"{part}_page")).read_text()
             add(f"encoded_{part}_page", store.write_text(text, *folder, f"encoded-{part}.html"))
-    if "evaluate" in run.records:
-        metrics = store.fetch(run.output("evaluate", "metrics")).read_text()
+    if run.metrics is not None:
+        metrics = store.fetch(run.metrics).read_text()
         add("metrics", store.write_text(metrics, *folder, "metrics.json"))
         context = _context(store, resolved, run, verdict, json.loads(metrics), contract_page)
         add("report", store.write_text(render_report(context), *folder, "report.html"))
@@ -141,14 +143,13 @@ def _context(
         },
         "evaluation": dict(evaluation),
         "paper": job.paper.model_dump() if job.paper else None,
-        "gates": verdict.gates and {key: verdict.gates[key] for key in ("verdict", "results", "note")},
-        "histograms": json.loads(store.fetch(run.output("evaluate", "histograms")).read_text()),
+        "gates": _read(store, run, "gate", "decision"),
+        "refusal": run.refusal,
         "steps": [
             {"name": name, "seconds": run.seconds[name], "cached": name in run.cached} for name in run.records
         ],
         "model": verdict.model,
-        "sections": _sections(store, run, evaluation),
-        "training": _training(store, run),
+        **(_of_proxy if resolved.is_proxy else _of_classifier)(store, resolved, run, evaluation),
         "environment": {
             "python": platform.python_version(),
             "packages": library_versions(REPORTED_PACKAGES),
@@ -166,21 +167,59 @@ def _context(
     }
 
 
+def _read(store: Store, run: Run, step: str, name: str) -> Any:
+    """Content of a step's JSON output; None if it has none."""
+    outputs = run.records[step].outputs
+    return json.loads(store.fetch(outputs[name]).read_text()) if name in outputs else None
+
+
+def _of_proxy(store: Store, resolved: ResolvedJob, run: Run, evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """What the report of a proxy has of its own."""
+    balance = _read(store, run, "measure_proxy", "balance")
+    distances = balance["distances"] or []
+    curve = {"steps": list(range(len(distances))), "series": {"distance to the target": distances}}
+    return {
+        "findings": balance_findings(evaluation, balance),
+        "sections": balance_sections(evaluation, balance, _alpha(resolved)),
+        "training": curve if len(distances) > 1 else None,
+    }
+
+
+def _alpha(resolved: ResolvedJob) -> float | None:
+    """The limit of a tree, its default included; the other proxies have none."""
+    from fairlib.proxies.registry import proxy_class
+
+    parameters = inspect.signature(proxy_class(resolved.method).__init__).parameters
+    if "alpha" not in parameters:
+        return None
+    return float(resolved.arguments.get("alpha", parameters["alpha"].default))
+
+
+def _of_classifier(
+    store: Store, resolved: ResolvedJob, run: Run, evaluation: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the report of a classifier has of its own."""
+    balanced = [kept_rows_section(run.records["balance"].facts)] if "balance" in run.records else []
+    return {
+        "histograms": _read(store, run, "evaluate", "histograms"),
+        "sections": balanced + _sections(store, run, evaluation),
+        "training": _training(store, run),
+    }
+
+
 def _sections(store: Store, run: Run, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the auditor and the adversary found, where the run has certificates."""
-    outputs = run.records["evaluate"].outputs
     certificate, audit, plain = (
-        json.loads(store.fetch(outputs[name]).read_text()) if name in outputs else None
-        for name in ("certificate", "audit", "without_adversary")
+        _read(store, run, "evaluate", name) for name in ("certificate", "audit", "without_adversary")
     )
     return invariance_sections(certificate, evaluation) + adversary_sections(audit, plain, evaluation)
 
 
 def _training(store: Store, run: Run) -> dict[str, Any] | None:
     """Loss curves of methods that keep a history."""
-    if "history" not in run.records["train"].outputs:
+    history = _read(store, run, "train", "history")
+    if history is None:
         return None
-    history = json.loads(store.fetch(run.output("train", "history")).read_text())
     names = ("adversarial_loss", "classification_loss", "loss")
     series = {name: history[name] for name in names if name in history}
     length = len(next(iter(series.values()), []))

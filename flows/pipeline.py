@@ -4,91 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from fairlib.methods.registry import METHODS
-from flows.metric_kinds import SubspaceMetric
+from flows import classifier_steps, proxy_steps
+from flows.engine import CacheMiss, DirectEngine, Engine, Run, Steps
 from flows.resolved_job import ResolvedJob
-from tasks.artifacts import Artifact
-from tasks.progress import report_progress
-from tasks.sources import fetch_source, needs_network
-from tasks.step import run_step, step_key
-from tasks.steps import get_step
-from tasks.store import StepRecord, Store
+from tasks.store import Store
 
 __all__ = ["CacheMiss", "DirectEngine", "Engine", "Run", "run_pipeline", "run_to_gate"]
-
-
-class CacheMiss(Exception):
-    """A step would have to run."""
-
-
-class Engine(Protocol):
-    """Who carries out steps."""
-
-    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
-        """Bring the table's bytes here."""
-
-    def run(
-        self,
-        name: str,
-        key: str,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Artifact],
-        *,
-        refresh: bool,
-    ) -> tuple[StepRecord, bool]:
-        """Run a step, or find its record; say which."""
-
-
-@dataclass
-class DirectEngine:
-    """Runs the steps in this process, one after another. With `cached_only` it runs none: it finds them."""
-
-    store: Store
-    cached_only: bool = False
-
-    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
-        """Fetch, unless that would need the network while only the cache may be used."""
-        if self.cached_only and needs_network(source):
-            raise CacheMiss
-        return fetch_source(self.store, source)
-
-    def run(
-        self,
-        name: str,
-        key: str,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Artifact],
-        *,
-        refresh: bool,
-    ) -> tuple[StepRecord, bool]:
-        """Run the step here."""
-        if refresh:
-            if self.cached_only:
-                raise CacheMiss
-            self.store.forget(name, key)
-        elif self.cached_only:
-            record = self.store.find(name, key)
-            if record is None:
-                raise CacheMiss
-            return record, True
-        return run_step(self.store, get_step(name), key, parameters, inputs, report_progress(name))
-
-
-@dataclass
-class Run:
-    """What has happened so far: records of finished steps, in order, and which were cached."""
-
-    records: dict[str, StepRecord] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    cached: list[str] = field(default_factory=list)
-
-    def output(self, step: str, name: str) -> Artifact:
-        """Handle of a finished step's output."""
-        return self.records[step].outputs[name]
 
 
 def run_pipeline(
@@ -110,7 +33,7 @@ def run_pipeline(
     decision = run_to_gate(resolved, store, engine, run, clock)
     if not decision["passed"]:
         return str(decision["verdict"])
-    _publish(resolved, store, engine, run, clock, card)
+    _publish(resolved, Steps(store, engine, run, clock), card)
     return "passed"
 
 
@@ -123,86 +46,56 @@ def run_to_gate(
     Returns
     -------
     dict
-        The gates' decision.
+        The gates' decision; a run that has nothing to publish is refused whatever they say.
     """
-    from tasks.train import method_modules
+    steps = Steps(store, engine, run, clock)
+    _ingest(resolved, steps)
+    steps("contract", {"contract": resolved.contract.to_dict()}, {"raw": run.output("ingest", "raw")})
+    kind = _kind(resolved)
+    steps("preprocess", kind.splitting(resolved), {"checked": run.output("contract", "checked")})
+    run.metrics = kind.train_and_measure(resolved, steps)
+    steps("gate", {"gates": resolved.job.gates}, {"metrics": run.metrics})
+    run.decision = json.loads(store.fetch(run.output("gate", "decision")).read_text())
+    if run.refusal is not None:
+        run.decision |= {"passed": False, "verdict": "refused", "note": run.refusal}
+    return run.decision
 
-    job, contract = resolved.job, resolved.contract
-    seed = job.seed
-    step = partial(_step, store, engine, run, clock)
 
-    started = clock()
+def _kind(resolved: ResolvedJob) -> Any:
+    """The steps between the checked table and the gates, and what is published: the two kinds of job."""
+    return proxy_steps if resolved.is_proxy else classifier_steps
+
+
+def _ingest(resolved: ResolvedJob, steps: Steps) -> None:
+    started = steps.clock()
     source = resolved.source()
-    files = engine.fetch(source)
-    fetched = clock() - started
+    files = steps.engine.fetch(source)
+    fetched = steps.clock() - started
     reading = {
         key: source[key] for key in ("name", "path", "format", "delimiter", "null_values", "sql", "rows")
     }
     if reading["path"]:
         # only the ending matters for reading: the same bytes elsewhere are the same table
         reading["path"] = reading["path"].partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
-    step("ingest", {"source": reading, "seed": seed if not files else None}, files)
-    run.seconds["ingest"] += fetched
-    step("contract", {"contract": contract.to_dict()}, {"raw": run.output("ingest", "raw")})
-    step(
-        "preprocess",
-        {"contract": contract.to_dict(), "split": job.split.model_dump(), "seed": seed},
-        {"checked": run.output("contract", "checked")},
-    )
-    train_inputs = {"train": run.output("preprocess", "train")}
-    certificate = resolved.certificate_budget
-    if METHODS[resolved.method].needs_metric or certificate is not None:
-        step("fair_metric", *_metric_step(resolved, run))
-        if METHODS[resolved.method].needs_metric:
-            train_inputs["metric"] = run.output("fair_metric", "metric")
-    modules = method_modules(resolved.method)
-    training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": seed}
-    if METHODS[resolved.method].needs_counterfactuals:
-        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
-        train_inputs["encoder"] = run.output("preprocess", "encoder")
-    step("train", training, train_inputs, modules=modules)
-    evaluate_inputs = {
-        "model": run.output("train", "model"),
-        "encoder": run.output("preprocess", "encoder"),
-        "test": run.output("preprocess", "test"),
-    }
-    if certificate is not None:
-        evaluate_inputs["metric"] = run.output("fair_metric", "metric")
-    if "without_adversary" in run.records["train"].outputs:
-        evaluate_inputs["without_adversary"] = run.output("train", "without_adversary")
-    step(
-        "evaluate",
-        {
-            "evaluate": job.evaluate.model_dump(exclude={"certificate"}),
-            "certificate": certificate,
-            "seed": seed,
-        },
-        evaluate_inputs,
-        modules=modules,
-    )
-    step("gate", {"gates": job.gates}, {"metrics": run.output("evaluate", "metrics")})
-    decision: dict[str, Any] = json.loads(store.fetch(run.output("gate", "decision")).read_text())
-    return decision
+    steps("ingest", {"source": reading, "seed": resolved.job.seed if not files else None}, files)
+    steps.run.seconds["ingest"] += fetched
 
 
-def _publish(
-    resolved: ResolvedJob,
-    store: Store,
-    engine: Engine,
-    run: Run,
-    clock: Callable[[], float],
-    card: Mapping[str, Any],
-) -> None:
-    from tasks.publish import is_current, tracking_uri
-    from tasks.train import method_modules
+def _publish(resolved: ResolvedJob, steps: Steps, card: Mapping[str, Any]) -> None:
+    from tasks.publish import is_current
+    from tasks.registry import tracking_uri
 
-    job, contract = resolved.job, resolved.contract
+    job, store, run = resolved.job, steps.store, steps.run
+    assert run.metrics is not None
     uri = tracking_uri(store)
-    _step(
-        store,
-        engine,
-        run,
-        clock,
+    kind = _kind(resolved)
+    parts = kind.parts(steps) | {
+        "encoder": run.output("preprocess", "encoder"),
+        "metrics": run.metrics,
+        "decision": run.output("gate", "decision"),
+    }
+    modules = kind.method_modules(resolved.method)
+    steps(
         "publish",
         {
             "name": resolved.model_name,
@@ -211,68 +104,16 @@ def _publish(
             "artifact_root": None
             if "://" in store.url
             else str((store.local / "mlflow-artifacts").resolve()),
-            "inputs": {
-                "features": [column.name for column in contract.features],
-                "label_values": run.records["preprocess"].facts["label_values"],
-                "booleans": [c.name for c in contract.features if c.logical_type == "boolean"],
-            },
-            "content": {
-                "model": run.output("train", "model").sha256,
-                "encoder": run.output("preprocess", "encoder").sha256,
-                "metrics": run.output("evaluate", "metrics").sha256,
-                "decision": run.output("gate", "decision").sha256,
-            },
+            "inputs": kind.raw_inputs(resolved, steps),
+            "modules": modules,
+            "content": {name: artifact.sha256 for name, artifact in parts.items()},
             "card": {
                 **card,
+                **kind.more_for_card(steps),
                 "data_fingerprint": run.output("ingest", "raw").sha256,
             },
         },
-        {
-            "model": run.output("train", "model"),
-            "encoder": run.output("preprocess", "encoder"),
-            "metrics": run.output("evaluate", "metrics"),
-            "decision": run.output("gate", "decision"),
-        },
-        modules=method_modules(resolved.method),
+        parts,
+        modules=modules,
         holds=lambda record: is_current(record, uri),
     )
-
-
-def _step(
-    store: Store,
-    engine: Engine,
-    run: Run,
-    clock: Callable[[], float],
-    name: str,
-    parameters: dict[str, Any],
-    inputs: dict[str, Artifact],
-    *,
-    modules: list[str] | None = None,
-    holds: Callable[[StepRecord], bool] | None = None,
-) -> None:
-    """Run one step and note it; a record that no longer `holds` is made anew."""
-    started = clock()
-    key = step_key(get_step(name), parameters, inputs, modules or ())
-    known = store.find(name, key) if holds is not None else None
-    refresh = known is not None and holds is not None and not holds(known)
-    record, cached = engine.run(name, key, parameters, inputs, refresh=refresh)
-    run.records[name] = record
-    run.seconds[name] = clock() - started
-    if cached:
-        run.cached.append(name)
-
-
-def _metric_step(resolved: ResolvedJob, run: Run) -> tuple[dict[str, Any], dict[str, Artifact]]:
-    """Parameters and inputs of the step that learns the metric: no more than its kind needs."""
-    job = resolved.job
-    parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump()}
-    inputs = {"train": run.output("preprocess", "train")}
-    if isinstance(job.fair_metric, SubspaceMetric):
-        return parameters, inputs
-    copies = job.fair_metric.copies(job.evaluate.counterfactuals)
-    if copies:
-        parameters["counterfactuals"] = copies
-        inputs["encoder"] = run.output("preprocess", "encoder")
-    if job.fair_metric.kind == "explore":
-        parameters["seed"] = job.seed
-    return parameters, inputs

@@ -98,7 +98,7 @@ def retrain(
     logger.info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:
         texts = [result["text"] for result in verdict.gates["results"] if not result["passed"]]
-        raise GateRefused("; ".join(texts), verdict.exit_code)
+        raise GateRefused(verdict.error or "; ".join(texts), verdict.exit_code)
     return verdict.to_dict()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tasks.publish import MLFLOW_DEFAULTS
+from tasks.registry import MLFLOW_DEFAULTS
 from tasks.store import Store, default_store_url
 
 __all__ = ["SERVER_START_S", "make_prefect_home", "prepare_environment", "prepare_prefect_home"]

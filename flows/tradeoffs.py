@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairlib.evaluation.tradeoff import (
+    Direction,
     Goal,
     Summary,
     best,
@@ -19,11 +20,14 @@ from fairlib.evaluation.tradeoff import (
     summarise,
 )
 from flows.grid import Grid, PointResult, as_text
+from tasks.reporting.proxy_words import PROXY_METRICS
 
-__all__ = ["PERFORMANCE", "tradeoffs"]
+__all__ = ["tradeoffs"]
 
 PERFORMANCE = "balanced_accuracy"
 NOT_FAIRNESS = ("accuracy", "balanced_accuracy", "auc")
+# Of proxies: balance is what they are for, and what they tell is what it costs.
+PROXY_PERFORMANCE, PROXY_COST = "imbalance", "disclosivity"
 
 
 def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
@@ -32,7 +36,10 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
 
     `values` has one entry a grid value, in order; `front`, `fronts` and `best` point into it. `fronts` holds
     for every fairness metric the front of balanced accuracy against it, `front` that of all of them at once.
+    Proxies have the front of their imbalance against their disclosivity.
     """
+    of_proxies = all(point.resolved.is_proxy for point in grid.points)
+    performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
     level = grid.job.evaluate.level
     names = list(dict.fromkeys(name for result in results for name in result.metrics))
     known = [
@@ -42,7 +49,9 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     ]
     values = [_value(grid, index, results, known, level) for index in range(len(grid.values))]
     rows = [_means(value) for value in values]
-    fairness = [name for name in known if name not in NOT_FAIRNESS]
+    fairness = [name for name in known if name not in NOT_FAIRNESS and name not in PROXY_METRICS]
+    if of_proxies and PROXY_COST in known:
+        fairness = [PROXY_COST]
     index = best(grid.goal, rows) if grid.goal else None
     return {
         "job": grid.job.name,
@@ -52,16 +61,23 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "goal": str(grid.goal) if grid.goal else None,
         "goal_metrics": grid.goal.metrics if grid.goal else [],
         "limits": _limits(grid.goal),
-        "performance": PERFORMANCE,
-        "metrics": {name: direction(name) for name in known},
+        "performance": performance,
+        "metrics": {name: _better(name) for name in known},
         "without_evidence": [name for name in names if name not in known],
         "values": values,
-        "front": _front(rows, [PERFORMANCE, *fairness]) if fairness else [],
-        "fronts": {name: _front(rows, [PERFORMANCE, name]) for name in fairness},
+        "front": _front(rows, [performance, *fairness]) if fairness else [],
+        "fronts": {name: _front(rows, [performance, name]) for name in fairness},
         "best": None if index is None else {"value": index} | values[index],
         "miss": _no_best(grid.goal, values) if grid.goal and index is None else None,
         "points": [_point(grid, i, result) for i, result in enumerate(results)],
     }
+
+
+def _better(name: str) -> Direction:
+    """Which way a metric is better."""
+    if name in PROXY_METRICS:
+        return PROXY_METRICS[name][2] or "lower"
+    return direction(name)
 
 
 def _label(settings: Mapping[str, Any]) -> str:
@@ -124,7 +140,7 @@ def _means(value: Mapping[str, Any]) -> dict[str, float | None]:
 
 def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> list[int]:
     table = [[math.nan if row.get(name) is None else row[name] for name in names] for row in rows]
-    return pareto_front(np.array(table, dtype=np.float64), [direction(name) for name in names])
+    return pareto_front(np.array(table, dtype=np.float64), [_better(name) for name in names])
 
 
 def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-__all__ = ["Dataset", "read_dataset", "write_dataset"]
+__all__ = ["Dataset", "filter_dataset", "read_dataset", "write_dataset"]
 
 METADATA = b"evenhand"
+PARTS = ("X.parquet", "y.parquet", "S.parquet")
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,11 @@ def read_dataset(folder: Path) -> Dataset:
             if name.startswith("value:")
         },
     )
+
+
+def filter_dataset(source: Path, target: Path, keep: NDArray[np.bool_]) -> None:
+    """Write the rows of a dataset for which `keep` is true as another."""
+    target.mkdir(parents=True)
+    for name in PARTS:
+        table = pq.read_table(source / name)
+        pq.write_table(table.filter(pa.array(keep)), target / name)

@@ -46,7 +46,9 @@ class GateRefused(EvenhandError):
 
 def without_secrets(url: str) -> str:
     """A URL, or a text with URLs, without user, password and query, which may be a token."""
-    return re.sub(r"\?[^\s'\")]*", "", re.sub(r"//[^/\s]*@", "//", url))
+    # a question mark in a local path is a wildcard
+    named = re.sub(r"//[^/\s]*@", "//", url)
+    return re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", named)
 
 
 def internal_fault(error: BaseException) -> NotCarriedOut:

@@ -20,14 +20,17 @@ from tasks.store import Store
 __all__ = ["STEP_TASKS", "fetch_task"]
 
 HOUR_S = 3600
-TIMEOUT_S = {"train": 24 * HOUR_S, "publish": HOUR_S // 4}
+TIMEOUT_S = {"train": 24 * HOUR_S, "learn_proxy": 24 * HOUR_S, "publish": HOUR_S // 4}
 SUMMARIES = {
     "ingest": "Read the table and store it as Parquet.",
     "contract": "Check the raw table against its data contract.",
     "preprocess": "Split, then one-hot and standardise with the training rows alone.",
+    "balance": "Keep the training rows that a published proxy draws.",
     "fair_metric": "Learn the fair metric from the training rows.",
     "train": "Train the job's method.",
     "evaluate": "Measure performance, group gaps and consistency on the test rows.",
+    "learn_proxy": "Learn a proxy of the sensitive groups from the training rows.",
+    "measure_proxy": "Measure what the proxy tells and how it balances, on the test rows.",
     "gate": "Decide whether the model may ship.",
     "publish": "Register the model and move its alias.",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,27 +45,34 @@ def preprocess(context: StepContext) -> StepResult:
     table = pq.read_table(context.inputs["checked"])
     label = contract.label
     y = np.array([value == label.positive for value in table[label.name].to_pylist()], dtype=np.int64)
+    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
+    by_groups = context.parameters.get("strata") == "groups"
     split = context.parameters["split"]
     try:
         train, test = split_rows(
-            y, test=split["test"], stratify=split["stratify"], seed=context.parameters["seed"]
+            group_strata(sensitive) if by_groups else y,
+            test=split["test"],
+            stratify=split["stratify"],
+            seed=context.parameters["seed"],
         )
     except ValueError as error:
         raise InputError(f"the table cannot be split: {error}") from None
-    sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
-    _check_parts(contract, y, sensitive, {"training": train, "test": test})
+    parts = {"training": train, "test": test}
+    if not by_groups:
+        _check_labels(contract, y, parts)
+    _check_groups(contract, sensitive, parts)
 
     features: pd.DataFrame = table.select([column.name for column in contract.features]).to_pandas()
     encoder = TableEncoder(column_specs(contract), contract.unseen_categories)  # type: ignore[arg-type]
     try:
         encoder.fit(features.iloc[train])
-        parts = {
+        matrices = {
             "train": encoder.transform(features.iloc[train]),
             "test": encoder.transform(features.iloc[test]),
         }
     except ValueError as error:
         raise InputError(str(error)) from None
-    reports = {name: _check_matrix(matrix, encoder, contract) for name, matrix in parts.items()}
+    reports = {name: _check_matrix(matrix, encoder, contract) for name, matrix in matrices.items()}
     numbers = {
         column.name: table[column.name].to_pandas().to_numpy(dtype=np.float64)
         for column in contract.sensitive
@@ -73,7 +81,7 @@ def preprocess(context: StepContext) -> StepResult:
     for name, rows in (("train", train), ("test", test)):
         write_dataset(
             context.workdir / name,
-            X=parts[name],
+            X=matrices[name],
             y=y[rows],
             rows=rows,
             names=encoder.feature_names_,
@@ -118,19 +126,35 @@ def _label_values(contract: Contract, table: pa.Table) -> list[Any]:
     return [negative[0], label.positive]
 
 
-def _check_parts(
-    contract: Contract,
-    y: NDArray[np.int64],
-    sensitive: dict[str, NDArray[np.str_]],
-    parts: dict[str, NDArray[np.int64]],
-) -> None:
-    """Both labels and every group must occur in both parts: else nothing can be learned or compared."""
+def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]:
+    """
+    Number the crossed groups of all attributes, shape (n,).
+
+    Those of a single row, which no split can divide, share one stratum; a single one of these joins the
+    largest.
+    """
+    codes = [np.unique(values, return_inverse=True)[1] for values in sensitive.values()]
+    _, strata, sizes = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True, return_counts=True)
+    alone = sizes == 1
+    home = len(sizes) if alone.sum() > 1 else int(sizes.argmax())
+    return np.where(alone[strata], home, strata).astype(np.int64)
+
+
+def _check_labels(contract: Contract, y: NDArray[np.int64], parts: dict[str, NDArray[np.int64]]) -> None:
+    """Both labels must occur in both parts: else nothing can be learned or compared."""
     for part, rows in parts.items():
         if np.unique(y[rows]).size < 2:
             raise InputError(
                 f"the {part} rows have one value of the label {contract.label.name!r} only: "
                 "use a stratified split or more rows."
             )
+
+
+def _check_groups(
+    contract: Contract, sensitive: dict[str, NDArray[np.str_]], parts: dict[str, NDArray[np.int64]]
+) -> None:
+    """Every group must occur in both parts."""
+    for part, rows in parts.items():
         for column in contract.sensitive:
             declared = _declared(column)
             lacking = (declared | set(sensitive[column.name])) - set(sensitive[column.name][rows])
@@ -151,7 +175,7 @@ def _declared(column: Column) -> set[str]:
     if column.allowed is None:
         return set()
     values = pa.array(list(column.allowed))
-    return set(group_labels(values, column))
+    return set(group_labels(values, column).tolist())
 
 
 def _check_matrix(matrix: NDArray[np.float32], encoder: TableEncoder, contract: Contract) -> CheckResult:

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import os
 import posixpath
 import re
 import shutil
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlib.methods.registry import METHODS
-from tasks.errors import NotCarriedOut, without_secrets
 from tasks.fingerprint import code_digest, git_state, library_versions
 from tasks.model_card import card_markdown
+from tasks.registry import DIGEST_TAG, published, registry_client
 from tasks.step import Step, StepContext, StepResult
-from tasks.store import StepRecord, Store
+from tasks.store import StepRecord
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["STEP", "is_current", "tracking_uri"]
+__all__ = ["STEP", "is_current"]
 
-MLFLOW_DEFAULTS = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
-    "GIT_PYTHON_REFRESH": "quiet",
-}
-DIGEST_TAG = "evenhand.content"
 PACKAGES = (
     "numpy",
     "scipy",
@@ -49,56 +35,10 @@ PACKAGES = (
 )
 
 
-def tracking_uri(store: Store) -> str:
-    """``MLFLOW_TRACKING_URI``, or a SQLite file inside the store."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(store.local / 'mlflow.db').resolve()}"
-
-
-@contextmanager
-def _client(uri: str) -> Iterator[MlflowClient]:
-    """MLflow, quiet and without telemetry; every way in which it is out of reach is one error."""
-    for name, value in MLFLOW_DEFAULTS.items():
-        os.environ.setdefault(name, value)
-    import mlflow
-    import requests
-    import sqlalchemy.exc
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # its database set-up logs every migration
-            logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
-            mlflow.set_tracking_uri(uri)
-            mlflow.set_registry_uri(uri)
-            yield mlflow.MlflowClient()
-    except (
-        mlflow.MlflowException,
-        requests.RequestException,
-        sqlalchemy.exc.SQLAlchemyError,
-        OSError,
-    ) as error:
-        # a database URI may hold a password, and messages may quote it
-        shown = without_secrets(uri)
-        reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
-        raise NotCarriedOut(
-            f"the model registry at {shown} did not answer as it should ({type(error).__name__}: {reason}): "
-            "check MLFLOW_TRACKING_URI and the server, then run again."
-        ) from None
-
-
 def is_current(record: StepRecord, uri: str) -> bool:
     """Whether a cached publication still holds: its version is there and has its alias."""
-    facts = record.facts
-    with _client(uri) as client:
-        from mlflow import MlflowException
-
-        try:
-            version = client.get_model_version_by_alias(facts["name"], facts["alias"])
-        except MlflowException as error:
-            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                return False
-            raise
-    return str(version.version) == facts["version"]
+    found = published(uri, record.facts["name"], record.facts["alias"])
+    return found is not None and found.version == record.facts["version"]
 
 
 def publish(context: StepContext) -> StepResult:
@@ -111,6 +51,8 @@ def publish(context: StepContext) -> StepResult:
     bundle = context.workdir / "bundle"
     shutil.copytree(context.inputs["model"], bundle / "model")
     shutil.copyfile(context.inputs["encoder"], bundle / "encoder.json")
+    if "balance" in context.inputs:
+        shutil.copyfile(context.inputs["balance"], bundle / "balance.json")
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     card = dict(parameters["card"])
     card["metrics"] = json.loads(context.inputs["metrics"].read_text())["metrics"]
@@ -124,7 +66,7 @@ def publish(context: StepContext) -> StepResult:
     (card_folder / "model_card.md").write_text(card_markdown(card))
     content = _content_digest(parameters)
 
-    with _client(parameters["tracking_uri"]) as client:
+    with registry_client(parameters["tracking_uri"]) as client:
         name, alias = parameters["name"], parameters["alias"]
         version = _registered(client, name, content)
         if version is None:
@@ -136,9 +78,8 @@ def publish(context: StepContext) -> StepResult:
 
 def _content_digest(parameters: Mapping[str, Any]) -> str:
     """Digest of all that a version consists of: parameter files, columns and labels, card, and code."""
-    method = METHODS[parameters["card"]["method"]].module
     content = {key: parameters[key] for key in ("content", "inputs", "card")}
-    content["code"] = code_digest(["tasks.serving.model_code", method])
+    content["code"] = code_digest(["tasks.serving.model_code", *parameters["modules"]])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

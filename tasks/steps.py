@@ -8,7 +8,19 @@ from tasks.step import Step
 
 __all__ = ["STEP_NAMES", "get_step"]
 
-STEP_NAMES = ("ingest", "contract", "preprocess", "fair_metric", "train", "evaluate", "gate", "publish")
+STEP_NAMES = (
+    "ingest",
+    "contract",
+    "preprocess",
+    "balance",
+    "fair_metric",
+    "train",
+    "evaluate",
+    "learn_proxy",
+    "measure_proxy",
+    "gate",
+    "publish",
+)
 
 
 def get_step(name: str) -> Step:

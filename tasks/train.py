@@ -18,12 +18,7 @@ from tasks.dataset import Dataset, read_dataset
 from tasks.errors import InputError, NotCarriedOut
 from tasks.step import Step, StepContext, StepResult
 
-__all__ = ["STEP", "method_modules"]
-
-
-def method_modules(method: str) -> list[str]:
-    """Modules that a method brings into the training step's key."""
-    return [METHODS[method].module]
+__all__ = ["STEP"]
 
 
 def train(context: StepContext) -> StepResult:

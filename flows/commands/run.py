@@ -67,7 +67,7 @@ def _execute(
 ) -> None:
     """Find everything in the cache, or start the flow."""
     from flows.carry_out import carry_out
-    from flows.pipeline import CacheMiss, DirectEngine
+    from flows.engine import CacheMiss, DirectEngine
 
     if direct:
         carry_out(resolved, store, run_id, DirectEngine(store))
@@ -103,8 +103,9 @@ def _print(verdict: Verdict, *, as_json: bool, seconds: float) -> None:
     if verdict.error:
         print(f"evenhand: {verdict.error}", file=sys.stderr)
         return
+    width = max(len(step) for step in verdict.seconds)
     for step, spent in verdict.seconds.items():
-        print(f"  {step:12} {'cached' if step in verdict.cached else f'{spent:6.1f} s'}")
+        print(f"  {step:{width}}  {'cached' if step in verdict.cached else f'{spent:6.1f} s'}")
     print()
     names = [name for name in verdict.metrics if not name.endswith((".low", ".high"))]
     width = max(len(name) for name in names)

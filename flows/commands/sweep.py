@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from flows.commands.terminal import one_line_errors, prefect_failed, progress_bars, quiet_console
+from flows.engine import CacheMiss
 from flows.grid import Grid, make_grid
-from flows.pipeline import CacheMiss
 from flows.run_grid import find_points, run_points
 from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
 from flows.server import start_temporary_server
 from flows.sweep_outcome import finish, read_tradeoffs
-from flows.tradeoffs import PERFORMANCE
 from flows.verdict import Verdict, read_verdict
 from tasks.errors import EvenhandError, InputError, NotCarriedOut
 from tasks.progress import listen
@@ -28,6 +27,15 @@ from tasks.store import Store
 __all__ = ["run_sweep"]
 
 SHOWN_COLUMNS = 4
+MAIN_KINDS = (
+    "consistency.",
+    "gap_max.",
+    "certificate.",
+    "accuracy",
+    "disclosivity",
+    "smallest_growth",
+    "kept",
+)
 
 
 def run_sweep(
@@ -159,10 +167,14 @@ def _print_table(verdict: Verdict, document: Mapping[str, Any]) -> None:
 def _main_metrics(document: Mapping[str, Any]) -> list[str]:
     """The goal's metrics, then performance, consistency and gaps, as many as a terminal shows."""
     goal = document["goal_metrics"]
-    kinds = (PERFORMANCE, "consistency.", "gap_max.", "certificate.", "accuracy")
-    order = [*goal, *(name for kind in kinds for name in document["metrics"] if name.startswith(kind))]
+    kinds = (document["performance"], *MAIN_KINDS)
+    order = [*goal, *(name for kind in kinds for name in document["metrics"] if _is_of(name, kind))]
     shown = [name for name in dict.fromkeys(order) if name in document["metrics"]]
     return shown[: max(SHOWN_COLUMNS, len(goal))]
+
+
+def _is_of(name: str, kind: str) -> bool:
+    return name.startswith(kind) if kind.endswith(".") else name == kind
 
 
 def _plus_minus(summary: Mapping[str, Any]) -> str:

@@ -78,6 +78,6 @@ def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
         def show(step: str, done: int, total: int, values: Mapping[str, float]) -> None:
             if step not in known:
                 known[step] = bars.add_task(step, total=total)
-            bars.update(known[step], completed=done)
+            bars.update(known[step], completed=done, total=total)
 
         yield show

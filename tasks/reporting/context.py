@@ -233,7 +233,12 @@ class File(_Part):
 
 
 class ReportContext(_Part):
-    """Everything on the page. ``evaluation`` and ``gates`` are null when the run ended before them."""
+    """
+    Everything on the page. ``evaluation`` and ``gates`` are null when the run ended before them.
+
+    ``refusal`` is why nothing is published whatever the gates say; ``findings`` are sentences of the headline
+    in place of those about the treatment of groups.
+    """
 
     title: str
     job: Job
@@ -241,6 +246,8 @@ class ReportContext(_Part):
     created: str
     status: Status
     headline: list[str] = []
+    refusal: str | None = None
+    findings: list[str] = []
     table: Table
     evaluation: Evaluation | None = None
     paper: Paper | None = None

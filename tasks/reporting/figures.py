@@ -25,15 +25,26 @@ def _panels(names: list[str]) -> list[tuple[str, str, list[str]]]:
     # Certificates bound losses, which have another scale than shares and gaps.
     titles = {
         "higher": "Higher is better",
+        "growth": "How many times: higher is better",
         "lower": "Lower is better",
         "certificate": "Certificates: lower is better",
+        "bound": "What theory promises: lower is better",
         "other": "Other numbers",
     }
-    kinds = {n: "certificate" if n.startswith("certificate.") else words.metric(n).better for n in names}
+    kinds = {name: _scale(name) or words.metric(name).better for name in names}
     panels = [
         (title, key, [n for n in names if (kinds[n] or "other") == key]) for key, title in titles.items()
     ]
     return [panel for panel in panels if panel[2]]
+
+
+def _scale(name: str) -> str | None:
+    """A scale that is neither that of shares nor that of gaps."""
+    if name.startswith("certificate."):
+        return "certificate"
+    if name.endswith(".bound"):
+        return "bound"
+    return "growth" if name == "smallest_growth" else None
 
 
 def metrics(context: ReportContext) -> dict[str, Any] | None:

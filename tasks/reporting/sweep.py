@@ -10,12 +10,15 @@ from markupsafe import Markup
 
 from tasks.reporting import formats, sweep_words, words
 from tasks.reporting.page import environment
+from tasks.reporting.proxy_words import PROXY_METRICS
 from tasks.reporting.sweep_plots import Estimate, Mark, profile_plot, tradeoff_plot
 
 __all__ = ["render_sweep"]
 
 ARROWS = {"higher": "higher is better \u2192", "lower": "\u2190 lower is better"}
-OVERALL = ("accuracy", "balanced_accuracy", "auc", "theil_index")
+OVERALL = ("accuracy", "balanced_accuracy", "auc", "theil_index", *PROXY_METRICS)
+# Metrics of which more is better and that are no shares.
+UNBOUNDED = ("smallest_growth",)
 
 
 def render_sweep(
@@ -83,7 +86,8 @@ def _estimate(document: Mapping[str, Any], value: Mapping[str, Any], name: str) 
     found = value["metrics"][name]
     if found["mean"] is None or found["low"] is None:
         return None if found["mean"] is None else Estimate(found["mean"])
-    top = 1.0 if document["metrics"][name] == "higher" else math.inf
+    share = document["metrics"][name] == "higher" and name not in UNBOUNDED
+    top = 1.0 if share else math.inf
     return Estimate(found["mean"], max(found["low"], 0.0), min(found["high"], top))
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from tasks.reporting import formats
 from tasks.reporting.context import Cell, GateResult, ReportContext
+from tasks.reporting.proxy_words import PROXIES, PROXY_METRICS
 
 Better = Literal["higher", "lower"]
 
@@ -24,7 +25,7 @@ class MetricWords:
 
 
 # {about} is the attribute, or the name of the set of copies, that follows the dot in a metric's name.
-METRICS: dict[str, tuple[str, str, Better]] = {
+METRICS: dict[str, tuple[str, str, Better | None]] = {
     "accuracy": (
         "Accuracy",
         "The share of people whose answer from the model is the one that turned out to be true.",
@@ -94,9 +95,11 @@ METRICS: dict[str, tuple[str, str, Better]] = {
         "distance.",
         "lower",
     ),
+    **PROXY_METRICS,
 }
 
 METHODS: dict[str, str] = {
+    **PROXIES,
     "gbdt": "gradient-boosted trees",
     "nn": "a neural network",
     "project": "gradient-boosted trees on data with the sensitive directions projected out",
@@ -282,6 +285,8 @@ def _outcome(context: ReportContext) -> list[str]:
     gates = context.gates
     if context.status == "failed":
         return ["The run did not finish, and nothing was published."]
+    if context.refusal is not None:
+        return [f"It is not published: {context.refusal}"]
     results = gates.results if gates else []
     refused = [r for r in results if not r.passed and r.status != "insufficient_evidence"]
     unclear = [r for r in results if r.status == "insufficient_evidence"]
@@ -381,4 +386,4 @@ def headline(context: ReportContext) -> list[str]:
             f"The model, {method(context.job.method)}, learned from {rows} and was judged on {judged} rows "
             "that it had not seen"
         )
-    return [trained + ".", *_outcome(context), *_treatment(context)]
+    return [trained + ".", *_outcome(context), *(context.findings or _treatment(context))]

@@ -4,6 +4,7 @@ A published model carries a copy of :mod:`fairlib`, and needs nothing else of th
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mlflow.models import set_model
 from fairlib.methods.registry import load_model
 from fairlib.preprocessing.encoder import TableEncoder
 
+Answer = Callable[[Any], dict[str, Any]]
 TRUTH = {"true": True, "yes": True, "1": True, "1.0": True} | {
     "false": False,
     "no": False,
@@ -31,15 +33,39 @@ def _booleans(values: pd.Series) -> pd.Series:
     )
 
 
+def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
+    """Predictions and probabilities for encoded rows."""
+    model = load_model(folder)
+
+    def answer(matrix: Any) -> dict[str, Any]:
+        probability = model.predict_proba(matrix)[:, 1]
+        return {
+            "prediction": [positive if p > 0.5 else negative for p in probability],
+            "probability": probability,
+        }
+
+    return answer
+
+
+def _proxy(folder: Path) -> Answer:
+    """Acceptance probabilities for encoded rows."""
+    # late: a classifier's process has no use for it
+    from fairlib.proxies.registry import load_proxy
+
+    proxy = load_proxy(folder)
+    return lambda matrix: {"acceptance_probability": proxy.acceptance(matrix)}
+
+
 class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
-    """Encoder and estimator, loaded from the bundle's parameter files."""
+    """Encoder and estimator or proxy, loaded from the bundle's parameter files."""
 
     def load_context(self, context: Any) -> None:
         """Load the bundle: JSON, safetensors and UBJSON only."""
         bundle = Path(context.artifacts["bundle"])
         self.inputs = json.loads((bundle / "inputs.json").read_text())
         self.encoder = TableEncoder.load(bundle / "encoder.json")
-        self.model = load_model(bundle / "model")
+        labels = self.inputs.get("label_values")
+        self.answer = _classifier(bundle / "model", *labels) if labels else _proxy(bundle / "model")
 
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
@@ -56,7 +82,8 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         Returns
         -------
         DataFrame
-            ``prediction`` (the label's own values) and ``probability`` of the positive one, same index.
+            Same index. Of a classifier ``prediction`` (the label's own values) and ``probability`` of the
+            positive one; of a proxy ``acceptance_probability``.
         """
         if not isinstance(model_input, pd.DataFrame):
             raise ValueError(f"the model wants a DataFrame of raw columns, got {type(model_input).__name__}.")
@@ -66,15 +93,7 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         rows = model_input.copy(deep=False)
         for name in self.inputs["booleans"]:
             rows[name] = _booleans(rows[name])
-        probability = self.model.predict_proba(self.encoder.transform(rows))[:, 1]
-        negative, positive = self.inputs["label_values"]
-        return pd.DataFrame(
-            {
-                "prediction": [positive if p > 0.5 else negative for p in probability],
-                "probability": probability,
-            },
-            index=model_input.index,
-        )
+        return pd.DataFrame(self.answer(self.encoder.transform(rows)), index=model_input.index)
 
 
 set_model(PublishedModel())

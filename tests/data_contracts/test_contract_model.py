@@ -235,3 +235,41 @@ def test_columns_as_markdown(contract):
     assert all(line.count("|") == 7 for line in lines)
     age = "| `age` | integer | sensitive, model input | 18 to 99; groups cut at 25, 60 | yes |  |"
     assert age in lines
+
+
+def test_other_columns_can_be_the_sensitive_ones() -> None:
+    adult = load_contract("adult").with_sensitive(["race"])
+    assert [column.name for column in adult.sensitive] == ["race"]
+    # sex was sensitive and an input: it stays an input
+    assert adult.column("sex").role == "feature"
+    bank = load_contract("bank").with_sensitive(["job"])
+    assert [column.name for column in bank.sensitive] == ["job"]
+    assert (bank.column("age").role, bank.column("age").bins) == ("feature", None)
+    assert "job" not in [column.name for column in bank.features]
+    assert bank.column("job").encoding is None
+    assert Contract.from_dict(bank.to_dict()) == bank
+    assert bank.digest != load_contract("bank").digest
+
+
+def test_a_sensitive_column_that_was_no_input_is_ignored() -> None:
+    bank = load_contract("bank")
+    apart = dataclasses.replace(bank.column("age"), is_feature=False, encoding=None)
+    columns = tuple(apart if column.name == "age" else column for column in bank.columns)
+    seen = dataclasses.replace(bank, columns=columns).with_sensitive(["job"])
+    assert (seen.column("age").role, seen.column("age").bins) == ("ignore", None)
+
+
+def test_a_binary_input_can_be_sensitive() -> None:
+    bank = load_contract("bank").with_sensitive(["default", "age"])
+    assert bank.column("default").positive is None
+    assert bank.column("age").bins == (25, 60)
+    assert not {"default", "age"} & {column.name for column in bank.features}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("y", "is the label"), ("balance", "number without groups"), ("jobb", "did you mean 'job'")],
+)
+def test_columns_that_cannot_be_sensitive(name: str, words: str) -> None:
+    with pytest.raises(ContractError, match=words):
+        load_contract("bank").with_sensitive([name])

@@ -69,6 +69,18 @@ JOB: dict[str, Any] = {
 }
 
 
+PROXY_JOB: dict[str, Any] = {
+    "name": "people-proxy",
+    "table": {"name": "people", "path": "people.csv"},
+    "contract": "people.contract.yaml",
+    "sensitive": ["sex"],
+    "split": {"test": 0.4},
+    "method": {"name": "proxy", "alpha": 0.3, "progress": 0.05, "min_leaf": 20},
+    "evaluate": {"draws": 20},
+    "gates": {"disclosivity": {"max": 0.6}},
+}
+
+
 def make_people(rows: int = ROWS, seed: int = 0) -> pa.Table:
     """People whose income, job and ownership tell something about the label."""
     rng = np.random.default_rng(seed)
@@ -88,6 +100,17 @@ def make_people(rows: int = ROWS, seed: int = 0) -> pa.Table:
             "paid": np.where(paid, "yes", "no").tolist(),
         }
     )
+
+
+def make_uneven(rows: int = 1000, seed: int = 3) -> pa.Table:
+    """People of whom a quarter are women, who have other jobs and incomes than men."""
+    table = make_people(rows, seed)
+    rng = np.random.default_rng(seed)
+    income = np.array(table["income"].to_pylist())
+    clerk = np.array(table["job"].to_pylist()) == "clerk"
+    woman = rng.random(rows) < np.where(clerk, 0.5, 0.1) * np.where(income < 3000, 1.3, 0.7)
+    index = table.column_names.index("sex")
+    return table.set_column(index, "sex", pa.array(np.where(woman, "F", "M").tolist()))
 
 
 @dataclass
@@ -178,10 +201,10 @@ class Bench:
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty MLflow registry, to copy."""
-    from tasks.publish import _client
+    from tasks.registry import registry_client
 
     path = tmp_path_factory.mktemp("registry") / "mlflow.db"
-    with _client(f"sqlite:///{path}") as client:
+    with registry_client(f"sqlite:///{path}") as client:
         client.search_registered_models()
     return path
 
@@ -214,3 +237,11 @@ def publishing(bench: Bench, registry: Path) -> Bench:
 @pytest.fixture
 def people() -> Callable[..., pa.Table]:
     return make_people
+
+
+@pytest.fixture
+def proxies(publishing: Bench) -> Bench:
+    """A bench whose job learns a proxy."""
+    publishing.table = make_uneven()
+    publishing.job = copy.deepcopy(PROXY_JOB)
+    return publishing

@@ -52,6 +52,23 @@ def test_nobodys_id_or_row_is_in_anything_but_the_tables(publishing: Any, method
     assert PLANTED_NUMBER in raw.read_text()
 
 
+@pytest.mark.parametrize("method", ["proxy", "naive-tree"])
+def test_nobodys_id_or_row_is_in_what_a_proxy_leaves(proxies: Any, method: str) -> None:
+    proxies.put("key", 7, PLANTED_ID)
+    proxies.put("income", 7, float(PLANTED_NUMBER))
+    proxies.put("sex", 8, "F")
+    proxies.job["method"] = {"name": method}
+    proxies.job["gates"] = {}
+    done = proxies.run("--json")
+    assert done.code == 0, done.err
+    searched = files_outside_tables(proxies.store)
+    assert len(searched) > 40
+    for path in searched:
+        content = texts(path)
+        assert PLANTED_ID.encode() not in content, path
+        assert PLANTED_NUMBER.encode() not in content, path
+
+
 @pytest.mark.parametrize("on_violation", ["stop", "quarantine"])
 def test_a_violation_names_no_id_and_no_sensitive_value(bench: Any, on_violation: str) -> None:
     bench.put("sex", 7, PLANTED_ID)

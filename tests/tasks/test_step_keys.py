@@ -9,11 +9,11 @@ import pytest
 
 import tasks.fingerprint
 import tasks.step
+from flows.classifier_steps import method_modules
 from tasks.artifacts import Artifact
 from tasks.fingerprint import code_digest, library_versions, source_closure
 from tasks.step import step_key
 from tasks.steps import STEP_NAMES, get_step
-from tasks.train import method_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = {"train": Artifact("/a", "11", "dataset", 3, {})}
@@ -123,6 +123,9 @@ def digests() -> dict[str, str]:
     return found
 
 
+ENCODERS_USERS = {"preprocess", "balance", "fair_metric", "train", "evaluate", "publish"}
+
+
 @pytest.mark.parametrize(
     ("path", "touched"),
     [
@@ -132,8 +135,11 @@ def digests() -> dict[str, str]:
         ("fairlib/distances/explore.py", {"fair_metric", "train", "evaluate"}),
         ("fairlib/preprocessing/counterfactuals.py", {"fair_metric", "train", "evaluate"}),
         # its package's `__init__` imports it, so all who use the encoder do
-        ("fairlib/preprocessing/split.py", set(STEP_NAMES) - {"ingest", "contract", "gate"}),
-        ("fairlib/preprocessing/encoder.py", set(STEP_NAMES) - {"ingest", "contract", "gate"}),
+        ("fairlib/preprocessing/split.py", ENCODERS_USERS),
+        ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
+        ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy", "publish"}),
+        ("fairlib/proxies/coin.py", {"balance"}),
+        ("tasks/registry.py", {"balance", "publish"}),
         ("fairlib/datasets/loans.py", {"ingest"}),
         ("data_contracts/suites.py", {"contract", "preprocess"}),
         ("tasks/serving/model_code.py", {"publish"}),

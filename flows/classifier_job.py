@@ -1,0 +1,148 @@
+"""What a job that trains a classifier must fit: its fair metric and its counterfactuals."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from data_contracts.model import Column, Contract
+from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
+from fairlib.methods.registry import METHODS, method_class
+from flows.job import Job, nearest
+from flows.metric_kinds import SubspaceMetric
+from tasks.errors import InputError
+
+__all__ = ["certificate_budget", "check_classifier", "classifier_metrics"]
+
+VALUE_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "boolean": bool,
+    "date": datetime.date,
+}
+
+
+def check_classifier(job: Job, contract: Contract, method: str) -> None:
+    """
+    Hold the job's metric and counterfactuals against its contract and method.
+
+    Raises
+    ------
+    InputError
+        One line that names the key and the cure.
+    """
+    if job.sensitive is not None:
+        raise InputError(
+            f"job {job.name}: sensitive chooses the attributes of a proxy, and {method} is none: give those "
+            "columns the role sensitive in the contract."
+        )
+    _check_metric(job, contract)
+    _check_counterfactuals(job, contract)
+    if METHODS[method].needs_counterfactuals and not job.evaluate.counterfactuals:
+        raise InputError(
+            f"job {job.name}: method {method} pairs people with their counterfactuals, and there are none: "
+            "give evaluate.counterfactuals."
+        )
+
+
+def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> float | None:
+    """Budget of the audit: the job's own, else that which the method trained with, else none."""
+    if job.evaluate.certificate is not None:
+        return job.evaluate.certificate.budget
+    parameters = inspect.signature(method_class(method).__init__).parameters
+    if "perturbation_budget" not in parameters:
+        return None
+    return float(arguments.get("perturbation_budget", parameters["perturbation_budget"].default))
+
+
+def classifier_metrics(job: Job, contract: Contract, method: str, budget: float | None) -> list[str]:
+    """Metrics that the job will have; which intersections there are, the data decides."""
+    attributes = [column.name for column in contract.sensitive]
+    known = [name for name in METRIC_MEANINGS if "." not in name]
+    known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
+    known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
+    if budget is not None:
+        known.append("certificate.drf")
+        known += ["certificate.dif"] if METHODS[method].differentiable else []
+    return known
+
+
+def _check_metric(job: Job, contract: Contract) -> None:
+    """Every name in the metric's section is one that the contract or the job has."""
+    metric = job.fair_metric
+    names = [column.name for column in contract.sensitive]
+    features = [column.name for column in contract.features]
+    if isinstance(metric, SubspaceMetric):
+        _check_names(job, "indicators", metric.indicators, features, "the contract has")
+        _check_names(job, "learned", metric.learned, names, "the contract has")
+        return
+    defined = list(job.evaluate.counterfactuals)
+    if not metric.comparable_by and not defined:
+        raise InputError(
+            f"job {job.name}: the metric {metric.kind} is learned from comparable people: define "
+            "evaluate.counterfactuals, or list columns in fair_metric.comparable_by."
+        )
+    _check_names(job, "comparable_by", metric.comparable_by, features, "the contract's model inputs are")
+    _check_names(job, "counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has")
+
+
+def _check_names(job: Job, key: str, listed: list[str] | None, known: list[str], there_are: str) -> None:
+    for name in listed or []:
+        if name not in known:
+            raise InputError(
+                f"job {job.name}: fair_metric.{key} names {name!r}{nearest(name, known)}; "
+                f"{there_are} {', '.join(known)}."
+            )
+
+
+def _check_counterfactuals(job: Job, contract: Contract) -> None:
+    """Every changed column is a model input and every value one that the contract allows."""
+    features = {column.name: column for column in contract.features}
+    for name, changes in job.evaluate.counterfactuals.items():
+        where = f"job {job.name}: the counterfactual {name!r}"
+        if not changes:
+            raise InputError(f"{where} changes nothing: name a column and its values.")
+        for column_name, values in changes.items():
+            if column_name not in features:
+                raise InputError(
+                    f"{where} changes the column {column_name!r}, which is no model input"
+                    f"{nearest(column_name, list(features))}."
+                )
+            column = features[column_name]
+            if values == "all":
+                if column.encoding == "standard":
+                    raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
+                continue
+            if not values:
+                raise InputError(f"{where} lists no value of {column_name!r}: it needs at least two.")
+            for value in values:
+                _check_value(where, column, value)
+        listed = [len(set(values)) for values in changes.values() if values != "all"]
+        if len(listed) == len(changes) and math.prod(listed) < 2:
+            raise InputError(
+                f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least two."
+            )
+
+
+def _check_value(where: str, column: Column, value: Any) -> None:
+    """One value of a counterfactual: of its column's type, and allowed by the contract."""
+    if column.allowed is not None:
+        if not any(value == item and type(value) is type(item) for item in column.allowed):
+            known = [str(item) for item in column.allowed]
+            raise InputError(
+                f"{where} gives {column.name!r} the value {value!r}, which its contract lacks"
+                f"{nearest(str(value), known)}."
+            )
+        return
+    try:
+        TypeAdapter(VALUE_TYPES[column.logical_type]).validate_python(value, strict=column.is_numeric)
+    except ValidationError:
+        raise InputError(
+            f"{where} gives {column.name!r} the value {value!r}, which is no {column.logical_type}."
+        ) from None

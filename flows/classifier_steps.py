@@ -1,0 +1,131 @@
+"""What a job that trains a classifier does between its checked table and its gates, and what it publishes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlib.methods.registry import METHODS
+from flows.engine import Steps
+from flows.metric_kinds import SubspaceMetric
+from flows.resolved_job import ResolvedJob
+from tasks.artifacts import Artifact
+from tasks.errors import InputError
+
+__all__ = ["method_modules", "more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
+
+
+def splitting(resolved: ResolvedJob) -> dict[str, Any]:
+    """Parameters of the split, which keeps the label's shares."""
+    job = resolved.job
+    return {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
+
+
+def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
+    """Run the steps up to the metrics, and give these."""
+    job, method, certificate = resolved.job, METHODS[resolved.method], resolved.certificate_budget
+    train = _training_rows(resolved, steps)
+    inputs = {"train": train}
+    if method.needs_metric or certificate is not None:
+        steps("fair_metric", *_metric_step(resolved, steps, train))
+        if method.needs_metric:
+            inputs["metric"] = steps.output("fair_metric", "metric")
+    modules = method_modules(resolved.method)
+    training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
+    if method.needs_counterfactuals:
+        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
+        inputs["encoder"] = steps.output("preprocess", "encoder")
+    steps("train", training, inputs, modules=modules)
+    inputs = {
+        "model": steps.output("train", "model"),
+        "encoder": steps.output("preprocess", "encoder"),
+        "test": steps.output("preprocess", "test"),
+    }
+    if certificate is not None:
+        inputs["metric"] = steps.output("fair_metric", "metric")
+    if "without_adversary" in steps.run.records["train"].outputs:
+        inputs["without_adversary"] = steps.output("train", "without_adversary")
+    steps(
+        "evaluate",
+        {
+            "evaluate": job.evaluate.model_dump(exclude={"certificate"}),
+            "certificate": certificate,
+            "seed": job.seed,
+        },
+        inputs,
+        modules=modules,
+    )
+    return steps.output("evaluate", "metrics")
+
+
+def parts(steps: Steps) -> dict[str, Artifact]:
+    """What is published beside encoder, metrics and decision."""
+    return {"model": steps.output("train", "model")}
+
+
+def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+    """What a published model must know of the table."""
+    features = resolved.contract.features
+    return {
+        "features": [column.name for column in features],
+        "label_values": steps.run.records["preprocess"].facts["label_values"],
+        "booleans": [column.name for column in features if column.logical_type == "boolean"],
+    }
+
+
+def more_for_card(steps: Steps) -> dict[str, Any]:
+    """What the card learns from the run: which proxy chose the training rows."""
+    if "balance" not in steps.run.records:
+        return {}
+    facts = steps.run.records["balance"].facts
+    return {"balance": {key: facts[key] for key in ("proxy", "version", "rows_before", "rows_after")}}
+
+
+def method_modules(method: str) -> list[str]:
+    """Modules that a method brings into the keys of the steps that use it."""
+    return [METHODS[method].module]
+
+
+def _training_rows(resolved: ResolvedJob, steps: Steps) -> Artifact:
+    """All training rows, or those that the job's proxy keeps."""
+    wanted = resolved.job.balance
+    if wanted is None:
+        return steps.output("preprocess", "train")
+    from tasks.registry import published, tracking_uri
+
+    uri = tracking_uri(steps.store)
+    found = published(uri, wanted.proxy, wanted.alias)
+    if found is None:
+        raise InputError(
+            f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
+            f"{wanted.proxy}` first."
+        )
+    steps(
+        "balance",
+        {
+            "proxy": wanted.proxy,
+            "version": found.version,
+            "content": found.content,
+            "tracking_uri": uri,
+            "seed": resolved.job.seed,
+        },
+        {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")},
+    )
+    return steps.output("balance", "train")
+
+
+def _metric_step(
+    resolved: ResolvedJob, steps: Steps, train: Artifact
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Parameters and inputs of the step that learns the metric: no more than its kind needs."""
+    job = resolved.job
+    parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump()}
+    inputs = {"train": train}
+    if isinstance(job.fair_metric, SubspaceMetric):
+        return parameters, inputs
+    copies = job.fair_metric.copies(job.evaluate.counterfactuals)
+    if copies:
+        parameters["counterfactuals"] = copies
+        inputs["encoder"] = steps.output("preprocess", "encoder")
+    if job.fair_metric.kind == "explore":
+        parameters["seed"] = job.seed
+    return parameters, inputs

@@ -1,0 +1,83 @@
+"""Balance: the training rows that a published proxy keeps; the same rows that a batch filter would keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data_contracts.arrow import decode
+from fairlib.proxies.coin import uniforms
+from tasks.dataset import filter_dataset
+from tasks.errors import InputError
+from tasks.filtering.bundle import ProxyBundle
+from tasks.registry import fetch_bundle
+from tasks.step import Step, StepContext, StepResult
+
+__all__ = ["STEP"]
+
+MIN_ROWS = 20
+
+
+def balance(context: StepContext) -> StepResult:
+    """
+    Write ``train/``, the kept part of the training rows; test rows are never filtered.
+
+    The toss of a row depends on its features and the seed alone.
+    """
+    parameters = context.parameters
+    name, version = parameters["proxy"], parameters["version"]
+    folder = fetch_bundle(parameters["tracking_uri"], name, version, context.workdir / "published")
+    if not (folder / "balance.json").exists():
+        raise InputError(
+            f"balance.proxy {name!r} names a published model that is no proxy: name what the job of a proxy "
+            "publishes."
+        )
+    bundle = ProxyBundle.load(folder, f"{name} {version}")
+    labels = pq.read_table(context.inputs["train"] / "y.parquet")
+    rows = _raw_rows(pq.read_table(context.inputs["checked"]), bundle, name).take(labels["row"])
+    try:
+        accepted = bundle.raw.evaluate(rows).probabilities
+        tossed = uniforms(rows, sorted(bundle.features), parameters["seed"])
+    except ValueError as error:
+        raise InputError(f"balance.proxy {name!r} does not fit this table: {error}") from None
+    keep = tossed < accepted
+    _check(labels["label"].to_numpy()[keep], name, len(keep))
+    filter_dataset(context.inputs["train"], context.workdir / "train", keep)
+    return StepResult(
+        {"train": (context.workdir / "train", "dataset")},
+        {
+            "proxy": name,
+            "version": version,
+            "rows_before": len(keep),
+            "rows_after": int(keep.sum()),
+            "rows_expected": float(accepted.sum()),
+        },
+    )
+
+
+def _raw_rows(table: pa.Table, bundle: ProxyBundle, name: str) -> pa.Table:
+    """The proxy's columns of the checked table."""
+    for column in bundle.features:
+        if column not in table.column_names:
+            raise InputError(
+                f"balance.proxy {name!r} needs the column {column!r}, which this job's table lacks: take a "
+                "proxy of this table."
+            )
+    return pa.table({column: decode(table[column]) for column in bundle.features})
+
+
+def _check(labels: np.ndarray, name: str, before: int) -> None:
+    if len(labels) < MIN_ROWS:
+        raise InputError(
+            f"balance.proxy {name!r} keeps {len(labels)} of {before} training rows, too few to learn from: "
+            "take a proxy that keeps more, or more rows."
+        )
+    if np.unique(labels).size < 2:
+        raise InputError(
+            f"balance.proxy {name!r} keeps training rows of one value of the label only: take a proxy that "
+            "keeps more, or more rows."
+        )
+
+
+STEP = Step("balance", balance)

@@ -1,0 +1,87 @@
+"""Learn a proxy: any of the registry, from the encoded training rows and their sensitive groups."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from fairlib.methods.base import Callback
+from fairlib.proxies.base import BalancingProxy
+from fairlib.proxies.registry import PROXIES, proxy_class
+from fairlib.proxies.tree import ProxyTree
+from fairlib.randomness import derive_seed
+from tasks.dataset import Dataset, read_dataset
+from tasks.errors import InputError
+from tasks.step import Step, StepContext, StepResult
+
+__all__ = ["STEP"]
+
+# More groups than this are values, not groups.
+MAX_GROUPS = 50
+
+
+def learn_proxy(context: StepContext) -> StepResult:
+    """Write ``proxy/``; the fact `refusal` says why a tree without a split is none, or is None."""
+    spec = PROXIES[context.parameters["method"]]
+    data = read_dataset(context.inputs["train"])
+    _check(data)
+    arguments = {**context.parameters["arguments"], **spec.fixed}
+    if "random_state" in inspect.signature(proxy_class(spec.name).__init__).parameters:
+        arguments["random_state"] = derive_seed(context.parameters["seed"], "learn_proxy")
+    proxy = proxy_class(spec.name)(**arguments)
+    groups = {name: values.astype(str) for name, values in data.sensitive.items()}
+    try:
+        proxy.fit(data.X, sensitive_features=groups, callback=_progress(context, proxy))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"method {spec.name}: {error}") from None
+    proxy.save(context.workdir / "proxy")
+    return StepResult(
+        {"proxy": (context.workdir / "proxy", "proxy")},
+        {"method": spec.name, "proxy_groups": len(proxy.masses_), "refusal": _refusal(proxy)},
+    )
+
+
+def _check(data: Dataset) -> None:
+    """The attributes must have groups, and be no inputs: what a proxy sees of them it tells."""
+    for name, values in data.sensitive.items():
+        if name in data.groups:
+            raise InputError(f"the proxy would see its own attribute {name!r}: it must be no model input.")
+        count = np.unique(values.astype(str)).size
+        if count > MAX_GROUPS:
+            raise InputError(
+                f"the sensitive column {name!r} has {count} groups, and at most {MAX_GROUPS} can be "
+                "balanced: merge them in the table."
+            )
+
+
+def _progress(context: StepContext, proxy: BalancingProxy) -> Callback:
+    """Report splits among the most that there can be: each brings the target nearer by its share."""
+
+    def report(done: int, total: int, values: Mapping[str, float]) -> None:
+        left = 1
+        if isinstance(proxy, ProxyTree) and 0 < proxy.progress < 1 and proxy.tolerance > 0:
+            ratio = values["imbalance"] / proxy.tolerance
+            left = max(math.ceil(math.log(ratio) / -math.log1p(-proxy.progress)), 0) if ratio > 0 else 0
+        context.progress(done, done + left, values)
+
+    return report
+
+
+def _refusal(proxy: BalancingProxy) -> str | None:
+    """Why a tree that is not balanced enough has no split."""
+    if not isinstance(proxy, ProxyTree) or len(proxy.distances_) > 1:
+        return None
+    if proxy.distances_[0] <= proxy.tolerance:
+        return None
+    line = f"no split of the training rows stays within alpha = {proxy.alpha:g}"
+    if proxy.least_alpha_ is None:
+        return (
+            f"{line}; none does at any alpha (progress = {proxy.progress:g}, min_leaf = {proxy.min_leaf:g})."
+        )
+    return f"{line}; the smallest alpha that allows one is {proxy.least_alpha_:.3g}."
+
+
+STEP = Step("learn_proxy", learn_proxy)

@@ -1,0 +1,109 @@
+"""The model registry: reach it, look a version up, fetch its bundle."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasks.errors import NotCarriedOut, without_secrets
+from tasks.store import Store
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = [
+    "DIGEST_TAG",
+    "MLFLOW_DEFAULTS",
+    "Published",
+    "fetch_bundle",
+    "published",
+    "registry_client",
+    "tracking_uri",
+]
+
+MLFLOW_DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+DIGEST_TAG = "evenhand.content"
+ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A version in the registry, and the digest of its content."""
+
+    version: str
+    content: str
+
+
+def tracking_uri(store: Store) -> str:
+    """``MLFLOW_TRACKING_URI``, or a SQLite file inside the store."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(store.local / 'mlflow.db').resolve()}"
+
+
+@contextmanager
+def registry_client(uri: str) -> Iterator[MlflowClient]:
+    """MLflow, quiet and without telemetry; every way in which it is out of reach is one error."""
+    for name, value in MLFLOW_DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+    import requests
+    import sqlalchemy.exc
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # its database set-up logs every migration
+            logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
+            mlflow.set_tracking_uri(uri)
+            mlflow.set_registry_uri(uri)
+            yield mlflow.MlflowClient()
+    except (
+        mlflow.MlflowException,
+        requests.RequestException,
+        sqlalchemy.exc.SQLAlchemyError,
+        OSError,
+    ) as error:
+        # a database URI may hold a password, and messages may quote it
+        shown = without_secrets(uri)
+        reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
+        raise NotCarriedOut(
+            f"the model registry at {shown} did not answer as it should ({type(error).__name__}: {reason}): "
+            "check MLFLOW_TRACKING_URI and the server, then run again."
+        ) from None
+
+
+def published(uri: str, name: str, alias: str) -> Published | None:
+    """Version that has the alias now; None if there is none."""
+    with registry_client(uri) as client:
+        from mlflow import MlflowException
+
+        try:
+            version = client.get_model_version_by_alias(name, alias)
+        except MlflowException as error:
+            if error.error_code in ABSENT:
+                return None
+            raise
+    return Published(str(version.version), version.tags.get(DIGEST_TAG, ""))
+
+
+def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
+    """Download a version's parameter files below `folder`."""
+    with registry_client(uri):
+        import mlflow
+
+        place = mlflow.artifacts.download_artifacts(
+            artifact_uri=f"models:/{name}/{version}/artifacts/bundle", dst_path=str(folder)
+        )
+    return Path(place)

@@ -1,0 +1,105 @@
+"""A filter run as its report gets it: made up, but drift and expected shares are computed from its counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tasks.filtering.drift import drift_of, expected_shares
+from tasks.filtering.settings import FilterSettings
+from tasks.filtering.summary import FileOutcome, FilterSummary
+
+GROUPS = {"job": ["admin.", "management", "retired", "student"]}
+# Proxy groups are not in the order of their size, as in a published proxy.
+TRAINING = [0.1, 0.5, 0.3, 0.1]
+ACCEPTANCE = [1.0, 0.25, 0.5, 0.8]
+BALANCE: dict[str, Any] = {
+    "attributes": GROUPS,
+    "groups": [f"job={group}" for group in GROUPS["job"]],
+    "target": [0.25, 0.25, 0.25, 0.25],
+    "base_rates_train": [0.32, 0.45, 0.17, 0.06],
+    "compositions": [
+        [0.2, 0.2, 0.2, 0.4],
+        [0.35, 0.55, 0.08, 0.02],
+        [0.35, 0.4, 0.22, 0.03],
+        [0.2, 0.3, 0.45, 0.05],
+    ],
+    "rows": [300.0, 1500.0, 900.0, 300.0],
+    "masses": TRAINING,
+    "acceptance": ACCEPTANCE,
+}
+FILES = (
+    FileOutcome("2026/04/accounts.parquet", "done", 60_000, 28_790),
+    FileOutcome("2026/05/accounts.parquet", "skipped", 35_000, 16_840, quarantined=40),
+    FileOutcome("2026/06/accounts.csv.gz", "done", 5_000, 2_391, quarantined=13),
+    FileOutcome(
+        "2026/07/accounts.parquet",
+        "failed",
+        reason="2026/07/accounts.parquet cannot be read as Parquet: it is cut off or damaged; copy it again.",
+    ),
+)
+ENVIRONMENT = {
+    "python": "3.11.9",
+    "packages": {"pyarrow": "18.1.0", "numpy": "2.1.3"},
+    "git_commit": "8c1f2a9d",
+    "git_dirty": True,
+    "machine": "Linux x86_64, 8 cores",
+}
+
+
+def filter_context(
+    files: Sequence[FileOutcome] = FILES,
+    shares: Sequence[float] = (0.12, 0.45, 0.32, 0.11),
+    balance: dict[str, Any] | None = BALANCE,
+    settings: FilterSettings = FilterSettings(seed=7, key=("id",)),  # noqa: B008 - immutable
+    **changes: Any,
+) -> dict[str, Any]:
+    """Build a fresh context; `changes` are of the summary."""
+    rows = sum(file.rows_in for file in files)
+    quarantined = sum(file.quarantined for file in files)
+    masses = np.asarray(shares) * (rows - quarantined)
+    drift = drift_of(masses, TRAINING, settings.max_drift)
+    expected = expected_shares(masses, ACCEPTANCE, balance, settings.seed) if balance else None
+    values: dict[str, Any] = {
+        "files": sorted(files, key=lambda file: file.name),
+        "ignored": ["2026/README.md"],
+        "others": 0,
+        "rows_in": rows,
+        "rows_out": sum(file.rows_out for file in files),
+        "quarantined": quarantined,
+        "dropped": 0,
+        "expected_out": float(masses @ ACCEPTANCE),
+        "masses": masses.tolist(),
+        "expected_by_group": (masses * ACCEPTANCE).tolist(),
+        "left_out": ["job"],
+        "proxies": {"a" * 64: {"version": "3", "files": 3}} if rows else {},
+        "drift": drift.to_dict() if drift else None,
+        "balance": expected.to_dict() if expected else None,
+        "seconds": 41.2,
+    }
+    summary = FilterSummary(**{**values, **changes})
+    failed = bool(summary.failed)
+    context: dict[str, Any] = {
+        "run_id": "2026-11-21-4b1e",
+        "created": "2026-11-21T18:04:00+00:00",
+        "status": "failed" if failed else "filtered",
+        "job": "bank-balanced-sample",
+        "proxy": {
+            "name": "bank-proxy",
+            "version": "3",
+            "alias": "champion",
+            "uri": "models:/bank-proxy@champion",
+        },
+        "input": "/data/bank/accounts",
+        "output": "/data/bank/balanced",
+        "summary": summary.to_dict(),
+        "settings": settings.to_dict(),
+        "balance": balance,
+        "seconds": 43.0,
+        "environment": ENVIRONMENT,
+    }
+    loaded: dict[str, Any] = json.loads(json.dumps(context))
+    return loaded

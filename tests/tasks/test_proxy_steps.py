@@ -1,0 +1,160 @@
+"""Parts of a proxy's steps: strata, what is written of small groups, the guard against its own attribute."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from fairlib.proxies.tree import ProxyTree
+from tasks.dataset import filter_dataset, read_dataset, write_dataset
+from tasks.errors import InputError
+from tasks.learn_proxy import learn_proxy
+from tasks.measure_proxy import measure
+from tasks.preprocess import group_strata
+from tasks.step import StepContext
+
+ROWS = 400
+
+
+def dataset(folder: Path, *, group: Any = None, names: tuple[str, ...] = ("a", "b"), seed: int = 0) -> Path:
+    """Rows of two features: the first is high in group x, the second in group z."""
+    rng = np.random.default_rng(seed)
+    member = rng.choice(["x", "y", "z"], ROWS, p=[0.2, 0.65, 0.15]) if group is None else group
+    X = rng.normal(size=(ROWS, 2)).astype(np.float32)
+    X[:, 0] += 1.2 * (member == "x")
+    X[:, 1] += 1.2 * (member == "z")
+    write_dataset(
+        folder,
+        X=X,
+        y=rng.integers(0, 2, ROWS),
+        rows=np.arange(ROWS),
+        names=names,
+        groups={name: [position] for position, name in enumerate(names)},
+        kinds=dict.fromkeys(names, "standard"),
+        sensitive={"g": member},
+        numbers={"v": rng.normal(size=ROWS)},
+    )
+    return folder
+
+
+def context(
+    folder: Path, inputs: dict[str, Path], parameters: dict[str, Any], seen: list[Any]
+) -> StepContext:
+    folder.mkdir()
+    return StepContext(parameters, inputs, folder, lambda *given: seen.append(given))
+
+
+def test_crossed_groups_are_the_strata() -> None:
+    strata = group_strata({"a": np.array(list("ppqqppqq")), "b": np.array(list("rsrsrsrs"))})
+    assert len(set(strata.tolist())) == 4
+    np.testing.assert_array_equal(strata[:4], strata[4:])
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes"),
+    [("aaabb", [2, 3]), ("aaabbc", [2, 4]), ("aaabbcd", [2, 2, 3]), ("abcd", [4]), ("a", [1])],
+)
+def test_rows_that_are_alone_in_their_group_share_a_stratum(values: str, sizes: list[int]) -> None:
+    found = group_strata({"z": np.array(list(values))})
+    assert sorted(np.unique(found, return_counts=True)[1].tolist()) == sizes
+
+
+def test_a_part_of_a_dataset_is_a_dataset(tmp_path: Path) -> None:
+    whole = read_dataset(dataset(tmp_path / "whole"))
+    keep = np.arange(ROWS) % 3 == 0
+    filter_dataset(tmp_path / "whole", tmp_path / "part", keep)
+    part = read_dataset(tmp_path / "part")
+    np.testing.assert_array_equal(part.X, whole.X[keep])
+    np.testing.assert_array_equal(part.y, whole.y[keep])
+    np.testing.assert_array_equal(part.rows, whole.rows[keep])
+    np.testing.assert_array_equal(part.numbers["v"], whole.numbers["v"][keep])
+    assert part.sensitive["g"].tolist() == whole.sensitive["g"][keep].tolist()
+    assert (part.names, part.groups) == (whole.names, whole.groups)
+    assert pq.read_schema(tmp_path / "part" / "X.parquet").metadata
+
+
+def test_a_proxy_may_not_see_its_own_attribute(tmp_path: Path) -> None:
+    train = dataset(tmp_path / "train", names=("a", "g"))
+    given = context(tmp_path / "work", {"train": train}, {"method": "proxy", "arguments": {}, "seed": 0}, [])
+    with pytest.raises(InputError, match="its own attribute 'g'"):
+        learn_proxy(given)
+
+
+def test_progress_counts_the_splits_that_can_still_come(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    arguments = {"alpha": 0.2, "progress": 0.02, "tolerance": 0.01, "min_leaf": 5.0}
+    parameters = {"method": "proxy", "arguments": arguments, "seed": 0}
+    train = dataset(tmp_path / "train")
+    done = learn_proxy(context(tmp_path / "work", {"train": train}, parameters, seen))
+    proxy = ProxyTree.load(done.outputs["proxy"][0])
+    assert [splits for splits, _, _ in seen] == list(range(1, len(proxy.masses_)))
+    assert len(seen) > 1
+    for splits, total, values in seen:
+        # the splits that are left bring it to the tolerance, and one less would not
+        left = total - splits
+        assert values["imbalance"] * 0.98**left <= 0.01 * (1 + 1e-9)
+        assert values["imbalance"] * 0.98 ** (left - 1) > 0.01 * (1 - 1e-9) or left == 0
+
+
+def measured(folder: Path, min_cell: int, *, group: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    train, test = dataset(folder / "train"), dataset(folder / "test", seed=1, group=group)
+    parameters: dict[str, Any] = {
+        "method": "proxy",
+        "arguments": {"alpha": 0.2, "progress": 0.02, "min_leaf": 5.0},
+        "seed": 0,
+    }
+    proxy = learn_proxy(context(folder / "learn", {"train": train}, parameters, [])).outputs["proxy"][0]
+    parameters = {
+        "evaluate": {"draws": 20, "level": 0.9, "min_cell": min_cell},
+        "method": "proxy",
+        "seed": 0,
+    }
+    inputs = {"proxy": proxy, "train": train, "test": test}
+    done = measure(context(folder / "measure", inputs, parameters, []))
+    metrics, balance = (json.loads(done.outputs[name][0].read_text()) for name in ("metrics", "balance"))
+    return metrics, balance
+
+
+def test_proxy_groups_with_few_rows_have_no_composition(tmp_path: Path) -> None:
+    _, balance = measured(tmp_path, 45)
+    rows = np.array(balance["rows"])
+    assert (rows < 45).any()
+    assert (rows >= 45).any()
+    for count, composition in zip(rows, balance["compositions"], strict=True):
+        assert (composition is None) == (count < 45)
+        assert composition is None or sum(composition) == pytest.approx(1)
+    train = np.array(balance["masses"]) * ROWS
+    for count, composition in zip(train, balance["compositions_train"], strict=True):
+        assert (composition is None) == (count < 45)
+
+
+def test_a_group_with_few_rows_has_no_share_anywhere(tmp_path: Path) -> None:
+    group = np.where(np.arange(ROWS) < 4, "x", np.where(np.arange(ROWS) < 100, "z", "y"))
+    metrics, balance = measured(tmp_path, 5, group=group)
+    for name in ("base_rates", "shares_before", "shares_after"):
+        assert balance[name][0] is None
+        assert balance[name][1] is not None
+    assert {composition[0] for composition in balance["compositions"] if composition} == {None}
+    # of the training rows there are enough
+    assert None not in balance["shares_after_train"] + balance["base_rates_train"]
+    assert metrics["metrics"]["imbalance"]["value"] is not None
+
+
+def test_metrics_have_the_form_of_every_evaluation(tmp_path: Path) -> None:
+    from fairlib.evaluation.evaluate import Evaluation
+
+    metrics, balance = measured(tmp_path, 5)
+    evaluation = Evaluation.from_json(metrics)
+    assert evaluation.n == ROWS
+    assert evaluation.settings["level"] == 0.9
+    assert list(evaluation.metrics)[0] == "disclosivity"
+    for name in ("disclosivity", "imbalance", "kept"):
+        assert evaluation.metrics[name].low is not None
+    for name in ("disclosivity.train", "imbalance.bound"):
+        assert (evaluation.metrics[name].low, evaluation.metrics[name].status) == (None, "ok")
+    assert evaluation.metrics["disclosivity.bound"].value == balance["bound"]["disclosivity"]

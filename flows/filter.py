@@ -49,7 +49,7 @@ def unit_on_dask(
 ) -> dict[str, Any]:
     """Filter one unit in this Dask worker."""
     proxy = Source(**source)
-    return run_unit(unit, proxy.here(), settings, f"{proxy.name} {proxy.version}")
+    return run_unit(unit, proxy.here(), settings, proxy.version)
 
 
 @flow(

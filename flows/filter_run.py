@@ -119,7 +119,7 @@ def carry_out_filter(
         with store.workdir() as scratch:
             folder = fetch_bundle(registry, name, found.version, scratch)
             source = Source(str(folder), registry, name, found.version)
-            bundle = ProxyBundle.load(folder, f"{name} {found.version}")
+            bundle = ProxyBundle.load(folder, found.version)
             summary = filter_files(
                 bundle,
                 job.input,

@@ -26,8 +26,8 @@ METRICS = {
     **PROXY_METRICS,
     "disclosivity.train": "disclosivity on the training rows, which the limit alpha is about, lower",
     "imbalance.train": "imbalance on the training rows, lower",
-    "disclosivity.bound": "what the theory promises of the disclosivity on new rows, trees only, lower",
-    "imbalance.bound": "what the theory promises of the imbalance on new rows, trees only, lower",
+    "disclosivity.bound": "the paper's bound on the disclosivity on new rows (theorem 3), trees only, lower",
+    "imbalance.bound": "the paper's bound on the imbalance on new rows (theorem 3), trees only, lower",
 }
 
 

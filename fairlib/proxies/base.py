@@ -113,7 +113,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
 
     def _sample(self, seen: NDArray[np.bool_]) -> None:
         """
-        Acceptance by the plan; a proxy group without training rows is never kept.
+        Acceptance by the plan; a proxy group without training rows is kept by its redrawn label only.
 
         With `mixing` (appendix A.1.1) a label is replaced, with that probability, by one drawn uniformly, and
         the plan's acceptance of the new label decides: that of a proxy group is the mean over its labels.
@@ -187,7 +187,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
             The splits rest on an estimator that only a pickle could hold.
         """
         check_is_fitted(self)
-        if not isinstance(self.graph_, SplittingGraph):
+        if not isinstance(self.graph_, SplittingGraph) or getattr(self, "oracle", None) is not None:
             raise ValueError(
                 "a proxy with its own oracle cannot be saved: its estimator would need a pickle."
             )

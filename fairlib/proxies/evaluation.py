@@ -90,7 +90,14 @@ def measure_proxy(
         Proxy groups with fewer expected rows do not count for the disclosivity: a share of three people tells
         nothing of it. If none is left, the disclosivity is None.
     rng : numpy.random.Generator, needed for draws
+
+    Raises
+    ------
+    ValueError
+        Draws without a generator, an attribute that is missing, a group that the proxy does not know.
     """
+    if draws > 0 and rng is None:
+        raise ValueError("an interval needs a generator: give rng, or draws=0.")
     shares = proxy.shares(X)
     indicators = indicators_of(sensitive_features, proxy.group_names_)
     flat = np.einsum("nl,nk->nlk", shares, indicators).reshape(len(shares), -1)
@@ -105,7 +112,7 @@ def measure_proxy(
     lows: dict[str, float | None] = dict.fromkeys(values)
     highs: dict[str, float | None] = dict.fromkeys(values)
     if draws > 0:
-        assert rng is not None
+        assert rng is not None  # for the type checker
         parts = []
         for start in range(0, draws, CHUNK_DRAWS):
             weights = rng.poisson(1.0, size=(min(CHUNK_DRAWS, draws - start), len(flat)))

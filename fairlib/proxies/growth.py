@@ -138,6 +138,7 @@ class Growth:
         return high
 
     def _allows(self, alpha: float, distance: float, towards: Float) -> bool:
+        self.root.pool = None  # what earlier trials have added and dropped must not decide
         return self._best_trial(distance, towards, replace(self.limits, alpha=float(alpha))) is not None
 
     def _vertex(self, rows: NDArray[np.intp], weights: Float, depth: int) -> Vertex:

@@ -102,10 +102,11 @@ class EstimatorScores:
 
     def of(self, X: Float32) -> Float:
         """Probabilities of a classifier, predictions of a regressor, shape (n, K)."""
+        rows = X.astype(np.float64)  # in float32 a prediction depends on how many rows are predicted
         if not is_classifier(self.model):
-            return np.asarray(self.model.predict(X), dtype=np.float64).reshape(len(X), self.groups)
+            return np.asarray(self.model.predict(rows), dtype=np.float64).reshape(len(X), self.groups)
         found = np.zeros((len(X), self.groups))
-        found[:, self.model.classes_] = self.model.predict_proba(X)
+        found[:, self.model.classes_] = self.model.predict_proba(rows)
         return found
 
 
@@ -143,10 +144,12 @@ class EstimatorOracle:
         """
         model = clone(self.estimator)
         if not is_classifier(model):
-            return EstimatorScores(model.fit(X, indicators, sample_weight=weights), indicators.shape[1], X)
+            model.fit(X.astype(np.float64), indicators, sample_weight=weights)
+            return EstimatorScores(model, indicators.shape[1], X)
         if (indicators.sum(axis=1) > 1).any():
             raise ValueError("a classifier as oracle predicts one attribute's groups: give a regressor.")
         codes = indicators.argmax(axis=1)
         if (codes == codes[0]).all():
             return ConstantScores(indicators[0], X)
-        return EstimatorScores(model.fit(X, codes, sample_weight=weights), indicators.shape[1], X)
+        model.fit(X.astype(np.float64), codes, sample_weight=weights)
+        return EstimatorScores(model, indicators.shape[1], X)

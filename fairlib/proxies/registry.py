@@ -69,7 +69,7 @@ def load_proxy(folder: str | Path) -> BalancingProxy:
     """
     try:
         name = json.loads((Path(folder) / DESCRIPTION_FILE).read_text())["class"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(f"{folder} holds no proxy.") from None
     for spec in PROXIES.values():
         if spec.class_name == name:

@@ -17,6 +17,8 @@ LEAST_WEIGHT = 1e-9
 LEAST_GAP = 1e-10
 # Of disclosivity, above what is allowed: rounding of sums over rows.
 ROUNDING = 1e-12
+# Of a floor on rows, as a share of it.
+FLOOR_ROUNDING = 1e-9
 # The program's own tolerance can break a constraint; it is then solved again under a stricter one.
 TRIES = 4
 # The game meets its constraints only in the limit: it is played for a little less than is allowed.
@@ -45,7 +47,7 @@ class Limits:
     def allow(self, tally: Float) -> bool:
         """Whether a child with this tally (rows of every group, rows) is allowed."""
         rows = tally[-1]
-        if rows < self.least_rows * (1 - ROUNDING):
+        if rows < self.least_rows * (1 - FLOOR_ROUNDING):
             return False
         return bool(np.abs(tally[:-1] / rows - self.base_rates).max() <= self.alpha + ROUNDING)
 

@@ -76,7 +76,7 @@ def balance_sections(evaluation: Json, balance: Json, alpha: float | None) -> li
             for i, (name, shares) in enumerate(_by_attribute(balance).items())
         ),
         _proxy_groups(evaluation, balance),
-        *_promise(evaluation, balance),
+        *_papers_bound(evaluation, balance),
         _what_it_does_not_say(evaluation["metrics"].get("disclosivity_of_probability")),
     ]
 
@@ -239,32 +239,33 @@ def _largest(apart: Sequence[float | None], groups: Sequence[str]) -> tuple[floa
     return max(known, default=(None, None))
 
 
-def _promise(evaluation: Json, balance: Json) -> list[dict[str, Any]]:
+def _papers_bound(evaluation: Json, balance: Json) -> list[dict[str, Any]]:
     bound = balance["bound"]
     if bound is None:
         return []
     level = evaluation["settings"]["level"]
     told, apart = bound["disclosivity"], bound["imbalance"]
     lines = [
-        "Theory (Deng et al. 2023, theorem 3) bounds what the proxy does on new rows of the same kind. With "
-        f"probability {level:g}, no proxy group tells more than <strong>{formats.number(told)}</strong>, and "
-        f"the kept rows lie at most <strong>{formats.number(apart)}</strong> from the target."
+        "Deng et al. 2023 (theorem 3) bound what a proxy does on new rows of the same kind. By their formula "
+        f"no proxy group tells more than <strong>{formats.number(told)}</strong>, with probability "
+        f"{level:g}, and the kept rows lie at most <strong>{formats.number(apart)}</strong> from the target."
     ]
     # a difference of shares is at most 1, and two distributions are at most the root of 2 apart
     first, second = told >= 1.0, apart >= (2.0 * len(balance["attributes"])) ** 0.5
     if first or second:
         which = "Both are" if first and second else f"The {'first' if first else 'second'} of these is"
         lines.append(
-            f"{which} <strong>no promise at all</strong>: no proxy could do worse. The bound must hold for "
+            f"{which} <strong>no limit at all</strong>: no proxy could do worse. The bound must hold for "
             f"every tree at once, and the smallest proxy group has {bound['smallest_leaf']:.0f} training "
             "rows; more rows, or larger proxy groups (min_leaf), make it tighter. The numbers measured on "
             "held-out rows, above, are what there is to go by."
         )
     lines.append(
         "It takes the VC dimension of halfspaces over the features for that of the class of proxies, which "
-        "the theorem leaves open."
+        "the theorem leaves open, and the theorem counts too little for it: with nearly as many features as "
+        "rows it does not hold. What was measured on held-out rows is the evidence."
     )
-    return [{"title": "What theory promises", "html_safe_paragraphs": lines}]
+    return [{"title": "The paper’s bound", "html_safe_paragraphs": lines}]
 
 
 def _what_it_does_not_say(of_probability: Json | None) -> dict[str, Any]:

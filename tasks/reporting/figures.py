@@ -28,7 +28,7 @@ def _panels(names: list[str]) -> list[tuple[str, str, list[str]]]:
         "growth": "How many times: higher is better",
         "lower": "Lower is better",
         "certificate": "Certificates: lower is better",
-        "bound": "What theory promises: lower is better",
+        "bound": "The paper’s bound: lower is better",
         "other": "Other numbers",
     }
     kinds = {name: _scale(name) or words.metric(name).better for name in names}

@@ -10,8 +10,8 @@ PROXY_METRICS: dict[str, tuple[str, str, Literal["higher", "lower"] | None]] = {
     "disclosivity": (
         "Most a proxy group tells",
         "Disclosivity: the largest difference between a group's share within a proxy group and its share "
-        "among all rows; proxy groups of too few rows are left out. Being a maximum, it tends to lie low in "
-        "its interval.",
+        "among all rows; proxy groups of too few rows are left out. On few rows it lies a little high, and "
+        "its interval is wide rather than narrow: it is a maximum.",
         "lower",
     ),
     "disclosivity_of_probability": (
@@ -55,15 +55,15 @@ PROXY_METRICS: dict[str, tuple[str, str, Literal["higher", "lower"] | None]] = {
         "lower",
     ),
     "disclosivity.bound": (
-        "Tells at most, in theory",
-        "What theory promises, at the level of the intervals, of the disclosivity on new rows. A promise of "
-        "1 or more says nothing.",
+        "Tells at most, by the paper",
+        "The paper's bound, at the level of the intervals, on the disclosivity on new rows. A bound of 1 or "
+        "more says nothing.",
         "lower",
     ),
     "imbalance.bound": (
-        "Distance, in theory",
-        "What theory promises of that distance on new rows. With one attribute, a promise of 1.41 or more "
-        "says nothing.",
+        "Distance, by the paper",
+        "The paper's bound on that distance on new rows. With one attribute, a bound of 1.41 or more says "
+        "nothing.",
         "lower",
     ),
 }

@@ -89,7 +89,7 @@ def test_sections_say_what_it_does_what_it_tells_and_what_not(
         "Groups by sex, before and after",
         "Groups by tow<n, before and after",
         "What each proxy group tells",
-        "What theory promises",
+        "The paper’s bound",
         "What this does not say",
     ]
     said = " ".join(found["What the proxy does"]["html_safe_paragraphs"])
@@ -143,12 +143,12 @@ def test_an_empty_promise_is_called_one(
 ) -> None:
     """Of two attributes, shares can be 2 apart."""
     balance["bound"] |= {"disclosivity": told, "imbalance": apart}
-    section = by_title(balance_sections(evaluation, balance, 0.2))["What theory promises"]
+    section = by_title(balance_sections(evaluation, balance, 0.2))["The paper’s bound"]
     text = " ".join(section["html_safe_paragraphs"])
-    assert ("no promise at all" in text) == (words is not None)
-    assert words is None or f"{words} <strong>no promise" in text
+    assert ("no limit at all" in text) == (words is not None)
+    assert words is None or f"{words} <strong>no limit" in text
     balance["bound"] = None
-    assert "What theory promises" not in by_title(balance_sections(evaluation, balance, 0.2))
+    assert "The paper’s bound" not in by_title(balance_sections(evaluation, balance, 0.2))
 
 
 def test_findings_name_the_rarest_group_and_those_that_lost(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 __all__ = [
+    "UNDIRECTED",
     "Direction",
     "Goal",
     "Limit",
@@ -29,8 +30,10 @@ __all__ = [
 Direction = Literal["higher", "lower"]
 Row = Mapping[str, float | None]
 
-HIGHER = ("accuracy", "balanced_accuracy", "auc", "consistency")
-LOWER = re.compile(r"gap(_.*)?|.*_difference|theil_index|certificate")
+HIGHER = ("accuracy", "balanced_accuracy", "auc", "consistency", "smallest_growth", "smallest_share", "kept")
+LOWER = re.compile(r"gap(_.*)?|.*_difference|theil_index|certificate|disclosivity(_of_.*)?|imbalance")
+# Metrics that others are compared with: no way is better.
+UNDIRECTED = ("imbalance_before",)
 GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"
 
 
@@ -40,7 +43,7 @@ def direction(metric: str) -> Direction:
     Parameters
     ----------
     metric : str
-        Flat metric name, such as ``gap_max.sex``.
+        Flat metric name, such as ``gap_max.sex`` or ``disclosivity.train``.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def direction(metric: str) -> Direction:
     Raises
     ------
     ValueError
-        If the metric is of no known kind.
+        If the metric is of no known kind, or one of ``UNDIRECTED``.
     """
     stem = metric.partition(".")[0]
     if stem in HIGHER:

@@ -152,6 +152,11 @@ class TableEncoder:
                 self.kinds_[name] = ("standard" if name == item.name else "onehot") if numeric else item.kind
 
     @property
+    def fitted_(self) -> tuple[_Fitted, ...]:
+        """What the encoding of each column remembers, in the order of the matrix."""
+        return tuple(self._fitted)
+
+    @property
     def categories_(self) -> dict[str, tuple[str, ...]]:
         """Categories seen in training, for every categorical column."""
         return {item.name: item.categories for item in self._fitted if item.categories}

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fairlib.methods.base import Callback
 from fairlib.proxies.graph import SplittingGraph
-from fairlib.proxies.oracle import Scores
 from fairlib.proxies.sampling import nearest_mixture
 from fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
+from fairlib.proxies.vertices import OracleGraph, Vertex, split_vertices
 
-__all__ = ["Growth", "OracleGraph", "Settings"]
+__all__ = ["Growth", "Settings"]
 
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
@@ -43,25 +43,6 @@ class Settings:
     max_height: int
     min_leaf: float
     rounds: int | None
-
-
-@dataclass(eq=False)
-class Vertex:
-    """A leaf, or a split one: its rows with their weights, and what became of it."""
-
-    rows: NDArray[np.intp]
-    weights: Float
-    tally: Float
-    depth: int
-    scores: Scores | None = None
-    pool: Hypotheses | None = None
-    halfspaces: list[tuple[Float, float, float]] | None = None
-    children: tuple[Vertex, Vertex] | None = None
-
-    @property
-    def composition(self) -> Float:
-        """Shares of the groups."""
-        return self.tally[:-1] / self.tally[-1]
 
 
 @dataclass(frozen=True)
@@ -268,8 +249,7 @@ class Growth:
 
     def graph(self) -> Any:
         """The tree as a splitting graph, or as one of fitted estimators."""
-        split: list[Vertex] = []
-        _collect(self.root, split)
+        split = split_vertices(self.root)
         leaf_of = {id(leaf): -1 - j for j, leaf in enumerate(self.leaves)}
         place_of = {id(vertex): i for i, vertex in enumerate(split)} | leaf_of
         links = [
@@ -293,38 +273,3 @@ class Growth:
             np.array(starts, dtype=np.int64),
             *links,
         )
-
-
-class OracleGraph:
-    """A splitting graph whose scores come from fitted estimators; it can carry rows, and cannot be saved."""
-
-    def __init__(self, vertices: list[Vertex], links: list[NDArray[np.int64]], groups: int) -> None:
-        self.vertices, self.links, self.groups = vertices, links, groups
-
-    def shares(self, X: Float32) -> Float:
-        """Share of every row in every proxy group, shape (n, groups)."""
-        found = np.zeros((len(X), self.groups))
-        weights = np.zeros((len(self.vertices), len(X)))
-        weights[0] = 1.0
-        for node, vertex in enumerate(self.vertices):
-            scores = vertex.scores.of(X)  # type: ignore[union-attr]
-            share = np.zeros(len(X))
-            for direction, cut, weight in vertex.halfspaces or []:
-                share += weight * (scores @ direction > cut)
-            one = weights[node] * np.minimum(share, 1.0)
-            for side, part in enumerate((one, weights[node] - one)):
-                child = self.links[side][node]
-                if child >= 0:
-                    weights[child] += part
-                else:
-                    found[:, -1 - child] += part
-        return found
-
-
-def _collect(vertex: Vertex, found: list[Vertex]) -> None:
-    """Split vertices, parents before children."""
-    if vertex.children is None:
-        return
-    found.append(vertex)
-    for child in vertex.children:
-        _collect(child, found)

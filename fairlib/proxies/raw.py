@@ -79,12 +79,12 @@ class RawAcceptance:
         self._weights[:width, :count] = graph.coefficients.T
         self._intercepts = _padded(graph.intercepts, padded)
         self._mixture = _padded(graph.mixture, padded)
-        self._numeric = [item for item in self.encoder._fitted if item.kind in ("standard", "date")]
-        self._categorical = [item for item in self.encoder._fitted if item.kind in ("onehot", "binary")]
+        self._numeric = [item for item in self.encoder.fitted_ if item.kind in ("standard", "date")]
+        self._categorical = [item for item in self.encoder.fitted_ if item.kind in ("onehot", "binary")]
         self._means = np.array([item.mean for item in self._numeric], dtype=np.float64)
         self._scales = np.array([item.scale for item in self._numeric], dtype=np.float64)
         plan, self._lines = [], []
-        for item in self.encoder._fitted:
+        for item in self.encoder.fitted_:
             first = self.encoder.groups_[item.name][0]
             if item in self._numeric:
                 indicator = first + 1 if item.indicates_missing else -1
@@ -98,7 +98,7 @@ class RawAcceptance:
     @property
     def features(self) -> list[str]:
         """Columns that rows must have."""
-        return [item.name for item in self.encoder._fitted]
+        return [item.name for item in self.encoder.fitted_]
 
     @property
     def categorical(self) -> list[str]:

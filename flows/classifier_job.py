@@ -42,6 +42,8 @@ def check_classifier(job: Job, contract: Contract, method: str) -> None:
             f"job {job.name}: sensitive chooses the attributes of a proxy, and {method} is none: give those "
             "columns the role sensitive in the contract."
         )
+    if "filter" in job.model_fields_set:
+        raise InputError(f"job {job.name}: filter is for jobs of a proxy, and {method} is none: remove it.")
     _check_metric(job, contract)
     _check_counterfactuals(job, contract)
     if METHODS[method].needs_counterfactuals and not job.evaluate.counterfactuals:

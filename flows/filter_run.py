@@ -118,6 +118,11 @@ def carry_out_filter(
             )
         with store.workdir() as scratch:
             folder = fetch_bundle(registry, name, found.version, scratch)
+            if not (folder / "balance.json").is_file():
+                raise InputError(
+                    f"the published model {name!r} is a classifier, not a proxy: give the job of a proxy, or "
+                    "run this one and publish it under another name."
+                )
             source = Source(str(folder), registry, name, found.version)
             bundle = ProxyBundle.load(folder, found.version)
             summary = filter_files(
@@ -161,7 +166,10 @@ def _fill(verdict: Verdict, job: FilterJob, found: Published, summary: FilterSum
     verdict.status = "filtered" if len(failed) < len(summary.files) or not failed else "failed"
     verdict.exit_code = 2 if failed else 0
     if failed:
-        named = "; ".join(f"{file.name}: {file.reason}" for file in failed[:NAMED_FAILURES])
+        named = "; ".join(
+            str(file.reason) if file.name in str(file.reason) else f"{file.name}: {file.reason}"
+            for file in failed[:NAMED_FAILURES]
+        )
         more = f"; and {len(failed) - NAMED_FAILURES} more" if len(failed) > NAMED_FAILURES else ""
         verdict.error = f"{len(failed)} of {len(summary.files)} files could not be filtered: {named}{more}"
     verdict.model = {

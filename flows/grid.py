@@ -68,7 +68,11 @@ class Grid:
 
 @dataclass
 class PointResult:
-    """What came of a point; `metrics` have `value`, `low` and `high`, `verdict` is that of the gates."""
+    """
+    What came of a point; `metrics` have `value`, `low` and `high`, `verdict` is that of the gates.
+
+    `balance` is the ``balance.json`` of a proxy.
+    """
 
     status: Literal["done", "failed"] = "failed"
     verdict: str | None = None
@@ -76,6 +80,7 @@ class PointResult:
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     error: str | None = None
+    balance: dict[str, Any] | None = None
 
 
 def parse_axis(text: str) -> Axis:
@@ -230,6 +235,9 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
             name: {key: metric[key] for key in ("value", "low", "high")}
             for name, metric in evaluation["metrics"].items()
         }
+        if resolved.is_proxy:
+            balance = store.fetch(run.output("measure_proxy", "balance"))
+            result.balance = json.loads(balance.read_text())
         result.status, result.verdict = "done", str(decision["verdict"])
     except CacheMiss:
         raise

@@ -7,7 +7,7 @@ from data_contracts.model import Contract
 from flows.job import Job
 from tasks.errors import InputError
 
-__all__ = ["check_proxy", "proxy_contract", "proxy_metrics"]
+__all__ = ["check_proxy", "is_tree", "proxy_contract", "proxy_metrics"]
 
 # Sections and keys that are about a classifier.
 FOREIGN = {
@@ -45,14 +45,14 @@ def check_proxy(job: Job, method: str) -> None:
             )
 
 
-def proxy_contract(job: Job, contract: Contract) -> Contract:
+def proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
     """
     Give the contract as the proxy sees it: its attributes are sensitive and no inputs.
 
     Raises
     ------
     InputError
-        No attribute, or one that has no groups.
+        No attribute, one that has no groups, or more than the method can balance.
     """
     from tasks.learn_proxy import MAX_GROUPS
 
@@ -66,6 +66,11 @@ def proxy_contract(job: Job, contract: Contract) -> Contract:
         seen = contract.with_sensitive(names)
     except ContractError as error:
         raise InputError(f"job {job.name}: sensitive: {error}.") from None
+    if len(seen.sensitive) > 1 and not is_tree(method):
+        raise InputError(
+            f"job {job.name}: {method} predicts the groups of one attribute, and there are {', '.join(names)}: "
+            "keep one in sensitive, or take a proxy tree (proxy, relaxed-proxy)."
+        )
     for column in seen.sensitive:
         count = len(column.allowed or ()) if column.bins is None else len(column.bins) + 1
         if count > MAX_GROUPS:
@@ -74,6 +79,13 @@ def proxy_contract(job: Job, contract: Contract) -> Contract:
                 f"{MAX_GROUPS} can be balanced: merge them in the table, or use fewer bins."
             )
     return seen
+
+
+def is_tree(method: str) -> bool:
+    """Whether a proxy is grown, and not a prediction of the group."""
+    from fairlib.proxies.registry import PROXIES
+
+    return PROXIES[method].class_name == "ProxyTree"
 
 
 def proxy_metrics(method: str) -> list[str]:

@@ -31,6 +31,8 @@ class ResolvedJob(Section):
     method: str
     arguments: dict[str, Any]
     folder: str
+    # sensitive columns of the table's contract that this job has no use for, and that must not be passed on
+    withheld: tuple[str, ...] = ()
 
     @property
     def is_proxy(self) -> bool:
@@ -80,16 +82,21 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     """
     contract = _contract(job, folder)
     method, arguments = resolve_method(job)
+    withheld: tuple[str, ...] = ()
     if is_proxy(method):
         check_proxy(job, method)
-        contract = proxy_contract(job, contract)
+        whole, contract = contract, proxy_contract(job, contract, method)
+        used = {column.name for column in (*contract.features, *contract.sensitive)}
+        withheld = tuple(column.name for column in whole.sensitive if column.name not in used)
     else:
         check_classifier(job, contract, method)
     try:
         gates = parse_gates(job.gates)
     except ValueError as error:
         raise InputError(f"job {job.name}: gates: {error}") from None
-    resolved = ResolvedJob(job=job, contract=contract, method=method, arguments=arguments, folder=folder)
+    resolved = ResolvedJob(
+        job=job, contract=contract, method=method, arguments=arguments, folder=folder, withheld=withheld
+    )
     _check_gates(resolved, gates)
     return resolved
 

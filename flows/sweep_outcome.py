@@ -32,6 +32,10 @@ def finish(grid: Grid, store: Store, run_id: str, results: Sequence[PointResult]
     text = json.dumps(document, indent=1, allow_nan=False, default=str)
     verdict.artifacts["tradeoff"] = store.write_text(text, *folder, "tradeoff.json")
     verdict.artifacts["sweep"] = _write_table(store, sweep_table(grid, results), *folder, "sweep.parquet")
+    balances = _balances(grid, results)
+    if balances:
+        text = json.dumps({"run_id": run_id, "points": balances}, indent=1, allow_nan=False)
+        verdict.artifacts["balances"] = store.write_text(text, *folder, "balances.json")
     failed = [result for result in results if result.status == "failed"]
     if failed:
         verdict.status = "failed" if len(failed) == len(results) else "evaluated"
@@ -39,12 +43,21 @@ def finish(grid: Grid, store: Store, run_id: str, results: Sequence[PointResult]
         verdict.error = f"{len(failed)} of {len(results)} runs failed; the first: {failed[0].error}"
     elif document["miss"]:
         verdict.exit_code, verdict.error = 1, document["miss"]
-    verdict.artifacts["report"] = store.write_text(_page(grid, document), *folder, "report.html")
+    verdict.artifacts["report"] = store.write_text(_page(grid, document, balances), *folder, "report.html")
     write_verdict(store, verdict)
     return verdict
 
 
-def _page(grid: Grid, document: Mapping[str, Any]) -> str:
+def _balances(grid: Grid, results: Sequence[PointResult]) -> list[dict[str, Any]]:
+    """What each run of a proxy found of its groups; nothing of other runs."""
+    return [
+        {"value": point.value, "seed": point.seed, "balance": result.balance}
+        for point, result in zip(grid.points, results, strict=True)
+        if result.balance is not None
+    ]
+
+
+def _page(grid: Grid, document: Mapping[str, Any], balances: Sequence[Mapping[str, Any]]) -> str:
     commit, dirty = git_state()
     asked = grid.job.sweep
     made = [
@@ -58,11 +71,15 @@ def _page(grid: Grid, document: Mapping[str, Any]) -> str:
         ("Machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
         *sorted(library_versions(REPORTED_PACKAGES).items()),
     ]
+    files = [("all runs as a table", "sweep.parquet"), ("the trade-offs as JSON", "tradeoff.json")]
+    if balances:
+        files.append(("the groups of every run as JSON", "balances.json"))
     return render_sweep(
         document,
+        balances=balances,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         made=made,
-        files=[("all runs as a table", "sweep.parquet"), ("the trade-offs as JSON", "tradeoff.json")],
+        files=files,
     )
 
 

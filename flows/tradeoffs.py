@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairlib.evaluation.tradeoff import (
-    Direction,
+    UNDIRECTED,
     Goal,
     Summary,
     best,
@@ -36,7 +36,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
 
     `values` has one entry a grid value, in order; `front`, `fronts` and `best` point into it. `fronts` holds
     for every fairness metric the front of balanced accuracy against it, `front` that of all of them at once.
-    Proxies have the front of their imbalance against their disclosivity.
+    Proxies have the fronts of their imbalance against their disclosivity, held out and on the training rows.
     """
     of_proxies = all(point.resolved.is_proxy for point in grid.points)
     performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
@@ -49,9 +49,8 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     ]
     values = [_value(grid, index, results, known, level) for index in range(len(grid.values))]
     rows = [_means(value) for value in values]
-    fairness = [name for name in known if name not in NOT_FAIRNESS and name not in PROXY_METRICS]
-    if of_proxies and PROXY_COST in known:
-        fairness = [PROXY_COST]
+    pairs = _pairs(known, of_proxies=of_proxies)
+    fairness = [name for name, other in pairs.items() if other == performance]
     index = best(grid.goal, rows) if grid.goal else None
     return {
         "job": grid.job.name,
@@ -62,22 +61,25 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "goal_metrics": grid.goal.metrics if grid.goal else [],
         "limits": _limits(grid.goal),
         "performance": performance,
-        "metrics": {name: _better(name) for name in known},
+        "metrics": {name: None if name in UNDIRECTED else direction(name) for name in known},
         "without_evidence": [name for name in names if name not in known],
         "values": values,
         "front": _front(rows, [performance, *fairness]) if fairness else [],
-        "fronts": {name: _front(rows, [performance, name]) for name in fairness},
+        "fronts": {name: _front(rows, [other, name]) for name, other in pairs.items()},
         "best": None if index is None else {"value": index} | values[index],
         "miss": _no_best(grid.goal, values) if grid.goal and index is None else None,
         "points": [_point(grid, i, result) for i, result in enumerate(results)],
     }
 
 
-def _better(name: str) -> Direction:
-    """Which way a metric is better."""
-    if name in PROXY_METRICS:
-        return PROXY_METRICS[name][2] or "lower"
-    return direction(name)
+def _pairs(known: Sequence[str], *, of_proxies: bool) -> dict[str, str]:
+    """Which metric each measure of fairness, or of what is told, is traded for."""
+    if not of_proxies:
+        measures = [name for name in known if name not in NOT_FAIRNESS and name not in PROXY_METRICS]
+        return dict.fromkeys(measures, PERFORMANCE)
+    return {
+        PROXY_COST + rows: PROXY_PERFORMANCE + rows for rows in ("", ".train") if PROXY_COST + rows in known
+    }
 
 
 def _label(settings: Mapping[str, Any]) -> str:
@@ -140,9 +142,11 @@ def _means(value: Mapping[str, Any]) -> dict[str, float | None]:
 
 def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> list[int]:
     table = [[math.nan if row.get(name) is None else row[name] for name in names] for row in rows]
-    return pareto_front(np.array(table, dtype=np.float64), [_better(name) for name in names])
+    return pareto_front(np.array(table, dtype=np.float64), [direction(name) for name in names])
 
 
 def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:
     point = grid.points[index]
-    return {"value": point.value, "settings": point.settings, "seed": point.seed} | asdict(result)
+    found = asdict(result)
+    del found["balance"]  # it has a file of its own
+    return {"value": point.value, "settings": point.settings, "seed": point.seed} | found

@@ -18,9 +18,9 @@ class Verdict:
     """
     What came of a run.
 
-    `status` is ``published``, ``gated``, ``evaluated`` (a sweep) or ``failed``; `exit_code` 0 done, 1 a gate
-    refused, 2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not be
-    carried out.
+    `status` is ``published``, ``gated``, ``evaluated`` (a sweep), ``filtered`` or ``failed``; `exit_code` 0
+    done, 1 a gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4
+    could not be carried out.
     """
 
     run_id: str

@@ -73,7 +73,9 @@ def select_columns(
         )
     for name in coin_key(bundle, settings):
         if name not in names:
-            raise InputError(f"{file} lacks the key column {name!r}{did_you_mean(name, names)}.")
+            raise InputError(
+                f"{file} lacks the key column {name!r}: correct filter.key{did_you_mean(name, names)}"
+            )
     if settings.probability and PROBABILITY in names:
         raise InputError(f"{file} has a column {PROBABILITY!r} already: rename it, or leave probability off.")
     return Selection([name for name in names if name not in left_out], left_out)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tasks.reporting import axes, draw, formats
 
-__all__ = ["GroupShares", "heat_map", "share_bars"]
+__all__ = ["GroupShares", "differences", "fit_columns", "heat_map", "share_bars", "share_grid"]
 
 # The darkest cell's opacity; text on it must stay legible in both colour schemes.
 DARKEST = 0.6
+# Room between the columns of a grid of bars.
+COLUMN_GAP = 12.0
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,7 @@ def share_bars(
     known = [v for row in rows for v in (row.before, row.after, row.target) if v is not None]
     marks = draw.ticks(0.0, max(known), 4 if compact else 6)
     x = axes.scale(0.0, marks[-1], x0, x1)
-    items = [
-        (draw.rect(0, -6, 18, 11, "pale"), "all rows"),
-        (draw.rect(0, -6, 18, 11, "bar"), "rows that are kept"),
-        (draw.line(9, -8, 9, 8, "limit"), "wanted"),
-    ]
-    legend, top = axes.legend(items, width)
+    legend, top = axes.legend(_bar_kinds(), width)
     bottom = top + len(rows) * height
     body = [legend, draw.strokes([(x(mark), top, x(mark), bottom) for mark in marks], "grid")]
     for i, row in enumerate(rows):
@@ -72,6 +70,119 @@ def share_bars(
     return draw.frame(uid, width, bottom + 22, title, description, "".join(body), axes.form(compact))
 
 
+def fit_columns(labels: Sequence[str]) -> bool:
+    """Whether all heads of :func:`share_grid` fit, also on a narrow page."""
+    room = axes.NARROW / len(labels) - COLUMN_GAP
+    return all(draw.text_width(label, 12) <= room for label in labels)
+
+
+def share_grid(
+    columns: Sequence[str],
+    rows: Sequence[str],
+    cells: Sequence[Sequence[GroupShares | None]],
+    *,
+    uid: str,
+    title: str,
+    description: str,
+    compact: bool = False,
+) -> str:
+    """
+    Draw the bars of :func:`share_bars` for several proxies, a column each, all on one scale.
+
+    Parameters
+    ----------
+    columns : sequence of str, length v
+        Short names of the proxies.
+    rows : sequence of str, length K
+        Names of the groups.
+    cells : sequence of (sequence of GroupShares or None), shape (K, v)
+        None where a proxy knows no such group.
+    uid, title, description : str
+        See :func:`tasks.reporting.draw.frame`.
+    compact : bool
+        Names of groups above the bars, for a narrow page.
+
+    Returns
+    -------
+    str
+        An SVG image.
+    """
+    width, x0, high, above = (axes.NARROW, 0.0, 48.0, 16.0) if compact else (axes.WIDE, 150.0, 32.0, 0.0)
+    known = [v for line in cells for c in line if c for v in (c.before, c.after, c.target) if v is not None]
+    marks = draw.ticks(0.0, max(known, default=1.0), 4)
+    wide = (width - x0) / len(columns)
+    scales = [
+        axes.scale(0.0, marks[-1], x0 + j * wide, x0 + (j + 1) * wide - COLUMN_GAP)
+        for j in range(len(columns))
+    ]
+    legend, top = axes.legend(_bar_kinds(), width)
+    first = top + 20
+    bottom = first + len(rows) * high
+    # no line runs through the names where these stand above the bars
+    spans = [(first + i * high + above, first + (i + 1) * high) for i in range(len(rows))]
+    body = [legend]
+    for name, x in zip(columns, scales, strict=True):
+        body.append(draw.label(x(0.0), top + 12, draw.shorten(name, wide - COLUMN_GAP, 12), "s b"))
+        body.append(draw.strokes([(x(m), a, x(m), b) for m in marks for a, b in spans], "grid"))
+        body.append(draw.strokes([(x(0.0), a, x(0.0), b) for a, b in spans], "axis"))
+        end = f"{100 * marks[-1]:g}%"
+        body.append(draw.label(x(0.0), bottom + 15, "0", "s m"))
+        body.append(draw.label(x(marks[-1]), bottom + 15, end, "s m", "end"))
+    for i, (name, line) in enumerate(zip(rows, cells, strict=True)):
+        y = first + i * high
+        at, room = (y + 13, width) if compact else (y + 20, x0 - 12)
+        body.append(
+            draw.label(0, at, draw.shorten(name, room, 12 if compact else 13), "s" if compact else "")
+        )
+        for cell, x in zip(line, scales, strict=True):
+            body.append(_bars(cell, x, y + above + 4))
+    return draw.frame(uid, width, bottom + 20, title, description, "".join(body), axes.form(compact))
+
+
+def _bar_kinds() -> list[tuple[str, str]]:
+    return [
+        (draw.rect(0, -6, 18, 11, "pale"), "all rows"),
+        (draw.rect(0, -6, 18, 11, "bar"), "rows that are kept"),
+        (draw.line(9, -8, 9, 8, "limit"), "wanted"),
+    ]
+
+
+def _bars(cell: GroupShares | None, x: Callable[[float], float], y: float) -> str:
+    """Two bars of one group and proxy, each a dash where it has too few rows, and the wanted share."""
+    if cell is None:
+        return ""
+    parts = []
+    for value, at, kind in ((cell.before, y, "pale"), (cell.after, y + 12, "bar")):
+        if value is None:
+            parts.append(draw.label(x(0.0) + 4, at + 9, "\u2013", "xs m"))
+        else:
+            parts.append(draw.rect(x(0.0), at, max(x(value) - x(0.0), 1.0), 10, kind))
+    at = x(cell.target)
+    return "".join([*parts, draw.line(at, y - 2, at, y + 24, "limit")])
+
+
+def differences(balance: Mapping[str, Any]) -> list[list[float | None]]:
+    """
+    Subtract from the groups' shares in each proxy group those among all rows, held out.
+
+    Parameters
+    ----------
+    balance : mapping
+        Content of ``balance.json``.
+
+    Returns
+    -------
+    list of (list of float or None), shape (K, l)
+        Proxy groups from the largest, by training rows; None where there are too few rows.
+    """
+    order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
+    found = []
+    for k, rate in enumerate(balance["base_rates"]):
+        shares = [None if (c := balance["compositions"][j]) is None else c[k] for j in order]
+        found.append([None if share is None or rate is None else share - rate for share in shares])
+    return found
+
+
 def heat_map(
     columns: Sequence[str],
     rows: Sequence[str],
@@ -81,6 +192,7 @@ def heat_map(
     title: str,
     description: str,
     compact: bool = False,
+    strongest: float | None = None,
 ) -> str:
     """
     Draw how far each group's share in each proxy group lies from its share among all rows.
@@ -97,6 +209,8 @@ def heat_map(
         See :func:`tasks.reporting.draw.frame`.
     compact : bool
         For a narrow page.
+    strongest : float or None
+        Difference that has the darkest colour, for pictures that are compared; None for the largest here.
 
     Returns
     -------
@@ -105,7 +219,8 @@ def heat_map(
     """
     width, x0 = (axes.NARROW, 92.0) if compact else (axes.WIDE, 170.0)
     wide, high, top = min((width - x0) / len(columns), 64.0), 26.0, 24.0
-    most = max((abs(v) for line in deviations for v in line if v is not None), default=0.0) or 1.0
+    largest = max((abs(v) for line in deviations for v in line if v is not None), default=0.0)
+    most = strongest or largest or 1.0
     body = []
     every = max(1, round(22.0 / wide + 0.49))
     for j, name in enumerate(columns):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,19 +10,19 @@ from markupsafe import Markup
 from tasks.reporting import formats, sweep_words, words
 from tasks.reporting.page import environment
 from tasks.reporting.proxy_words import PROXY_METRICS
-from tasks.reporting.sweep_plots import Estimate, Mark, profile_plot, tradeoff_plot
+from tasks.reporting.sweep_balance import share_panels, tell_panels
+from tasks.reporting.sweep_panels import best_value, better, estimate, is_of_proxies, panels
+from tasks.reporting.sweep_plots import profile_plot
 
 __all__ = ["render_sweep"]
 
-ARROWS = {"higher": "higher is better \u2192", "lower": "\u2190 lower is better"}
 OVERALL = ("accuracy", "balanced_accuracy", "auc", "theil_index", *PROXY_METRICS)
-# Metrics of which more is better and that are no shares.
-UNBOUNDED = ("smallest_growth",)
 
 
 def render_sweep(
     document: Mapping[str, Any],
     *,
+    balances: Sequence[Mapping[str, Any]] = (),
     created: str,
     made: Sequence[tuple[str, str]],
     files: Sequence[tuple[str, str]],
@@ -34,6 +33,8 @@ def render_sweep(
     ----------
     document : mapping
         Content of ``tradeoff.json``.
+    balances : sequence of mapping
+        Points of ``balances.json``, if there are proxies among the runs.
     created : str
         ISO time.
     made : sequence of (str, str)
@@ -66,7 +67,10 @@ def render_sweep(
             headline=sweep_words.headline(document),
             interval=sweep_words.interval_name(document),
             plain=[name for name in document["metrics"] if "&" not in name],
-            panels=_panels(document),
+            of_proxies=is_of_proxies(document),
+            panels=panels(document),
+            shares=share_panels(document, balances),
+            tells=tell_panels(document, balances),
             profiles=_profiles(document),
             tables=_tables(document),
             named_rows=any(len(value["label"]) > 20 for value in document["values"]),
@@ -77,47 +81,6 @@ def render_sweep(
     )
 
 
-def _better(document: Mapping[str, Any], name: str) -> str:
-    return f"{document['metrics'][name]} is better"
-
-
-def _estimate(document: Mapping[str, Any], value: Mapping[str, Any], name: str) -> Estimate | None:
-    """A mean to plot; its interval is cut where no metric can be: below 0, and a share above 1."""
-    found = value["metrics"][name]
-    if found["mean"] is None or found["low"] is None:
-        return None if found["mean"] is None else Estimate(found["mean"])
-    share = document["metrics"][name] == "higher" and name not in UNBOUNDED
-    top = 1.0 if share else math.inf
-    return Estimate(found["mean"], max(found["low"], 0.0), min(found["high"], top))
-
-
-def _panels(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Performance against each fairness metric; intersections of attributes stand in the tables only."""
-    performance, best = document["performance"], _best(document)
-    panels = []
-    for number, (name, front) in enumerate(document["fronts"].items()):
-        marks = []
-        for index, value in enumerate(document["values"]):
-            x, y = _estimate(document, value, name), _estimate(document, value, performance)
-            if x is not None and y is not None:
-                marks.append(Mark(value["mark"], x, y, index in front, index == best))
-        if not marks or "&" in name:
-            continue
-        phrase = words.metric_phrase(name)
-        on_front = formats.join([document["values"][index]["label"] for index in front])
-        plot = tradeoff_plot(
-            marks,
-            uid=f"trade-{number}",
-            title=f"{words.metric_phrase(performance)} against {phrase}",
-            description=f"{len(marks)} values as dots with intervals; on the Pareto front: {on_front}.",
-            x_axis=ARROWS[document["metrics"][name]],
-            y_axis=f"{words.metric_phrase(performance)} ({_better(document, performance)})",
-            limits=(document["limits"].get(name, ()), document["limits"].get(performance, ())),
-        )
-        panels.append({"name": name, "phrase": phrase, "plot": Markup(plot), "front": on_front})
-    return panels
-
-
 def _profiles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every metric against the swept key, where that is one number."""
     key, *others = document["keys"]
@@ -126,14 +89,14 @@ def _profiles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     order = sorted(range(len(swept)), key=lambda index: swept[index])
     values = [document["values"][index] for index in order]
-    best = _best(document)
-    panels = []
+    best = best_value(document)
+    drawn = []
     for number, name in enumerate(document["metrics"]):
         if "&" in name:
             continue
         plot = profile_plot(
             [value["label"] for value in values],
-            [_estimate(document, value, name) for value in values],
+            [estimate(document, value, name) for value in values],
             uid=f"profile-{number}",
             title=f"{words.metric_phrase(name)} by {key}",
             description=f"The metric with its interval at {len(values)} values of {key}, in rising order.",
@@ -141,13 +104,9 @@ def _profiles(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             best=None if best is None else order.index(best),
             limits=document["limits"].get(name, ()),
         )
-        phrase = f"{words.metric_phrase(name)} ({_better(document, name)})"
-        panels.append({"name": name, "phrase": phrase, "plot": Markup(plot)})
-    return panels
-
-
-def _best(document: Mapping[str, Any]) -> int | None:
-    return document["best"]["value"] if document["best"] else None
+        phrase = f"{words.metric_phrase(name)} ({better(document, name)})"
+        drawn.append({"name": name, "phrase": phrase, "plot": Markup(plot)})
+    return drawn
 
 
 def _tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -165,7 +124,7 @@ def _tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "caption": caption,
-            "columns": [(name, _head(name, caption), _better(document, name)) for name in names],
+            "columns": [(name, _head(name, caption), better(document, name)) for name in names],
         }
         for caption, names in groups.items()
     ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting import draw
+from tasks.reporting import axes, draw
 
 __all__ = ["Estimate", "Mark", "profile_plot", "tradeoff_plot"]
 
@@ -15,6 +15,8 @@ PROFILE_HEIGHT = 210.0
 LABEL_SIZE = 12.0
 # An interval may widen the picture by this many times the spread of the dots, then it is cut at the edge.
 MOST_WIDENING = 3.0
+# Kinds of lines that the page's style tells apart.
+LINE_KINDS = 6
 
 Box = tuple[float, float, float, float]
 
@@ -30,13 +32,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Mark:
-    """One grid value in :func:`tradeoff_plot`."""
+    """One grid value in :func:`tradeoff_plot`; where marks are of several series, a line joins each."""
 
     label: str
     x: Estimate
     y: Estimate
     on_front: bool = False
     best: bool = False
+    series: str = ""
 
 
 def tradeoff_plot(
@@ -48,8 +51,12 @@ def tradeoff_plot(
     x_axis: str,
     y_axis: str,
     limits: tuple[Sequence[float], Sequence[float]] = ((), ()),
+    reach: tuple[Sequence[Estimate], Sequence[Estimate]] = ((), ()),
+    widening: float = MOST_WIDENING,
 ) -> str:
     """Draw grid values as dots with intervals both ways, and the Pareto front as a line through its dots.
+
+    Marks of several series have a line a series instead, in their order.
 
     Parameters
     ----------
@@ -61,37 +68,47 @@ def tradeoff_plot(
         Names of the axes.
     limits : pair of sequences of float
         Limits set on x and y, drawn as dashed lines.
+    reach : pair of sequences of Estimate
+        What else the axes must reach, such as the marks of a picture beside this one.
+    widening : float
+        Intervals may widen the picture by this many times the spread of the dots.
 
     Returns
     -------
     str
         An SVG image. A label that finds no room is left out.
     """
-    across = _ticks([mark.x for mark in marks], limits[0], 5)
-    upward = _ticks([mark.y for mark in marks], limits[1], 5)
+    across = _ticks([*(mark.x for mark in marks), *reach[0]], limits[0], 5, widening)
+    upward = _ticks([*(mark.y for mark in marks), *reach[1]], limits[1], 5, widening)
+    series = _series(marks)
+    legend, top = axes.legend([_legend_item(place, name) for place, name in enumerate(series)], WIDTH)
     texts = [draw.tick_label(tick, upward) for tick in upward]
     x0, x1 = max(draw.text_width(text, LABEL_SIZE) for text in texts) + 10, WIDTH - 14
-    y0, y1 = HEIGHT - 44, 26.0
+    y0, y1 = top + HEIGHT - 44, top + 26
     x, y = _scale(across, x0, x1), _scale(upward, y0, y1)
-    body = [draw.label(0, 12, draw.shorten(y_axis, WIDTH, LABEL_SIZE), "s m")]
+    body = [legend, draw.label(0, top + 12, draw.shorten(y_axis, WIDTH, LABEL_SIZE), "s m")]
     body.append(draw.strokes([(x0, y(tick), x1, y(tick)) for tick in upward], "grid"))
     body.append(draw.strokes([(x(tick), y0, x(tick), y1) for tick in across], "grid"))
     body += [draw.label(x0 - 6, y(t) + 4, text, "s m", "end") for t, text in zip(upward, texts, strict=True)]
     body += _tick_labels([(x(tick), draw.tick_label(tick, across)) for tick in across], y0 + 17)
-    body.append(draw.label((x0 + x1) / 2, HEIGHT - 6, draw.shorten(x_axis, x1 - x0, 12), "s m", "middle"))
+    body.append(
+        draw.label((x0 + x1) / 2, top + HEIGHT - 6, draw.shorten(x_axis, x1 - x0, 12), "s m", "middle")
+    )
     body += [draw.line(x(limit), y0, x(limit), y1, "reference") for limit in limits[0]]
     body += [draw.line(x0, y(limit), x1, y(limit), "reference") for limit in limits[1]]
     for mark in marks:
-        body += _cross(mark, x, y)
-    front = sorted((x(mark.x.value), y(mark.y.value)) for mark in marks if mark.on_front)
-    if len(front) > 1:
-        path = "L".join(f"{draw.num(a)} {draw.num(b)}" for a, b in front)
-        body.append(f'<path d="M{path}" class="curve c1"/>')
+        body += _cross(mark, x, y, "whisker thin" if not series and (mark.on_front or mark.best) else "axis")
+    for number, name in enumerate(series):
+        body += _line([(x(m.x.value), y(m.y.value)) for m in marks if m.series == name], number)
+    if not series:
+        body += _line(sorted((x(mark.x.value), y(mark.y.value)) for mark in marks if mark.on_front), 1)
     order = sorted(marks, key=lambda mark: (mark.best, mark.on_front))
-    body += [_dot(mark, x(mark.x.value), y(mark.y.value)) for mark in order]
+    for mark in order:
+        place = series.index(mark.series) if series else None
+        body.append(_dot(mark, x(mark.x.value), y(mark.y.value), place))
     places = [(mark.label, x(mark.x.value), y(mark.y.value), mark.best) for mark in reversed(order)]
     body += _labels(places, (x0, y1, x1, y0))
-    return draw.frame(uid, WIDTH, HEIGHT, title, description, "".join(body))
+    return draw.frame(uid, WIDTH, top + HEIGHT, title, description, "".join(body))
 
 
 def profile_plot(
@@ -151,11 +168,13 @@ def profile_plot(
     return draw.frame(uid, WIDTH, PROFILE_HEIGHT, title, description, "".join(body))
 
 
-def _ticks(estimates: Sequence[Estimate], limits: Sequence[float], most: int) -> list[float]:
+def _ticks(
+    estimates: Sequence[Estimate], limits: Sequence[float], most: int, widening: float = MOST_WIDENING
+) -> list[float]:
     """Ticks that cover the dots, the limit and the intervals, unless these are many times as wide."""
     values = [estimate.value for estimate in estimates] + list(limits)
     low, high = min(values), max(values)
-    room = MOST_WIDENING * (high - low) or math.inf
+    room = widening * (high - low) or math.inf
     lows = [estimate.low for estimate in estimates if estimate.low is not None]
     highs = [estimate.high for estimate in estimates if estimate.high is not None]
     return draw.ticks(
@@ -183,8 +202,7 @@ def _tick_labels(places: Sequence[tuple[float, str]], y: float) -> list[str]:
     return labels
 
 
-def _cross(mark: Mark, x: Callable[[float], float], y: Callable[[float], float]) -> list[str]:
-    classes = "whisker thin" if mark.on_front or mark.best else "axis"
+def _cross(mark: Mark, x: Callable[[float], float], y: Callable[[float], float], classes: str) -> list[str]:
     parts, at = [], (x(mark.x.value), y(mark.y.value))
     if mark.x.low is not None and mark.x.high is not None:
         parts.append(draw.line(x(mark.x.low), at[1], x(mark.x.high), at[1], classes))
@@ -193,9 +211,32 @@ def _cross(mark: Mark, x: Callable[[float], float], y: Callable[[float], float])
     return parts
 
 
-def _dot(mark: Mark, x: float, y: float) -> str:
+def _series(marks: Sequence[Mark]) -> list[str]:
+    """Names of the series, if there are several."""
+    names = list(dict.fromkeys(mark.series for mark in marks))
+    return names if len(names) > 1 else []
+
+
+def _legend_item(place: int, name: str) -> tuple[str, str]:
+    kind = place % LINE_KINDS
+    mark = draw.line(0, 0, 18, 0, f"curve c{kind}") + draw.dot(9, 0, f"end c{kind}", 4)
+    return mark, draw.shorten(name, WIDTH - 24, LABEL_SIZE)
+
+
+def _line(points: Sequence[tuple[float, float]], place: int) -> list[str]:
+    """A line through points, if there are two."""
+    if len(points) < 2:
+        return []
+    path = "L".join(f"{draw.num(a)} {draw.num(b)}" for a, b in points)
+    return [f'<path d="M{path}" class="curve c{place % LINE_KINDS}"/>']
+
+
+def _dot(mark: Mark, x: float, y: float, place: int | None) -> str:
+    """A diamond for the best, else a dot in its line's colour; one off the front is smaller."""
     if mark.best:
         return draw.diamond(x, y, half=7)
+    if place is not None:
+        return draw.dot(x, y, f"end c{place % LINE_KINDS}", 5 if mark.on_front else 3.5)
     return draw.dot(x, y) if mark.on_front else draw.dot(x, y, "end c4", 4)
 
 

@@ -84,7 +84,7 @@ def test_a_filter_finds_all_that_it_needs(proxies: Any, done: Any, tmp_path: Pat
     }
     bundle = ProxyBundle.load(folder)
     assert set(bundle.features) == {"income", "job", "owner", "since"}
-    assert bundle.sensitive == {"sex"}
+    assert bundle.sensitive == {"sex", "age"}
     assert bundle.contract == Contract.from_dict(json.loads((folder / "inputs.json").read_text())["contract"])
     assert bundle.contract.column("age").role == "ignore"
     data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
 from fairlib.evaluation.tradeoff import (
+    UNDIRECTED,
     Goal,
     Limit,
     best,
@@ -23,6 +24,7 @@ from fairlib.evaluation.tradeoff import (
     parse_goal,
     summarise,
 )
+from fairlib.proxies.evaluation import PROXY_METRICS
 
 # few distinct numbers, so that ties are common
 COARSE = st.one_of(st.none(), st.integers(0, 4).map(lambda k: k / 4))
@@ -42,6 +44,28 @@ def test_every_metric_that_a_job_can_have_has_a_direction() -> None:
     higher = {name for name in METRIC_MEANINGS if direction(name) == "higher"}
     assert higher == {"accuracy", "balanced_accuracy", "auc", "consistency.<name>"}
     assert all(direction(f"{kind}.sex&race") == "lower" for kind in GROUP_METRICS)
+
+
+def test_every_metric_of_a_proxy_has_a_direction_but_the_one_to_compare_with() -> None:
+    ways = {name: meaning.rpartition(", ")[2] for name, meaning in PROXY_METRICS.items()}
+    undirected = [name for name, way in ways.items() if way not in ("higher", "lower")]
+    assert undirected == list(UNDIRECTED) == ["imbalance_before"]
+    assert all(direction(name) == way for name, way in ways.items() if name not in undirected)
+    for name in ("disclosivity.train", "imbalance.train", "disclosivity.bound", "imbalance.bound"):
+        assert direction(name) == "lower"
+
+
+@pytest.mark.parametrize("name", ["imbalance_before", "imbalance_after", "disclosivity_x", "keptt"])
+def test_a_goal_must_have_a_better_way(name: str) -> None:
+    with pytest.raises(ValueError, match="no direction"):
+        parse_goal(f"{name} where disclosivity <= 0.25")
+
+
+def test_the_least_imbalance_that_tells_little_enough_is_best() -> None:
+    rows = [{"imbalance": 0.1, "disclosivity": 0.3}, {"imbalance": 0.3, "disclosivity": 0.0}]
+    rows += [{"imbalance": 0.2, "disclosivity": 0.25}]
+    assert best(parse_goal("imbalance where disclosivity <= 0.25"), rows) == 2
+    assert best(parse_goal("imbalance"), rows) == 0
 
 
 @pytest.mark.parametrize("name", ["", "acuracy", "gapmax.sex", "difference", "loss", "xgap_max"])
@@ -69,7 +93,7 @@ def test_one_number_keeps_its_own_interval_and_none_has_none() -> None:
 def test_the_interval_is_the_one_that_the_t_test_gives(values: list[float], level: float) -> None:
     found = summarise(values, level=level)
     if np.std(values) < 1e-9:  # the t test divides by the spread
-        assert found.low == pytest.approx(found.mean)
+        assert found.low == pytest.approx(found.mean, abs=1e-7)
         return
     expected = scipy.stats.ttest_1samp(values, 0.0).confidence_interval(level)
     assert found.low == pytest.approx(expected.low, abs=1e-9)

@@ -68,7 +68,7 @@ def proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
         raise InputError(f"job {job.name}: sensitive: {error}.") from None
     if len(seen.sensitive) > 1 and not is_tree(method):
         raise InputError(
-            f"job {job.name}: {method} predicts the groups of one attribute, and there are {', '.join(names)}: "
+            f"job {job.name}: {method} predicts one attribute's groups, and there are {', '.join(names)}: "
             "keep one in sensitive, or take a proxy tree (proxy, relaxed-proxy)."
         )
     for column in seen.sensitive:

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -106,32 +106,37 @@ class Split:
         return found
 
 
+def fitted(split: Split, table: str, family: str) -> Iterator[tuple[str, float, float, BalancingProxy]]:
+    """Every proxy of a family: method, limit or mixing, seconds, and the proxy."""
+    if family == "comparators":
+        for method in COMPARATORS:
+            started = time.perf_counter()
+            proxy = split.fit(method, min_samples_leaf=1)
+            seconds = time.perf_counter() - started
+            for mixing in MIXINGS:
+                yield method, mixing, seconds, proxy.remixed(mixing)
+        return
+    point = family in POINT_FAMILIES
+    setting = SETTINGS[family.removeprefix(POINT)]
+    for method in TREES:
+        for alpha in [POINTS[table]] if point else ALPHAS:
+            started = time.perf_counter()
+            proxy = split.fit(method, alpha=alpha, **setting)
+            yield method, alpha, time.perf_counter() - started, proxy
+
+
 def one_seed(task: tuple[str, int, str]) -> list[dict[str, Any]]:
     """Every point of the curves on one split; `family` is a setting of the trees, or ``comparators``."""
     table, seed, family = task
     split = Split(table, seed)
     points = []
-    plans: list[tuple[str, dict[str, Any]]]
-    if family in POINT_FAMILIES:
-        setting = SETTINGS[family.removeprefix(POINT)]
-        plans = [(method, {"alpha": POINTS[table], **setting}) for method in TREES]
-    elif family == "comparators":
-        plans = [
-            (method, {"mixing": mixing, "min_samples_leaf": 1})
-            for method in COMPARATORS
-            for mixing in MIXINGS
-        ]
-    else:
-        plans = [(method, {"alpha": alpha, **SETTINGS[family]}) for method in TREES for alpha in ALPHAS]
-    for method, arguments in plans:
-        started = time.perf_counter()
-        proxy = split.fit(method, **arguments)
+    for method, knob, seconds, proxy in fitted(split, table, family):
         points.append(
             {
                 "method": method,
-                "knob": arguments.get("alpha", arguments.get("mixing")),
+                "knob": knob,
                 "seed": seed,
-                "seconds": round(time.perf_counter() - started, 2),
+                "seconds": round(seconds, 2),
                 "leaves": len(proxy.masses_),
                 "residual": float(proxy.plan_.residual),
                 **split.measure(proxy),

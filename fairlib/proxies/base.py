@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -122,6 +123,14 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         acceptance = np.zeros(len(seen))
         acceptance[seen] = self.plan_.acceptance
         self.acceptance_ = (1 - self.mixing) * acceptance + self.mixing * acceptance[seen].mean()
+
+    def remixed(self, mixing: float) -> Self:
+        """Give the same fitted proxy under another `mixing`, without learning it again."""
+        other = copy.copy(self)
+        other.mixing = mixing
+        other._check_parameters()
+        other._sample(self.masses_ > 0)
+        return other
 
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
         r"""

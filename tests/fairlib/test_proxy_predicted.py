@@ -244,3 +244,15 @@ def test_wrong_arguments_are_named() -> None:
     two = {"group": NAMES[group], "sex": NAMES[group % 2]}
     with pytest.raises(ValueError, match="one attribute, got group, sex"):
         PredictedGroupProxy().fit(X, sensitive_features=two)
+
+
+def test_another_mixing_needs_no_other_fit() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    group = np.where(X[:, 0] + rng.normal(size=300) > 1, "a", "b")
+    proxy = PredictedGroupProxy(mixing=0.0).fit(X, sensitive_features={"g": group})
+    fitted = PredictedGroupProxy(mixing=0.3).fit(X, sensitive_features={"g": group})
+    np.testing.assert_array_equal(proxy.remixed(0.3).acceptance(X), fitted.acceptance(X))
+    assert proxy.mixing == 0.0
+    with pytest.raises(ValueError, match="mixing must lie between 0 and 1"):
+        proxy.remixed(1.5)

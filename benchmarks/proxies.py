@@ -235,7 +235,7 @@ def _front(points: Sequence[Mapping[str, Any]], method: str, part: str) -> list[
 
 
 def equal_disclosivity() -> dict[str, Any]:
-    """Every point of the comparators on Adult beside a relaxed tree whose limit is that point's disclosivity."""
+    """Every point of the comparators on Adult beside a relaxed tree of that disclosivity."""
     with ProcessPoolExecutor(available_cores()) as pool:
         parts = list(pool.map(_beside, range(2)))
     rows = [row for part in parts for row in part]

@@ -105,10 +105,16 @@ def _measure(rows: int, arguments: argparse.Namespace) -> dict[str, Any]:
 def _once(file: Path, out: Path, proxy: str | None) -> dict[str, Any]:
     shutil.rmtree(out, ignore_errors=True)
     summary = filter_files(_bundle(proxy), str(file), str(out), SETTINGS)
-    # kilobytes on Linux, bytes on macOS
-    unit = 1e6 if sys.platform == "darwin" else 1024.0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-    return {"rows_out": summary.rows_out, "peak_memory_mb": round(peak)}
+    return {"rows_out": summary.rows_out, "peak_memory_mb": round(_peak_mib())}
+
+
+def _peak_mib() -> float:
+    """Peak resident memory of this program (MiB)."""
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    # not ru_maxrss, which on Linux begins with the peak of the process that started this one
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def make_file(path: Path, rows: int, row_group: int) -> None:

@@ -382,7 +382,7 @@ proxy of {first["proxy_groups"]} proxy groups and {first["halfspaces"]} halfspac
 run (medians of {first["repeats"]}, in turns); the filter writes only what it keeps. The peak is that of a
 fresh process that filters once.
 
-| rows | kept | filter, rows a second | read and rewrite | filter / rewrite | peak memory (MB) |
+| rows | kept | filter, rows a second | read and rewrite | filter / rewrite | peak memory (MiB) |
 |---|---|---|---|---|---|"""
     ]
     for size in found["sizes"]:

@@ -114,7 +114,7 @@ def _rows(title: str, family: str, points: Sequence[Mapping[str, Any]]) -> str:
             f"| {point['method']} | {point['knob']} | {point['leaves']:.1f} | {_value(train['imbalance'])} "
             f"| {train['disclosivity_largest']:.4f} | {_value(test['disclosivity'])} "
             f"| {_value(test['imbalance'])} | {test['smallest_growth'][0]:.2f} ± "
-            f"{test['smallest_growth'][1]:.2f} | {100 * test['kept'][0]:.2g}% |"
+            f"{test['smallest_growth'][1]:.2f} | {100 * test['kept'][0]:.3g}% |"
         )
     return "\n".join(lines) + "\n"
 
@@ -351,7 +351,7 @@ what `min_leaf` does for the program.
                 imbalances = [f"{run[part]['imbalance']:.3f}" for part in PARTS]
                 lines.append(
                     f"| {table} | {limit} | {name} | {run['seconds']} | {run['leaves']} "
-                    f"| {run['halfspaces']} | {' | '.join(imbalances)} | {100 * run['test']['kept']:.2g}% |"
+                    f"| {run['halfspaces']} | {' | '.join(imbalances)} | {100 * run['test']['kept']:.3g}% |"
                 )
     return "\n".join(lines) + "\n"
 

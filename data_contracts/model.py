@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from data_contracts.column import ROLES, Column, finite, one_of, only_known
 from data_contracts.errors import ContractError, ContractViolation, Violation, did_you_mean
 from data_contracts.odcs import (
     COLUMN_PROPERTIES,
@@ -33,180 +32,6 @@ __all__ = [
     "parse_contract",
     "shipped_contracts",
 ]
-
-Value = bool | int | float | str | dt.date
-
-LOGICAL_TYPES = ("string", "integer", "number", "boolean", "date")
-ROLES = ("label", "sensitive", "feature", "id", "ignore")
-ENCODINGS = ("onehot", "binary", "standard")
-_ENCODINGS_OF = {
-    "string": ("onehot", "binary"),
-    "boolean": ("onehot", "binary"),
-    "integer": ("standard", "onehot", "binary"),
-    "number": ("standard", "binary"),
-    "date": ("standard",),
-}
-_NUMERIC = ("integer", "number")
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table.
-
-    Attributes
-    ----------
-    name : str
-        As in the table.
-    logical_type : {'string', 'integer', 'number', 'boolean', 'date'}
-        Kind of value.
-    required : bool
-        True where a missing value is a violation. For a sensitive column the contract's
-        ``missing_sensitive`` decides instead.
-    description : str
-        One sentence for people.
-    minimum, maximum : int, float, datetime.date or None
-        Inclusive bounds; None leaves a side open.
-    allowed : tuple or None
-        The values the column may hold; None leaves them open.
-    role : {'label', 'sensitive', 'feature', 'id', 'ignore'}
-        What the column is used for.
-    is_feature : bool
-        True for features, and for sensitive columns that are model inputs too.
-    positive : str, int, float, bool or None
-        The label's value that becomes 1; for a binary encoding the value that becomes 1.
-    encoding : {'onehot', 'binary', 'standard'} or None
-        How a model input becomes numbers; None for columns that are no input.
-    bins : tuple of float or None
-        Cut points of a numeric sensitive column, for group metrics only.
-    """
-
-    name: str
-    logical_type: str
-    required: bool = False
-    description: str = ""
-    minimum: int | float | dt.date | None = None
-    maximum: int | float | dt.date | None = None
-    allowed: tuple[Value, ...] | None = None
-    role: str = "feature"
-    is_feature: bool = False
-    positive: Value | None = None
-    encoding: str | None = None
-    bins: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a column that contradicts itself."""
-        where = f"column '{self.name}'"
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise ContractError("a column has an empty name: give every column a name")
-        _one_of(where, "logicalType", self.logical_type, LOGICAL_TYPES)
-        _one_of(where, "role", self.role, ROLES)
-        if self.is_feature != (self.role == "feature") and self.role != "sensitive":
-            raise ContractError(
-                f"{where}: use: feature is for sensitive columns only, not for role {self.role}"
-            )
-        self._check_values(where)
-        self._check_encoding(where)
-        self._check_bins(where)
-
-    @property
-    def is_numeric(self) -> bool:
-        """True for integers and numbers."""
-        return self.logical_type in _NUMERIC
-
-    @property
-    def shows_values(self) -> bool:
-        """True where offending values may be shown: never for sensitive columns and ids."""
-        return self.role not in ("sensitive", "id")
-
-    def _check_values(self, where: str) -> None:
-        for key in ("minimum", "maximum"):
-            value = getattr(self, key)
-            if value is None:
-                continue
-            if self.logical_type in ("string", "boolean"):
-                raise ContractError(f"{where}: {key} means nothing for a {self.logical_type}: remove it")
-            object.__setattr__(self, key, _typed(where, key, value, self.logical_type))
-        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:  # type: ignore[operator]
-            raise ContractError(f"{where}: minimum is above maximum: swap them")
-        if self.allowed is not None:
-            allowed = tuple(_typed(where, "validValues", value, self.logical_type) for value in self.allowed)
-            if not allowed:
-                raise ContractError(f"{where}: validValues is empty: list the values or remove the rule")
-            if len(set(allowed)) < len(allowed):
-                raise ContractError(f"{where}: validValues names a value twice: keep one of them")
-            object.__setattr__(self, "allowed", allowed)
-        if self.positive is not None:
-            positive = _typed(where, "positive", self.positive, self.logical_type)
-            if self.allowed is not None and positive not in self.allowed:
-                raise ContractError(f"{where}: positive is not among validValues: use one of them")
-            object.__setattr__(self, "positive", positive)
-
-    def _check_encoding(self, where: str) -> None:
-        if not self.is_feature:
-            if self.encoding is not None:
-                raise ContractError(
-                    f"{where}: encoding is for model inputs; role {self.role} is none: remove it"
-                )
-            if self.positive is not None and self.role != "label":
-                raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
-            return
-        encoding = self.encoding or ("standard" if self.logical_type in (*_NUMERIC, "date") else "onehot")
-        _one_of(where, "encoding", encoding, ENCODINGS)
-        if encoding not in _ENCODINGS_OF[self.logical_type]:
-            fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
-            raise ContractError(
-                f"{where}: encoding {encoding} does not fit a {self.logical_type}: use {fitting}"
-            )
-        if encoding == "binary":
-            if self.logical_type == "boolean" and self.positive is None:
-                object.__setattr__(self, "positive", True)
-            if self.positive is None:
-                raise ContractError(f"{where}: encoding: binary needs positive, the value that becomes 1")
-            if self.logical_type != "boolean" and (self.allowed is None or len(self.allowed) != 2):
-                raise ContractError(f"{where}: encoding: binary needs validValues with exactly two values")
-        elif self.positive is not None:
-            raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
-        object.__setattr__(self, "encoding", encoding)
-
-    def _check_bins(self, where: str) -> None:
-        if self.bins is None:
-            if self.role == "sensitive" and self.is_numeric and self.allowed is None:
-                raise ContractError(
-                    f"{where}: a numeric sensitive column needs bins (cut points, such as [25]) to form "
-                    "the groups that are compared, or validValues where its few values are the groups"
-                )
-            if self.role == "sensitive" and self.logical_type == "date":
-                raise ContractError(
-                    f"{where}: a date cannot be sensitive: use a numeric column (age, year) with bins"
-                )
-            return
-        if self.role != "sensitive" or not self.is_numeric:
-            raise ContractError(f"{where}: bins is for numeric sensitive columns only: remove it")
-        bins = tuple(_finite(where, "bins", cut) for cut in self.bins)
-        if not bins or any(a >= b for a, b in zip(bins, bins[1:], strict=False)):
-            raise ContractError(f"{where}: bins must hold at least one cut point, in rising order")
-        if self.logical_type == "integer" and any(cut != int(cut) for cut in bins):
-            raise ContractError(f"{where}: bins of an integer column must be whole numbers")
-        object.__setattr__(self, "bins", bins)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the column as plain JSON types."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        for key in ("minimum", "maximum", "positive"):
-            data[key] = _plain(data[key])
-        data["allowed"] = None if self.allowed is None else [_plain(value) for value in self.allowed]
-        data["bins"] = None if self.bins is None else list(self.bins)
-        return data
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Column:
-        """Rebuild a column from :meth:`to_dict`."""
-        _only_known("column", data, [field.name for field in fields(cls)])
-        values = dict(data)
-        for key in ("allowed", "bins"):
-            if values.get(key) is not None:
-                values[key] = tuple(values[key])
-        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -248,10 +73,10 @@ class Contract:
             if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
                 raise ContractError(f"{key} of the contract is empty: give it one")
         where = f"contract '{self.name}'"
-        _one_of(where, "unseenCategories", self.unseen_categories, ("error", "ignore"))
-        _one_of(where, "onViolation", self.on_violation, ("stop", "quarantine"))
-        _one_of(where, "missingSensitive", self.missing_sensitive, ("error", "own_group", "drop"))
-        share = _finite(where, "quarantineShare", self.quarantine_share)
+        one_of(where, "unseenCategories", self.unseen_categories, ("error", "ignore"))
+        one_of(where, "onViolation", self.on_violation, ("stop", "quarantine"))
+        one_of(where, "missingSensitive", self.missing_sensitive, ("error", "own_group", "drop"))
+        share = finite(where, "quarantineShare", self.quarantine_share)
         if not 0.0 <= share <= 1.0:
             raise ContractError(f"{where}: quarantineShare is {share:g}, expected a share between 0 and 1")
         object.__setattr__(self, "quarantine_share", share)
@@ -324,10 +149,7 @@ class Contract:
         raise ContractError(f"contract '{self.name}' has no column '{name}'{did_you_mean(name, known)}")
 
     def with_sensitive(self, names: Sequence[str]) -> Contract:
-        """Return a copy in which ``names`` are the sensitive columns, and no model inputs.
-
-        The other sensitive columns become plain features where they are model inputs, and are ignored
-        elsewhere.
+        """Return a copy in which ``names`` are sensitive and no model inputs, and all else is as it was.
 
         Raises
         ------
@@ -343,7 +165,19 @@ class Contract:
                     f"column '{name}' is a number without groups: give it role: sensitive and bins "
                     "(cut points, such as [25]) in the contract"
                 )
-        return replace(self, columns=tuple(_with_part(column, names) for column in self.columns))
+        hidden = {"role": "sensitive", "is_feature": False, "encoding": None, "positive": None}
+        columns = [replace(c, **hidden) if c.name in names else c for c in self.columns]  # type: ignore[arg-type]
+        return replace(self, columns=tuple(columns))
+
+    def with_attributes(self, names: Sequence[str]) -> Contract:
+        """Return a copy of which ``names`` are the only groups that anything is about.
+
+        They are as :meth:`with_sensitive` makes them. Other sensitive columns become plain features where
+        they are model inputs, and are ignored elsewhere: for learning only, since a check by this contract,
+        or a table that leaves by it, would show their values.
+        """
+        whole = self.with_sensitive(names)
+        return replace(whole, columns=tuple(_plain_unless(column, names) for column in whole.columns))
 
     @property
     def digest(self) -> str:
@@ -359,7 +193,7 @@ class Contract:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Contract:
         """Rebuild a contract from :meth:`to_dict`."""
-        _only_known("contract", data, [field.name for field in fields(cls)])
+        only_known("contract", data, [field.name for field in fields(cls)])
         columns = tuple(Column.from_dict(column) for column in data["columns"])
         return cls(**{**data, "columns": columns})
 
@@ -469,57 +303,7 @@ def _column(item: PropertyDocument) -> Column:
     )
 
 
-def _with_part(column: Column, sensitive: Sequence[str]) -> Column:
-    """Give a column the part that it has where ``sensitive`` are the sensitive columns."""
-    if column.name in sensitive:
-        return replace(column, role="sensitive", is_feature=False, encoding=None, positive=None)
-    if column.role != "sensitive":
+def _plain_unless(column: Column, names: Sequence[str]) -> Column:
+    if column.name in names or column.role != "sensitive":
         return column
     return replace(column, role="feature" if column.is_feature else "ignore", bins=None)
-
-
-def _one_of(where: str, key: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ContractError(f"{where}: {key} is {value!r}, expected one of {', '.join(known)}")
-
-
-def _only_known(where: str, data: Mapping[str, Any], known: list[str]) -> None:
-    for key in data:
-        if key not in known:
-            raise ContractError(f"{where}: unknown key '{key}'{did_you_mean(key, known)}")
-
-
-def _finite(where: str, key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ContractError(f"{where}: {key} must hold finite numbers")
-    return float(value)
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _typed(where: str, key: str, value: Any, logical_type: str) -> Any:
-    """Return ``value`` as the column's type, or say how to write it."""
-    if logical_type == "number":
-        return _finite(where, key, value)
-    if logical_type == "date":
-        if isinstance(value, str):
-            try:
-                value = dt.date.fromisoformat(value)
-            except ValueError:
-                raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31") from None
-        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-            return value
-        raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31")
-    expected = {"string": str, "integer": int, "boolean": bool}[logical_type]
-    if isinstance(value, expected) and (expected is bool or not isinstance(value, bool)):
-        return value
-    if logical_type == "string":
-        kind = (
-            "true/false (YAML reads an unquoted yes, no, on or off so)"
-            if isinstance(value, bool)
-            else "no text"
-        )
-        raise ContractError(f"{where}: {key} holds a value that is {kind}: put it in quotes")
-    raise ContractError(f"{where}: {key} must hold {logical_type} values")

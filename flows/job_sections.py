@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -93,18 +93,24 @@ class Publish(Section):
         return value
 
 
-class Sweep(Section):
-    """Who carries out a grid of runs: worker processes of this machine, or Dask."""
+class _InParallel(Section):
+    """Who carries work out, and how many at a time; `address` is that of a running Dask scheduler."""
 
-    engine: Literal["processes", "dask"] = "processes"
+    engine: str
     workers: Annotated[int, Field(ge=1)] | None = None
     address: str | None = None
 
     @model_validator(mode="after")
-    def _address_of_dask(self) -> Sweep:
+    def _address_of_dask(self) -> Self:
         if self.address is not None and self.engine != "dask":
             raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave it out")
         return self
+
+
+class Sweep(_InParallel):
+    """Who carries out a grid of runs: worker processes of this machine, or Dask."""
+
+    engine: Literal["processes", "dask"] = "processes"
 
 
 class Balance(Section):
@@ -114,7 +120,7 @@ class Balance(Section):
     alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
 
 
-class Filter(Section):
+class Filter(_InParallel):
     """How a published proxy filters files, and who carries it out: threads of this process, or Dask."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
@@ -128,11 +134,3 @@ class Filter(Section):
     rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000
     max_drift: Annotated[float, Field(ge=0)] = 0.2
     engine: Literal["threads", "dask"] = "threads"
-    workers: Annotated[int, Field(ge=1)] | None = None
-    address: str | None = None
-
-    @model_validator(mode="after")
-    def _address_of_dask(self) -> Filter:
-        if self.address is not None and self.engine != "dask":
-            raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave it out")
-        return self

@@ -50,7 +50,7 @@ def run_to_gate(
     """
     steps = Steps(store, engine, run, clock)
     _ingest(resolved, steps)
-    steps("contract", {"contract": resolved.contract.to_dict()}, {"raw": run.output("ingest", "raw")})
+    steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": run.output("ingest", "raw")})
     kind = _kind(resolved)
     steps("preprocess", kind.splitting(resolved), {"checked": run.output("contract", "checked")})
     run.metrics = kind.train_and_measure(resolved, steps)

@@ -63,7 +63,7 @@ def proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
             "none: list columns in sensitive."
         )
     try:
-        seen = contract.with_sensitive(names)
+        seen = contract.with_attributes(names)
     except ContractError as error:
         raise InputError(f"job {job.name}: sensitive: {error}.") from None
     if len(seen.sensitive) > 1 and not is_tree(method):

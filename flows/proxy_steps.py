@@ -62,8 +62,8 @@ def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     return {
         "features": [column.name for column in contract.features],
         "booleans": [column.name for column in contract.features if column.logical_type == "boolean"],
-        "sensitive": [*(column.name for column in contract.sensitive), *resolved.withheld],
-        "contract": contract.to_dict(),
+        "sensitive": [column.name for column in contract.sensitive],
+        "contract": resolved.table_contract.to_dict(),
     }
 
 

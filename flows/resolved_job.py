@@ -31,8 +31,8 @@ class ResolvedJob(Section):
     method: str
     arguments: dict[str, Any]
     folder: str
-    # sensitive columns of the table's contract that this job has no use for, and that must not be passed on
-    withheld: tuple[str, ...] = ()
+    # by which the table is checked and rows may leave; `contract` is what the job learns by
+    table_contract: Contract
 
     @property
     def is_proxy(self) -> bool:
@@ -82,12 +82,11 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     """
     contract = _contract(job, folder)
     method, arguments = resolve_method(job)
-    withheld: tuple[str, ...] = ()
+    table_contract = contract
     if is_proxy(method):
         check_proxy(job, method)
-        whole, contract = contract, proxy_contract(job, contract, method)
-        used = {column.name for column in (*contract.features, *contract.sensitive)}
-        withheld = tuple(column.name for column in whole.sensitive if column.name not in used)
+        contract = proxy_contract(job, contract, method)
+        table_contract = table_contract.with_sensitive([column.name for column in contract.sensitive])
     else:
         check_classifier(job, contract, method)
     try:
@@ -95,7 +94,12 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     except ValueError as error:
         raise InputError(f"job {job.name}: gates: {error}") from None
     resolved = ResolvedJob(
-        job=job, contract=contract, method=method, arguments=arguments, folder=folder, withheld=withheld
+        job=job,
+        contract=contract,
+        table_contract=table_contract,
+        method=method,
+        arguments=arguments,
+        folder=folder,
     )
     _check_gates(resolved, gates)
     return resolved

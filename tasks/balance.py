@@ -11,6 +11,8 @@ from fairlib.proxies.coin import uniforms
 from tasks.dataset import filter_dataset
 from tasks.errors import InputError
 from tasks.filtering.bundle import ProxyBundle
+from tasks.filtering.columns import coin_key
+from tasks.filtering.settings import FilterSettings
 from tasks.registry import fetch_bundle
 from tasks.step import Step, StepContext, StepResult
 
@@ -23,7 +25,7 @@ def balance(context: StepContext) -> StepResult:
     """
     Write ``train/``, the kept part of the training rows; test rows are never filtered.
 
-    The toss of a row depends on its features and the seed alone.
+    The toss of a row depends on the seed and on the batch filter's default key alone.
     """
     parameters = context.parameters
     name, version = parameters["proxy"], parameters["version"]
@@ -38,7 +40,7 @@ def balance(context: StepContext) -> StepResult:
     rows = _raw_rows(pq.read_table(context.inputs["checked"]), bundle, name).take(labels["row"])
     try:
         accepted = bundle.raw.evaluate(rows).probabilities
-        tossed = uniforms(rows, sorted(bundle.features), parameters["seed"])
+        tossed = uniforms(rows, coin_key(bundle, FilterSettings()), parameters["seed"])
     except ValueError as error:
         raise InputError(f"balance.proxy {name!r} does not fit this table: {error}") from None
     keep = tossed < accepted

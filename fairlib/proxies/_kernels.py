@@ -1,5 +1,5 @@
 """
-Compiled inner loops of filtering: acceptance from raw columns, and the hash behind the coin.
+Compiled inner loops of proxies: shares of encoded rows, acceptance from raw columns, the hash of the coin.
 
 All of them are in this one file: a compiled function is kept beside its file and renewed when that file
 changes, but not when a function that it calls changes elsewhere. None holds the interpreter's lock. None may
@@ -14,6 +14,7 @@ import numpy as np
 __all__ = [
     "accept",
     "add_cells",
+    "carry",
     "integer_words",
     "real_words",
     "text_words",
@@ -30,6 +31,40 @@ NAN_BITS = np.uint64(0x7FF8000000000000)
 TOP = np.uint64(1 << 63)
 TEN = np.uint64(10)
 LARGEST = np.uint64(2**64 - 1)
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def carry(rows, coefficients, intercepts, mixture, starts, one, zero, found):  # type: ignore[no-untyped-def]
+    """Shares of encoded rows in the proxy groups, added to `found`; scores sum in the features' order."""
+    reached = np.zeros(one.shape[0])
+    for i in range(rows.shape[0]):
+        reached[:] = 0.0
+        reached[0] = 1.0
+        for node in range(one.shape[0]):
+            if reached[node] == 0.0:
+                continue
+            share = 0.0
+            for h in range(starts[node], starts[node + 1]):
+                score = 0.0
+                for j in range(rows.shape[1]):
+                    score += np.float64(rows[i, j]) * coefficients[h, j]
+                if score + intercepts[h] > 0.0:
+                    share += mixture[h]
+            send(reached[node], share, one[node], zero[node], reached, found[i])
+
+
+@numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
+def send(weight, share, one, zero, reached, shares):  # type: ignore[no-untyped-def]
+    """Send a share of a node's weight on to one child and the rest to the other: nodes, or proxy groups."""
+    sent = weight * min(share, 1.0)
+    if one >= 0:
+        reached[one] += sent
+    else:
+        shares[-1 - one] += sent
+    if zero >= 0:
+        reached[zero] += weight - sent
+    else:
+        shares[-1 - zero] += weight - sent
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -107,15 +142,7 @@ def accept(  # type: ignore[no-untyped-def]
             share = 0.0
             for h in range(starts[node], starts[node + 1]):
                 share += scores[h]
-            sent = weight * min(share, 1.0)
-            if one[node] >= 0:
-                reached[one[node]] += sent
-            else:
-                shares[-1 - one[node]] += sent
-            if zero[node] >= 0:
-                reached[zero[node]] += weight - sent
-            else:
-                shares[-1 - zero[node]] += weight - sent
+            send(weight, share, one[node], zero[node], reached, shares)
         total = 0.0
         for j in range(groups):
             total += shares[j] * acceptance[j]

@@ -175,7 +175,8 @@ def _intervals(
             continue
         if name in reach:
             far = float(np.nanquantile(reach[name], level))
-            found[name] = (max(0.0, value - far), value + far)
+            most = 1.0 if name == "disclosivity" else math.inf
+            found[name] = (max(0.0, value - far), min(most, value + far))
         else:
             low, high = np.nanquantile(draws, [tail, 1.0 - tail])
             found[name] = (float(low), float(high))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import load_file, save_file
+
+from fairlib.proxies._kernels import carry
 
 __all__ = ["SplittingGraph"]
 
@@ -104,7 +105,7 @@ class SplittingGraph:
         if len(self.one) == 0:
             found[:] = 1.0
         else:
-            _carry(rows, *(getattr(self, name) for name in FIELDS), found)
+            carry(rows, *(getattr(self, name) for name in FIELDS), found)
         return found
 
     def save(self, path: str | Path) -> None:
@@ -116,34 +117,3 @@ class SplittingGraph:
     def load(cls, path: str | Path) -> SplittingGraph:
         """Read what :meth:`save` wrote."""
         return cls(**load_file(path))
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _carry(rows, coefficients, intercepts, mixture, starts, one, zero, found):  # type: ignore[no-untyped-def]
-    nodes = one.shape[0]
-    weights = np.zeros(nodes)
-    for i in range(rows.shape[0]):
-        weights[:] = 0.0
-        weights[0] = 1.0
-        for node in range(nodes):
-            weight = weights[node]
-            if weight == 0.0:
-                continue
-            share = 0.0
-            for h in range(starts[node], starts[node + 1]):
-                score = 0.0
-                for j in range(rows.shape[1]):
-                    score += np.float64(rows[i, j]) * coefficients[h, j]
-                if score + intercepts[h] > 0.0:
-                    share += mixture[h]
-            share = min(share, 1.0)
-            _send(one[node], weight * share, weights, found, i)
-            _send(zero[node], weight - weight * share, weights, found, i)
-
-
-@numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
-def _send(child, weight, weights, found, i):  # type: ignore[no-untyped-def]
-    if child >= 0:
-        weights[child] += weight
-    else:
-        found[i, -1 - child] += weight

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from flows.commands.terminal import one_line_errors, prefect_failed, progress_bars, quiet_console
-from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
-from flows.server import start_temporary_server
-from flows.verdict import Verdict, read_verdict
-from tasks.errors import EvenhandError, InputError, NotCarriedOut
+from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
+from flows.runtime import prepare_environment
+from flows.verdict import Verdict
+from tasks.errors import InputError
 from tasks.progress import listen
 from tasks.store import Store
 
@@ -51,13 +50,9 @@ def run_filter(
 
                 carry_out_filter(job, store, run_id, follow())
             else:
-                _through_prefect(name, input_url, output_url, overrides, store, run_id, home)
-    verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or Verdict(
-        run_id,
-        "failed",
-        caught.error.exit_code if caught.error else 4,
-        str(caught.error or "the run ended without a verdict: see the log above."),
-    )
+                given = (name, input_url, output_url, list(overrides))
+                through_prefect(home, _flow, given, store, run_id)
+    verdict = verdict_of(store, run_id, caught.error)
     if as_json:
         print(json.dumps(verdict.to_dict()))
     elif verdict.metrics:
@@ -67,28 +62,10 @@ def run_filter(
     return verdict.exit_code
 
 
-def _through_prefect(
-    name: str,
-    input_url: str,
-    output_url: str,
-    overrides: Sequence[str],
-    store: Store,
-    run_id: str,
-    home: Path,
-) -> None:
-    prepare_prefect_home(home)
-    quiet_console()
-    wait_for_server = start_temporary_server(SERVER_START_S)
+def _flow() -> Callable[..., Any]:
     from flows.filter import filter_flow
 
-    wait_for_server()
-    try:
-        filter_flow(name, input_url, output_url, list(overrides), store.url, run_id)
-    except EvenhandError:
-        raise
-    except Exception as error:
-        if read_verdict(store, run_id) is None:
-            raise NotCarriedOut(prefect_failed(error)) from error
+    return filter_flow
 
 
 def _print(verdict: Verdict, seconds: float) -> None:

@@ -8,16 +8,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from flows.commands.terminal import one_line_errors, prefect_failed, progress_bars, quiet_console
+from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
 from flows.job import load_job
 from flows.resolved_job import ResolvedJob, resolve
-from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
-from flows.server import start_temporary_server
-from flows.verdict import Verdict, read_verdict
-from tasks.errors import EvenhandError, NotCarriedOut
+from flows.runtime import prepare_environment
+from flows.verdict import Verdict
 from tasks.progress import listen
 from tasks.store import Store
 
@@ -42,17 +41,9 @@ def run_job(
         run_id = new_run_id(resolved.job.name)
         with progress_bars(quiet=as_json) as listener, listen(listener):
             _execute(name, overrides, resolved, store, run_id, home, direct=direct)
-    verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or _no_verdict(
-        run_id, caught.error
-    )
+    verdict = verdict_of(store, run_id, caught.error)
     _print(verdict, as_json=as_json, seconds=time.perf_counter() - started)
     return verdict.exit_code
-
-
-def _no_verdict(run_id: str, error: EvenhandError | None) -> Verdict:
-    """A run that left no verdict has failed, whatever else was said of it."""
-    message = str(error) if error else "the run ended without a verdict: see the log above."
-    return Verdict(run_id, "failed", error.exit_code if error else 4, message)
 
 
 def _execute(
@@ -77,21 +68,15 @@ def _execute(
         with contextlib.suppress(CacheMiss):
             carry_out(resolved, store, run_id, DirectEngine(store, cached_only=True))
             return
-    prepare_prefect_home(home)
-    quiet_console()
-    wait_for_server = start_temporary_server(SERVER_START_S)
+    through_prefect(home, _flow, (name, list(overrides)), store, run_id)
+
+
+def _flow() -> Callable[..., Any]:
     for module in HEAVY:
         importlib.import_module(module)
     from flows.retrain import retrain
 
-    wait_for_server()
-    try:
-        retrain(name, list(overrides), store.url, run_id)
-    except EvenhandError:
-        raise
-    except Exception as error:
-        if read_verdict(store, run_id) is None:
-            raise NotCarriedOut(prefect_failed(error)) from error
+    return retrain
 
 
 def _print(verdict: Verdict, *, as_json: bool, seconds: float) -> None:

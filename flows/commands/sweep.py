@@ -8,19 +8,17 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flows.commands.terminal import one_line_errors, prefect_failed, progress_bars, quiet_console
+from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
 from flows.engine import CacheMiss
 from flows.grid import Grid, make_grid
 from flows.run_grid import find_points, run_points
-from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
-from flows.server import start_temporary_server
+from flows.runtime import prepare_environment
 from flows.sweep_outcome import finish, read_tradeoffs
-from flows.verdict import Verdict, read_verdict
-from tasks.errors import EvenhandError, InputError, NotCarriedOut
+from flows.verdict import Verdict
+from tasks.errors import InputError
 from tasks.progress import listen
 from tasks.store import Store
 
@@ -69,11 +67,8 @@ def run_sweep(
             elif direct:
                 _directly(grid, store, run_id, started)
             else:
-                _through_prefect(name, over, seeds, overrides, best, store, run_id, home)
-    error = caught.error
-    verdict = (read_verdict(store, run_id) if store is not None and run_id else None) or Verdict(
-        run_id, "failed", error.exit_code if error else 4, str(error or "the sweep ended without a verdict.")
-    )
+                through_prefect(home, _flow, (name, list(over), seeds, list(overrides), best), store, run_id)
+    verdict = verdict_of(store, run_id, caught.error)
     document = read_tradeoffs(store, run_id) if store is not None and run_id else None
     if as_json:
         print(json.dumps(_summary(verdict, document)))
@@ -92,33 +87,14 @@ def _all_cached(grid: Grid, store: Store, run_id: str, started: float) -> bool:
     return False
 
 
-def _directly(grid: Grid, store: Store, run_id: str, started: float) -> None:
-    finish(grid, store, run_id, run_points(grid, store.url), time.perf_counter() - started)
-
-
-def _through_prefect(
-    name: str,
-    over: Sequence[str],
-    seeds: int,
-    overrides: Sequence[str],
-    best: str | None,
-    store: Store,
-    run_id: str,
-    home: Path,
-) -> None:
-    prepare_prefect_home(home)
-    quiet_console()
-    wait_for_server = start_temporary_server(SERVER_START_S)
+def _flow() -> Callable[..., Any]:
     from flows.sweep import sweep
 
-    wait_for_server()
-    try:
-        sweep(name, list(over), seeds, list(overrides), best, store.url, run_id)
-    except EvenhandError:
-        raise
-    except Exception as error:
-        if read_verdict(store, run_id) is None:
-            raise NotCarriedOut(prefect_failed(error)) from error
+    return sweep
+
+
+def _directly(grid: Grid, store: Store, run_id: str, started: float) -> None:
+    finish(grid, store, run_id, run_points(grid, store.url), time.perf_counter() - started)
 
 
 def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -6,14 +6,26 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from flows.runtime import SERVER_START_S, prepare_prefect_home
+from flows.server import start_temporary_server
+from flows.verdict import Verdict, read_verdict
 from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from tasks.progress import Listener
+from tasks.store import Store
 
-__all__ = ["Caught", "one_line_errors", "prefect_failed", "progress_bars", "quiet_console"]
+__all__ = [
+    "Caught",
+    "one_line_errors",
+    "prefect_failed",
+    "progress_bars",
+    "through_prefect",
+    "verdict_of",
+]
 
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
 
@@ -60,6 +72,36 @@ def quiet_console() -> None:
     """Keep Prefect's log off the terminal, unless asked for; a server still receives it."""
     if not os.environ.get("EVENHAND_LOG"):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
+
+def through_prefect(
+    home: Path, load: Callable[[], Callable[..., Any]], given: Sequence[Any], store: Store, run_id: str
+) -> None:
+    """
+    Run a flow on the user's Prefect server, or on a temporary one.
+
+    `load` imports the flow, while the server starts; it is called on what is `given`, the store and the run.
+    Where it left a verdict, that tells more than Prefect's own error.
+    """
+    prepare_prefect_home(home)
+    quiet_console()
+    wait_for_server = start_temporary_server(SERVER_START_S)
+    flow = load()
+    wait_for_server()
+    try:
+        flow(*given, store.url, run_id)
+    except EvenhandError:
+        raise
+    except Exception as error:
+        if read_verdict(store, run_id) is None:
+            raise NotCarriedOut(prefect_failed(error)) from error
+
+
+def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> Verdict:
+    """What a run left; one that left no verdict has failed, whatever else was said of it."""
+    left = read_verdict(store, run_id) if store is not None and run_id else None
+    message = str(error) if error else "the run ended without a verdict: see the log above."
+    return left or Verdict(run_id, "failed", error.exit_code if error else 4, message)
 
 
 @contextlib.contextmanager

@@ -296,3 +296,21 @@ def test_new_rows_keep_the_bound() -> None:
         assert values["imbalance"] is not None
         assert values["disclosivity"] <= bound["disclosivity"]
         assert values["imbalance"] <= bound["imbalance"]
+
+
+def test_the_interval_of_the_disclosivity_is_as_wide_as_its_noise_and_ends_at_one() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(4000, 2))
+    group = np.where(rng.random(4000) < np.where(X[:, 0] > 0, 0.7, 0.2), "a", "b")
+    proxy = ProxyTree(alpha=0.5, tolerance=0.01, min_leaf=500).fit(X, sensitive_features={"g": group})
+    found = measure_proxy(proxy, X, {"g": group}, rng=np.random.default_rng(0))
+    value, low, high = (part["disclosivity"] for part in (found.values, found.lows, found.highs))
+    assert value is not None
+    assert low is not None
+    assert high is not None
+    # a leaf of 500 rows: a share's standard error is at most .022, and the largest of few is within 4 of them
+    assert 0.0 < value - low < 0.09
+    assert 0.0 < high - value < 0.09
+    few = measure_proxy(proxy, X[:12], {"g": group[:12]}, rng=np.random.default_rng(0))
+    assert few.highs["disclosivity"] is not None
+    assert few.highs["disclosivity"] <= 1.0

@@ -285,6 +285,8 @@ def test_an_internal_fault_says_where_and_not_what() -> None:
         ("sqlite:////a/b@c.db", "sqlite:////a/b@c.db"),
         ("(Error: http://u:p@h:80/x?y=1) again", "(Error: http://h:80/x) again"),
         ("plain/path@home.csv", "plain/path@home.csv"),
+        ("folder/part-?.csv holds no file", "folder/part-?.csv holds no file"),
+        ("s3://bucket/a-b?versionId=secret", "s3://bucket/a-b"),
         ("select name from t", "select name from t"),
     ],
 )

@@ -113,3 +113,14 @@ def test_too_many_groups_are_refused(proxies: Any, declared: bool) -> None:
     proxies.job["sensitive"] = ["town"]
     line = refused(proxies, "'town' has 60 groups", "at most 50")
     assert "town-" not in line
+
+
+def test_values_of_another_sensitive_column_are_never_quoted(proxies: Any) -> None:
+    age = proxies.properties["age"]
+    age["logicalTypeOptions"] = {"maximum": 99}
+    age["customProperties"].append({"property": "use", "value": "feature"})
+    proxies.put("age", 7, 431)
+    line = refused(proxies, "'age'", "at most 99")
+    assert "431" not in line
+    pages = [path.read_text(errors="ignore") for path in proxies.store.rglob("*.html")]
+    assert not [page for page in pages if "431" in page]

@@ -86,7 +86,7 @@ def test_a_filter_finds_all_that_it_needs(proxies: Any, done: Any, tmp_path: Pat
     assert set(bundle.features) == {"income", "job", "owner", "since"}
     assert bundle.sensitive == {"sex", "age"}
     assert bundle.contract == Contract.from_dict(json.loads((folder / "inputs.json").read_text())["contract"])
-    assert bundle.contract.column("age").role == "ignore"
+    assert bundle.contract.column("age").role == "sensitive"
     data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))
     checked = pq.read_table(done.json["artifacts"]["contract.checked"]).take(data.rows)
     expected = load_proxy(done.json["artifacts"]["learn_proxy.proxy"]).acceptance(data.X)

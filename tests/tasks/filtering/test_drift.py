@@ -99,3 +99,72 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     # 95 % of 300: 285, give or take 3.8
     assert hits.min() > 285 - 4.5 * 3.8
     assert hits.min() < 300
+
+
+def test_what_is_not_told_of_a_proxy_group_is_taken_from_training() -> None:
+    hidden = {
+        **BALANCE,
+        "compositions": [[0.5, 0.3, 0.2], None],
+        "compositions_train": [[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]],
+    }
+    told = expected_shares([300.0, 100.0], [0.5, 1.0], BALANCE, 0)
+    found = expected_shares([300.0, 100.0], [0.5, 1.0], hidden, 0)
+    assert told is not None
+    assert found is not None
+    np.testing.assert_allclose(found.shares, told.shares)
+    # no held-out row stands behind it, so less is certain
+    assert found.high[1] - found.low[1] > 2 * (told.high[1] - told.low[1])
+
+
+def test_a_group_that_is_told_nowhere_stands_at_the_target() -> None:
+    hidden = {**BALANCE, "compositions": [[0.5, None, 0.2], [0.1, None, 0.0]]}
+    found = expected_shares([1.0, 1.0], [1.0, 1.0], hidden, 0)
+    assert found is not None
+    np.testing.assert_allclose(found.shares, BALANCE["target"])
+    assert found.imbalance == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_imbalance_by_hand_and_its_ends() -> None:
+    found = expected_shares([300.0, 100.0], [0.5, 1.0], BALANCE, 0)
+    assert found is not None
+    # (.34, .54, .12) from (.3, .6, .1)
+    assert found.imbalance == pytest.approx(math.sqrt(0.04**2 + 0.06**2 + 0.02**2))
+    assert 0.0 <= found.imbalance_low < found.imbalance < found.imbalance_high
+    reach = found.imbalance_high - found.imbalance
+    surer = expected_shares([300.0, 100.0], [0.5, 1.0], {**BALANCE, "rows": [1e6, 4e5]}, 0)
+    assert surer is not None
+    assert surer.imbalance_high - surer.imbalance < reach / 20
+    assert surer.imbalance_low == pytest.approx(
+        surer.imbalance - (surer.imbalance_high - surer.imbalance), rel=1e-9
+    )
+
+
+def test_the_interval_of_the_imbalance_holds_the_truth() -> None:
+    rng = np.random.default_rng(8)
+    truth = np.array([[0.45, 0.3, 0.25], [0.2, 0.45, 0.35]])
+    target = truth.mean(axis=0)
+    held = 0
+    for repeat in range(200):
+        seen = np.stack([rng.multinomial(80, p) / 80 for p in truth])
+        balance = {"groups": list("abc"), "compositions": seen, "rows": [80, 80], "target": target}
+        found = expected_shares([1.0, 1.0], [1.0, 1.0], balance, repeat)
+        assert found is not None
+        held += found.imbalance_low <= 0.0 <= found.imbalance_high
+    # a percentile of the norm itself would never hold the true 0
+    assert held >= 180
+
+
+def test_every_attribute_has_shares_of_its_own() -> None:
+    balance = {
+        "attributes": {"sex": ["f", "m"], "age": ["old", "young"]},
+        "groups": ["sex=f", "sex=m", "age=old", "age=young"],
+        "compositions": [[0.4, 0.6, 0.9, 0.1]],
+        "rows": [50.0],
+        "target": [0.5, 0.5, 0.5, 0.5],
+    }
+    found = expected_shares([10.0], [0.5], balance, 0)
+    assert found is not None
+    np.testing.assert_allclose(found.shares, [0.4, 0.6, 0.9, 0.1])
+    # two groups of one attribute mirror each other, so their ends do
+    assert found.low[0] == pytest.approx(1.0 - found.high[1])
+    assert found.low[2] == pytest.approx(1.0 - found.high[3])

@@ -1,0 +1,237 @@
+"""One column of a table: what it is, may hold and is used for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from data_contracts.errors import ContractError, did_you_mean
+
+__all__ = ["ENCODINGS", "LOGICAL_TYPES", "ROLES", "Column", "Value", "finite", "one_of", "only_known"]
+
+Value = bool | int | float | str | dt.date
+
+LOGICAL_TYPES = ("string", "integer", "number", "boolean", "date")
+ROLES = ("label", "sensitive", "feature", "id", "ignore")
+ENCODINGS = ("onehot", "binary", "standard")
+_ENCODINGS_OF = {
+    "string": ("onehot", "binary"),
+    "boolean": ("onehot", "binary"),
+    "integer": ("standard", "onehot", "binary"),
+    "number": ("standard", "binary"),
+    "date": ("standard",),
+}
+_NUMERIC = ("integer", "number")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+        As in the table.
+    logical_type : {'string', 'integer', 'number', 'boolean', 'date'}
+        Kind of value.
+    required : bool
+        True where a missing value is a violation. For a sensitive column the contract's
+        ``missing_sensitive`` decides instead.
+    description : str
+        One sentence for people.
+    minimum, maximum : int, float, datetime.date or None
+        Inclusive bounds; None leaves a side open.
+    allowed : tuple or None
+        The values the column may hold; None leaves them open.
+    role : {'label', 'sensitive', 'feature', 'id', 'ignore'}
+        What the column is used for.
+    is_feature : bool
+        True for features, and for sensitive columns that are model inputs too.
+    positive : str, int, float, bool or None
+        The label's value that becomes 1; for a binary encoding the value that becomes 1.
+    encoding : {'onehot', 'binary', 'standard'} or None
+        How a model input becomes numbers; None for columns that are no input.
+    bins : tuple of float or None
+        Cut points of a numeric sensitive column, for group metrics only.
+    """
+
+    name: str
+    logical_type: str
+    required: bool = False
+    description: str = ""
+    minimum: int | float | dt.date | None = None
+    maximum: int | float | dt.date | None = None
+    allowed: tuple[Value, ...] | None = None
+    role: str = "feature"
+    is_feature: bool = False
+    positive: Value | None = None
+    encoding: str | None = None
+    bins: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a column that contradicts itself."""
+        where = f"column '{self.name}'"
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ContractError("a column has an empty name: give every column a name")
+        one_of(where, "logicalType", self.logical_type, LOGICAL_TYPES)
+        one_of(where, "role", self.role, ROLES)
+        if self.is_feature != (self.role == "feature") and self.role != "sensitive":
+            raise ContractError(
+                f"{where}: use: feature is for sensitive columns only, not for role {self.role}"
+            )
+        self._check_values(where)
+        self._check_encoding(where)
+        self._check_bins(where)
+
+    @property
+    def is_numeric(self) -> bool:
+        """True for integers and numbers."""
+        return self.logical_type in _NUMERIC
+
+    @property
+    def shows_values(self) -> bool:
+        """True where offending values may be shown: never for sensitive columns and ids."""
+        return self.role not in ("sensitive", "id")
+
+    def _check_values(self, where: str) -> None:
+        for key in ("minimum", "maximum"):
+            value = getattr(self, key)
+            if value is None:
+                continue
+            if self.logical_type in ("string", "boolean"):
+                raise ContractError(f"{where}: {key} means nothing for a {self.logical_type}: remove it")
+            object.__setattr__(self, key, _typed(where, key, value, self.logical_type))
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:  # type: ignore[operator]
+            raise ContractError(f"{where}: minimum is above maximum: swap them")
+        if self.allowed is not None:
+            allowed = tuple(_typed(where, "validValues", value, self.logical_type) for value in self.allowed)
+            if not allowed:
+                raise ContractError(f"{where}: validValues is empty: list the values or remove the rule")
+            if len(set(allowed)) < len(allowed):
+                raise ContractError(f"{where}: validValues names a value twice: keep one of them")
+            object.__setattr__(self, "allowed", allowed)
+        if self.positive is not None:
+            positive = _typed(where, "positive", self.positive, self.logical_type)
+            if self.allowed is not None and positive not in self.allowed:
+                raise ContractError(f"{where}: positive is not among validValues: use one of them")
+            object.__setattr__(self, "positive", positive)
+
+    def _check_encoding(self, where: str) -> None:
+        if not self.is_feature:
+            if self.encoding is not None:
+                raise ContractError(
+                    f"{where}: encoding is for model inputs; role {self.role} is none: remove it"
+                )
+            if self.positive is not None and self.role != "label":
+                raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
+            return
+        encoding = self.encoding or ("standard" if self.logical_type in (*_NUMERIC, "date") else "onehot")
+        one_of(where, "encoding", encoding, ENCODINGS)
+        if encoding not in _ENCODINGS_OF[self.logical_type]:
+            fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
+            raise ContractError(
+                f"{where}: encoding {encoding} does not fit a {self.logical_type}: use {fitting}"
+            )
+        if encoding == "binary":
+            if self.logical_type == "boolean" and self.positive is None:
+                object.__setattr__(self, "positive", True)
+            if self.positive is None:
+                raise ContractError(f"{where}: encoding: binary needs positive, the value that becomes 1")
+            if self.logical_type != "boolean" and (self.allowed is None or len(self.allowed) != 2):
+                raise ContractError(f"{where}: encoding: binary needs validValues with exactly two values")
+        elif self.positive is not None:
+            raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
+        object.__setattr__(self, "encoding", encoding)
+
+    def _check_bins(self, where: str) -> None:
+        if self.bins is None:
+            if self.role == "sensitive" and self.is_numeric and self.allowed is None:
+                raise ContractError(
+                    f"{where}: a numeric sensitive column needs bins (cut points, such as [25]) to form "
+                    "the groups that are compared, or validValues where its few values are the groups"
+                )
+            if self.role == "sensitive" and self.logical_type == "date":
+                raise ContractError(
+                    f"{where}: a date cannot be sensitive: use a numeric column (age, year) with bins"
+                )
+            return
+        if self.role != "sensitive" or not self.is_numeric:
+            raise ContractError(f"{where}: bins is for numeric sensitive columns only: remove it")
+        bins = tuple(finite(where, "bins", cut) for cut in self.bins)
+        if not bins or any(a >= b for a, b in zip(bins, bins[1:], strict=False)):
+            raise ContractError(f"{where}: bins must hold at least one cut point, in rising order")
+        if self.logical_type == "integer" and any(cut != int(cut) for cut in bins):
+            raise ContractError(f"{where}: bins of an integer column must be whole numbers")
+        object.__setattr__(self, "bins", bins)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the column as plain JSON types."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        for key in ("minimum", "maximum", "positive"):
+            data[key] = plain(data[key])
+        data["allowed"] = None if self.allowed is None else [plain(value) for value in self.allowed]
+        data["bins"] = None if self.bins is None else list(self.bins)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Column:
+        """Rebuild a column from :meth:`to_dict`."""
+        only_known("column", data, [field.name for field in fields(cls)])
+        values = dict(data)
+        for key in ("allowed", "bins"):
+            if values.get(key) is not None:
+                values[key] = tuple(values[key])
+        return cls(**values)
+
+
+def one_of(where: str, key: str, value: Any, known: tuple[str, ...]) -> None:
+    """Refuse a value that is not known."""
+    if value not in known:
+        raise ContractError(f"{where}: {key} is {value!r}, expected one of {', '.join(known)}")
+
+
+def only_known(where: str, data: Mapping[str, Any], known: list[str]) -> None:
+    """Refuse a key that is not known."""
+    for key in data:
+        if key not in known:
+            raise ContractError(f"{where}: unknown key '{key}'{did_you_mean(key, known)}")
+
+
+def finite(where: str, key: str, value: Any) -> float:
+    """Return a number as a float; refuse what is none, or not finite."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ContractError(f"{where}: {key} must hold finite numbers")
+    return float(value)
+
+
+def plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _typed(where: str, key: str, value: Any, logical_type: str) -> Any:
+    """Return ``value`` as the column's type, or say how to write it."""
+    if logical_type == "number":
+        return finite(where, key, value)
+    if logical_type == "date":
+        if isinstance(value, str):
+            try:
+                value = dt.date.fromisoformat(value)
+            except ValueError:
+                raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31") from None
+        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+            return value
+        raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31")
+    expected = {"string": str, "integer": int, "boolean": bool}[logical_type]
+    if isinstance(value, expected) and (expected is bool or not isinstance(value, bool)):
+        return value
+    if logical_type == "string":
+        kind = (
+            "true/false (YAML reads an unquoted yes, no, on or off so)"
+            if isinstance(value, bool)
+            else "no text"
+        )
+        raise ContractError(f"{where}: {key} holds a value that is {kind}: put it in quotes")
+    raise ContractError(f"{where}: {key} must hold {logical_type} values")

@@ -89,9 +89,9 @@ GERMAN_COLUMNS = [
 COMPAS_COLUMNS = ["sex", "race", "age_cat", "priors_count", "c_charge_degree", "two_year_recid"]
 
 
-def _read_adult(files: Mapping[str, Path]) -> pd.DataFrame:
+def _read_census(files: Mapping[str, Path]) -> pd.DataFrame:
     """
-    Complete rows of both parts; race as White / Non-White (BuDRO, appendix C.4).
+    Complete rows of both parts with all attributes.
 
     The test part opens with a comment line and ends its labels in a full stop.
     """
@@ -107,6 +107,12 @@ def _read_adult(files: Mapping[str, Path]) -> pd.DataFrame:
     ]
     frame = pd.concat(parts, ignore_index=True).dropna().reset_index(drop=True)
     frame["income"] = frame["income"].str.rstrip(".")
+    return frame
+
+
+def _read_adult(files: Mapping[str, Path]) -> pd.DataFrame:
+    """Complete rows of both parts; race as White / Non-White (BuDRO, appendix C.4)."""
+    frame = _read_census(files)
     frame["race"] = frame["race"].where(frame["race"] == "White", "Non-White")
     return frame.drop(columns=["fnlwgt", "education", "native-country"])
 
@@ -141,25 +147,32 @@ def _read_bank(files: Mapping[str, Path]) -> pd.DataFrame:
     return pd.read_csv(files["bank-full.csv"], sep=";")
 
 
+ADULT_FILES = (
+    RawFile(
+        "adult.data",
+        f"{UCI}/adult/adult.data",
+        "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    ),
+    RawFile(
+        "adult.test",
+        f"{UCI}/adult/adult.test",
+        "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    ),
+)
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         Recipe(
             "adult",
             "US census 1994: income above 50K; 45,222 complete rows (UCI)",
-            (
-                RawFile(
-                    "adult.data",
-                    f"{UCI}/adult/adult.data",
-                    "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-                ),
-                RawFile(
-                    "adult.test",
-                    f"{UCI}/adult/adult.test",
-                    "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-                ),
-            ),
+            ADULT_FILES,
             _read_adult,
+        ),
+        Recipe(
+            "census",
+            "the rows of adult with all 14 attributes and five races (UCI)",
+            ADULT_FILES,
+            _read_census,
         ),
         Recipe(
             "german",

@@ -34,6 +34,8 @@ class MethodSpec:
         Takes ``counterfactuals`` at ``fit``: changed copies of the training rows.
     resumable : bool
         Takes ``checkpoint`` at ``fit``: a killed training goes on where it was.
+    needs_feature_groups : bool
+        Takes ``feature_groups`` at ``fit``: matrix columns by table column, which it asks for one by one.
     differentiable : bool
         Is a network, so that a certificate of invariance can be had.
     """
@@ -47,6 +49,7 @@ class MethodSpec:
     needs_groups: bool = False
     needs_counterfactuals: bool = False
     resumable: bool = False
+    needs_feature_groups: bool = False
     differentiable: bool = False
 
 
@@ -114,6 +117,15 @@ METHODS: dict[str, MethodSpec] = {
             "gradient boosting on the worst-case distribution within a fair-metric budget (BuDRO)",
             tasks=("binary", "multiclass"),
             needs_metric=True,
+            resumable=True,
+        ),
+        MethodSpec(
+            "dadi",
+            "fairlib.methods.dadi.classifier",
+            "DADIClassifier",
+            "agent that asks each person only for features that an adversary cannot use (DADI)",
+            needs_groups=True,
+            needs_feature_groups=True,
             resumable=True,
         ),
     )

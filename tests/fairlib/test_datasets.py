@@ -77,6 +77,7 @@ def test_pinned_digests_are_those_of_the_publishers_files(table: str, raw_files:
     ("table", "shape", "label", "counts"),
     [
         ("adult", (45_222, 12), "income", {"<=50K": 34_014, ">50K": 11_208}),
+        ("census", (45_222, 15), "income", {"<=50K": 34_014, ">50K": 11_208}),
         ("german", (1_000, 21), "credit", {"good": 700, "bad": 300}),
         ("compas", (5_278, 6), "two_year_recid", {0: 2_795, 1: 2_483}),
         ("bank", (45_211, 17), "y", {"no": 39_922, "yes": 5_289}),
@@ -110,6 +111,18 @@ def test_adult_has_the_papers_41_features(raw_files: Find) -> None:
     assert frame["race"].value_counts().to_dict() == {"White": 38_903, "Non-White": 6_319}
     assert frame["sex"].value_counts().to_dict() == {"Male": 30_527, "Female": 14_695}
     assert _matrix_width(frame, "income", {"race": "White", "sex": "Male"}) == 41
+
+
+@pytest.mark.data
+def test_the_census_has_all_attributes_of_the_same_people(raw_files: Find) -> None:
+    census, adult = (RECIPES[name].read(raw_files(name)) for name in ("census", "adult"))
+    assert [name for name in census if name not in adult] == ["fnlwgt", "education", "native-country"]
+    same = [name for name in adult if name != "race"]
+    pd.testing.assert_frame_equal(census[same], adult[same])
+    assert census["race"].eq("White").equals(adult["race"].eq("White"))
+    races = {"White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"}
+    assert set(census["race"]) == races
+    assert _matrix_width(census.drop(columns="sex"), "income", {}) == 102
 
 
 @pytest.mark.data

@@ -1,0 +1,287 @@
+"""
+DADI as the paper describes it, in plain PyTorch: what the compiled engine is checked and timed against.
+
+No memory vector is shared between people or time steps, autograd gives every gradient, and one trade-off is
+trained at a time. Random numbers are drawn in the engine's order: both see the same people and explore alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from fairlib.methods.dadi.parameters import NetworkShape
+from fairlib.methods.dadi.training import Plan, Problem
+from fairlib.randomness import generator
+
+__all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weighted_losses"]
+
+Named = Mapping[str, NDArray[Any]]
+HIDDEN_LAYERS = (0, 2, 4)
+# the engine's gates are input, forget, output, candidate, and those of nn.LSTMCell input, forget, candidate,
+# output: the permutation is its own inverse
+GATES = (0, 1, 3, 2)
+
+
+def _perceptron(inputs: int, hidden: tuple[int, int], outputs: int) -> nn.Sequential:
+    first, second = hidden
+    return nn.Sequential(
+        nn.Linear(inputs, first), nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, outputs)
+    )
+
+
+class PlainEncoder(nn.Module):
+    """Set encoder (appendix B): a reading block shared by all columns, and an LSTM with attention."""
+
+    indicator: Tensor
+
+    def __init__(self, columns: int, hidden: tuple[int, int], memory: int, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+        self.read = _perceptron(1 + columns, hidden, memory)
+        self.lstm = nn.LSTMCell(memory, memory)
+        # of two biases that are only ever added, one is enough
+        self.lstm.bias_hh.requires_grad_(False)
+        nn.init.zeros_(self.lstm.bias_hh)
+        self.register_buffer("indicator", torch.eye(columns))
+
+    def forward(self, values: Tensor, known: Tensor) -> Tensor:
+        """Readings (n, D) of the columns `known` (n, d), 0 or 1, of people with `values` (n, d)."""
+        indicator = self.indicator.expand(len(values), -1, -1)
+        memory = self.read(torch.cat([values[:, :, None], indicator], dim=2))
+        weights = known / known.sum(dim=1, keepdim=True).clamp(min=1)
+        reading = torch.einsum("nd,ndk->nk", weights, memory)
+        query, cell = torch.zeros_like(reading), torch.zeros_like(reading)
+        for _ in range(self.steps):
+            query, cell = self.lstm(reading, (query, cell))
+            scores = torch.einsum("ndk,nk->nd", memory, query)
+            # finite: a softmax of nothing but minus infinities is not a number, and neither is its gradient
+            scores = scores.masked_fill(known == 0, -1e30)
+            reading = torch.einsum("nd,ndk->nk", scores.softmax(dim=1) * known, memory)
+        return reading
+
+
+class PlainNetwork(nn.Module):
+    """Encoder and heads; the adversary has no policy."""
+
+    def __init__(self, shape: NetworkShape, steps: int) -> None:
+        super().__init__()
+        self.encoder = PlainEncoder(shape.columns, shape.hidden, shape.memory, steps)
+        self.classify = _perceptron(shape.memory, shape.hidden, shape.classes)
+        self.policy = _perceptron(shape.memory, shape.hidden, shape.actions) if shape.actions else None
+
+    def forward(self, values: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the classes and values of the actions."""
+        reading = self.encoder(values, known)
+        actions = reading.new_zeros(len(reading), 0) if self.policy is None else self.policy(reading)
+        return self.classify(reading), actions
+
+
+def _linear_layers(network: PlainNetwork) -> dict[str, nn.Linear]:
+    """All layers but the first of the reading block and the LSTM, by the engine's names."""
+    blocks = {"encoder": network.encoder.read, "classify": network.classify}
+    if network.policy is not None:
+        blocks["policy"] = network.policy
+    layers = {
+        f"{name}.{{}}{place + 1}": block[index]
+        for name, block in blocks.items()
+        for place, index in enumerate(HIDDEN_LAYERS)
+    }
+    del layers["encoder.{}1"]
+    return layers  # type: ignore[return-value]
+
+
+def _swap_gates(weights: Any) -> Any:
+    return np.concatenate([np.split(weights, 4, axis=-1)[gate] for gate in GATES], axis=-1)
+
+
+def load_parameters(network: PlainNetwork, named: Named) -> None:
+    """Copy what ``NetworkShape.named`` gives into a network, which then computes the same."""
+    memory = len(named["encoder.bias3"])
+    first: Any = network.encoder.read[0]
+    lstm, lstm_bias = _swap_gates(named["encoder.lstm"]), _swap_gates(named["encoder.lstm_bias"])
+    pairs: list[tuple[Tensor, NDArray[Any]]] = [
+        (first.weight, np.vstack([named["encoder.value"], named["encoder.column"]]).T),
+        (first.bias, named["encoder.bias1"]),
+        (network.encoder.lstm.weight_hh, lstm[:memory].T),
+        (network.encoder.lstm.weight_ih, lstm[memory:].T),
+        (network.encoder.lstm.bias_ih, lstm_bias),
+    ]
+    for name, layer in _linear_layers(network).items():
+        pairs += [(layer.weight, named[name.format("weight")].T), (layer.bias, named[name.format("bias")])]
+    with torch.no_grad():
+        for parameter, value in pairs:
+            parameter.copy_(torch.as_tensor(np.ascontiguousarray(value)))
+
+
+def dense_rows(problem: Problem) -> NDArray[np.float32]:
+    """The matrix (n, d) that a problem's rows were read from."""
+    columns, rows = problem.layout.columns, problem.rows
+    X = np.empty((len(rows.own), columns.table.size + columns.own.size), np.float32)
+    X[:, columns.table] = np.where(rows.upper == 1, columns.high, columns.low)
+    X[:, columns.own] = rows.own
+    return X
+
+
+def weighted_losses(logits: Tensor, outcome: Any, people: NDArray[np.int64]) -> Tensor:
+    """Weighted cross-entropy (nats) of people, whose logits are a block of the outputs."""
+    start = torch.as_tensor(outcome.start[people])
+    block = logits.gather(1, start[:, None] + torch.arange(outcome.classes))
+    losses = cross_entropy(block, torch.as_tensor(outcome.code[people]), reduction="none")
+    return torch.as_tensor(outcome.weight[people]).to(logits) * losses
+
+
+def _best(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Action of the highest value; among equals to stop (the last one), or else the first."""
+    highest = values.max(axis=1)
+    return np.where(values[:, -1] == highest, values.shape[1] - 1, values.argmax(axis=1))
+
+
+def _step(optimiser: torch.optim.Adam, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
+
+
+class PlainDADI:
+    """
+    One trade-off's training.
+
+    Parameters
+    ----------
+    problem : Problem
+    plan : Plan
+    random_state : int
+        Start, people and exploration are those of a :class:`DADIClassifier` of this ``random_state``.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan, random_state: int = 0) -> None:
+        self.problem, self.plan, self.iteration = problem, plan, 0
+        self.X = torch.as_tensor(dense_rows(problem))
+        self.group = np.empty(self.X.shape[1], np.int64)
+        for g, columns in enumerate(problem.layout.groups.values()):
+            self.group[list(columns)] = g
+        self._early = generator(random_state, "pretraining")
+        self._random = generator(random_state, "joint training")
+        shapes = plan.shapes(problem)
+        self.predictor, self.adversary = (PlainNetwork(shape, plan.processing_steps) for shape in shapes)
+        self.target = PlainNetwork(shapes[0], plan.processing_steps)
+        for network, shape in zip((self.predictor, self.adversary), shapes, strict=True):
+            load_parameters(network, shape.named(shape.draw(self._early)))
+        self._optimiser = self._adam()
+        self.person = self._random.integers(0, len(self.X), plan.agents)
+        self.known = np.zeros((plan.agents, problem.allowed.size), bool)
+
+    def _adam(self) -> torch.optim.Adam:
+        parameters = [*self.predictor.parameters(), *self.adversary.parameters()]
+        return torch.optim.Adam([p for p in parameters if p.requires_grad], lr=self.plan.learning_rate)
+
+    def _look(
+        self, network: PlainNetwork, person: NDArray[Any], known: NDArray[Any]
+    ) -> tuple[Tensor, Tensor]:
+        columns = torch.as_tensor(known[:, self.group], dtype=torch.float32)
+        return network(self.X[person], columns)  # type: ignore[no-any-return]
+
+    def pretrain(self, iterations: int) -> None:
+        """Train both classifiers; half of a batch is whole, of the others groups are dropped."""
+        n, groups, random = self.plan.agents, self.problem.allowed.size, self._early
+        optimiser, whole = self._adam(), (n + 1) // 2
+        for _ in range(iterations):
+            person = random.integers(0, len(self.X), 2 * n)[:n]
+            random.random((whole, groups))  # the engine draws for them too
+            draws = random.random((n - whole, 1 + groups))
+            known = np.ones((n, groups), bool)
+            known[whole:] = draws[:, 1:] >= draws[:, :1]
+            label = weighted_losses(self._look(self.predictor, person, known)[0], self.problem.label, person)
+            guess = self._look(self.adversary, person, known)[0]
+            attribute = weighted_losses(guess, self.problem.attribute, person)
+            _step(optimiser, label.mean() + attribute.mean())
+
+    def joint(self, iterations: int) -> dict[str, float]:
+        """Train all networks, and give the mean losses and the mean squared error of the values."""
+        plan, told = self.plan, np.zeros(3)
+        for _ in range(iterations):
+            if self.iteration % plan.target_every == 0:
+                self.target.load_state_dict(self.predictor.state_dict())
+            late = max(0.0, 2.0 * self.iteration / plan.n_iterations - 1.0)
+            rate = plan.learning_rate + late * (plan.final_learning_rate - plan.learning_rate)
+            self._optimiser.param_groups[0]["lr"] = rate
+            label, attribute, error = self._collect()
+            _step(self._optimiser, label + attribute + plan.value_weight * error)
+            told += [label.item(), attribute.item(), error.item()]
+            self.iteration += 1
+        names = ("classification_loss", "adversary_loss", "value_error")
+        return dict(zip(names, (told / iterations).tolist(), strict=True))
+
+    def _collect(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Take n steps with every agent: the mean losses, and that of the values."""
+        plan, problem, scale = self.plan, self.problem, self.plan.value_scale
+        agents, stop = np.arange(plan.agents), problem.allowed.size
+        costs, fresh = np.append(problem.costs, 0.0), self._random.integers(0, len(self.X), plan.agents)
+        label_losses, attribute_losses, taken = [], [], []
+        actions: list[NDArray[np.int64]] = []
+        rewards: list[NDArray[Any]] = []
+        ended: list[NDArray[np.bool_]] = []
+        explored: list[NDArray[np.bool_]] = []
+        expected: list[NDArray[Any]] = []
+        before = at_stop = np.zeros(plan.agents)
+        for s in range(plan.n_step + 1):
+            last = s == plan.n_step
+            with torch.set_grad_enabled(not last):
+                logits, values = self._look(self.predictor, self.person, self.known)
+                guess, _ = self._look(self.adversary, self.person, self.known)
+                label = weighted_losses(logits, problem.label, self.person)
+                attribute = weighted_losses(guess, problem.attribute, self.person)
+            possible = np.append(problem.allowed & ~self.known, np.ones((plan.agents, 1), bool), axis=1)
+            greedy = _best(np.where(possible, values.detach().numpy(), -np.inf))
+            R = ((1 - plan.gamma) * attribute.double() - plan.gamma * label.double()).detach().numpy()
+            if s > 0:
+                rewards.append(np.where(ended[-1], at_stop, scale * (R - before - costs[actions[-1]])))
+                with torch.no_grad():
+                    others = self._look(self.target, self.person, self.known)[1].numpy().astype(float)
+                expected.append(others[agents, greedy])
+            if last:
+                break
+            action = self._act(possible, greedy)
+            actions.append(action)
+            explored.append(action != greedy)
+            ended.append(action == stop)
+            # nothing was paid out before the first question
+            before = np.where(self.known.any(axis=1), R, 0.0)
+            at_stop = scale * (R - before)
+            label_losses.append(label)
+            attribute_losses.append(attribute)
+            taken.append(values[agents, action])
+            self._move(action, fresh)
+        explored.append(np.ones(plan.agents, bool))
+        returned = np.zeros(plan.agents)
+        returns: list[NDArray[Any]] = []
+        for s in reversed(range(plan.n_step)):
+            later = np.where(explored[s + 1], expected[s], returned)
+            returned = rewards[s] + np.where(ended[s], 0.0, later)
+            returns.insert(0, returned)
+        error = torch.stack(taken) - torch.as_tensor(np.stack(returns), dtype=torch.float32)
+        return torch.stack(label_losses).mean(), torch.stack(attribute_losses).mean(), error.square().mean()
+
+    def _act(self, possible: NDArray[np.bool_], greedy: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Epsilon-greedy."""
+        plan = self.plan
+        progress = min(1.0, self.iteration / max(1, plan.exploration_iterations))
+        epsilon = plan.exploration_start + progress * (plan.exploration_end - plan.exploration_start)
+        explore, pick = self._random.random((len(possible), 2)).T
+        place = (pick * possible.sum(axis=1)).astype(int)
+        any_of = (possible & (possible.cumsum(axis=1) == 1 + place[:, None])).argmax(axis=1)
+        return np.where(explore < epsilon, any_of, greedy)
+
+    def _move(self, action: NDArray[np.int64], fresh: NDArray[np.int64]) -> None:
+        """Ask, or go on to the next person."""
+        stop = action == self.problem.allowed.size
+        self.known[~stop, action[~stop]] = True
+        self.known[stop] = False
+        self.person = np.where(stop, fresh, self.person)

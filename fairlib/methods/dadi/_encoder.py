@@ -1,0 +1,373 @@
+"""
+The set encoder: memory vectors, and an LSTM that reads them with attention.
+
+Every column of the table gives one memory vector per person. A column of two values has two memory vectors
+for everybody, which are computed once per update (the `table`); the others are computed per person.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from fairlib.methods.dadi._activations import exponential
+from fairlib.methods.dadi._perceptron import add_bias, relu_backward
+
+__all__ = [
+    "Encoder",
+    "Memory",
+    "ReadTrace",
+    "SetTrace",
+    "States",
+    "encode",
+    "encode_backward",
+    "read",
+    "read_backward",
+]
+
+ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+
+
+class Encoder(NamedTuple):
+    r"""
+    Parameters of a set encoder, or their gradients; d columns, H units, D memory values.
+
+    ``value`` (H,) and ``column`` (d, H) are the first layer's weights of :math:`[x_j\; I(j)]`.
+    """
+
+    value: Any
+    column: Any
+    bias1: Any
+    weight2: Any
+    bias2: Any
+    weight3: Any
+    bias3: Any
+    lstm: Any
+    lstm_bias: Any
+
+
+class ReadTrace(NamedTuple):
+    """What the reading block computed: which column and value a row is, and both hidden layers."""
+
+    column: Any
+    value: Any
+    hidden1: Any
+    hidden2: Any
+
+
+class Memory(NamedTuple):
+    """
+    Memory vectors, or their gradients.
+
+    ``table`` (2 t, D): those of the t two-valued columns at their lower, then at their upper value.
+    ``own`` (people, c, D): those of the c other columns.
+    """
+
+    table: Any
+    own: Any
+
+
+class States(NamedTuple):
+    """
+    Sets of known columns.
+
+    ``person`` (n,): row of ``own`` and of ``upper``. ``upper`` (people, t): 1 where a two-valued column has
+    its upper value. ``known_table`` (n, t) and ``known_own`` (n, c): 1 where the column is in the set.
+    """
+
+    person: Any
+    upper: Any
+    known_table: Any
+    known_own: Any
+
+
+class SetTrace(NamedTuple):
+    """
+    What the processing block computed, for P steps and n sets.
+
+    ``inputs`` (P, n, 2 D): query and reading. ``gates`` (P, n, 4 D): input, forget, output gate, candidate.
+    ``cell`` (P + 1, n, D), ``squashed`` (P, n, D): the cell and its tanh. ``query``, ``reading`` (P, n, D).
+    ``weights`` (P, n, t + c): attention. ``share`` (n,): 1 / columns known, 0 for the empty set.
+    """
+
+    inputs: Any
+    gates: Any
+    cell: Any
+    squashed: Any
+    query: Any
+    reading: Any
+    weights: Any
+    share: Any
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def read(encoder: Encoder, trace: ReadTrace, memory: Any) -> None:
+    """Memory vectors, shape (rows, D), of the columns and values that the trace names."""
+    rows, width = trace.hidden1.shape
+    for r in range(rows):
+        x, j = trace.value[r], trace.column[r]
+        for k in range(width):
+            trace.hidden1[r, k] = max(x * encoder.value[k] + encoder.column[j, k] + encoder.bias1[k], ZERO)
+    np.dot(trace.hidden1, encoder.weight2, trace.hidden2)
+    add_bias(trace.hidden2, encoder.bias2, True)
+    np.dot(trace.hidden2, encoder.weight3, memory)
+    add_bias(memory, encoder.bias3, False)
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def read_backward(encoder: Encoder, trace: ReadTrace, outer: Any, gradient: Encoder) -> None:
+    """Add the reading block's gradients; `outer` is that of the memory vectors."""
+    rows, width = trace.hidden1.shape
+    gradient.weight3[:] += np.dot(trace.hidden2.T, outer)
+    _add_rows(outer, gradient.bias3)
+    inner = np.dot(outer, encoder.weight3.T)
+    relu_backward(inner, trace.hidden2)
+    gradient.weight2[:] += np.dot(trace.hidden1.T, inner)
+    _add_rows(inner, gradient.bias2)
+    first = np.dot(inner, encoder.weight2.T)
+    relu_backward(first, trace.hidden1)
+    _add_rows(first, gradient.bias1)
+    for r in range(rows):
+        x, j = trace.value[r], trace.column[r]
+        for k in range(width):
+            gradient.value[k] += x * first[r, k]
+            gradient.column[j, k] += first[r, k]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _add_rows(values: Any, total: Any) -> None:
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            total[j] += values[i, j]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _spread(weights: Any, states: States, spread: Any) -> None:
+    """Weights of the two-valued columns, each at the memory vector that is the person's: (n, 2 t)."""
+    n, t = states.known_table.shape
+    for i in range(n):
+        upper = states.upper[states.person[i]]
+        for j in range(t):
+            x = weights[i, j]
+            spread[i, j] = x * (ONE - upper[j])
+            spread[i, t + j] = x * upper[j]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _weighted(weights: Any, memory: Memory, states: States, spread: Any, out: Any) -> None:
+    """Sum of memory vectors by weight, (n, D); fills `spread`."""
+    n, t = states.known_table.shape
+    c, width = memory.own.shape[1], memory.own.shape[2]
+    _spread(weights, states, spread)
+    np.dot(spread, memory.table, out)
+    for i in range(n):
+        own = memory.own[states.person[i]]
+        for k in range(c):
+            x = weights[i, t + k]
+            if x != ZERO:
+                for j in range(width):
+                    out[i, j] += x * own[k, j]
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[misc]
+def _products(vectors: Any, memory: Memory, states: States, spread: Any, out: Any) -> None:
+    """Inner products of a vector per state with the person's memory vectors, (n, t + c)."""
+    n, t = states.known_table.shape
+    c, width = memory.own.shape[1], memory.own.shape[2]
+    np.dot(vectors, memory.table.T, spread)
+    for i in range(n):
+        upper = states.upper[states.person[i]]
+        for j in range(t):
+            low = spread[i, j]
+            out[i, j] = low + upper[j] * (spread[i, t + j] - low)
+        own = memory.own[states.person[i]]
+        for k in range(c):
+            total = ZERO
+            for j in range(width):
+                total += own[k, j] * vectors[i, j]
+            out[i, t + k] = total
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[misc]
+def _attend(scores: Any, states: States, powers: Any) -> None:
+    """Softmax over the columns that are known; the empty set gets no weight at all."""
+    n, t = states.known_table.shape
+    c = states.known_own.shape[1]
+    for i in range(n):
+        row, known, own = scores[i], states.known_table[i], states.known_own[i]
+        top = np.float32(-3.0e38)
+        for j in range(t):
+            top = max(top, row[j] if known[j] > ZERO else np.float32(-3.0e38))
+        for k in range(c):
+            if own[k] > ZERO:
+                top = max(top, row[t + k])
+        for j in range(t + c):
+            row[j] = min(row[j] - top, ZERO)
+        exponential(row, powers)
+        total = ZERO
+        for j in range(t):
+            row[j] *= known[j]
+            total += row[j]
+        for k in range(c):
+            row[t + k] *= own[k]
+            total += row[t + k]
+        scale = ONE / total if total > ZERO else ZERO
+        for j in range(t + c):
+            row[j] *= scale
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def encode(
+    encoder: Encoder, memory: Memory, states: States, trace: SetTrace, spread: Any, powers: Any
+) -> None:
+    """
+    Read sets into vectors: the last of ``trace.reading``.
+
+    Parameters
+    ----------
+    spread : float32, shape (n, 2 t)
+        Scratch.
+    powers : int32
+        Scratch, as long as all gates (4 n D) and a row of columns.
+    """
+    steps, n, width = trace.query.shape
+    t, c = states.known_table.shape[1], states.known_own.shape[1]
+    start = trace.weights[0]  # taken over by the first attention below
+    for i in range(n):
+        count = ZERO
+        for j in range(t):
+            count += states.known_table[i, j]
+        for k in range(c):
+            count += states.known_own[i, k]
+        share = ONE / count if count > ZERO else ZERO
+        trace.share[i] = share
+        for j in range(t):
+            start[i, j] = states.known_table[i, j] * share
+        for k in range(c):
+            start[i, t + k] = states.known_own[i, k] * share
+    reading = trace.reading[0]
+    _weighted(start, memory, states, spread, reading)
+    for i in range(n):
+        for j in range(width):
+            trace.inputs[0, i, j] = ZERO
+            trace.inputs[0, i, width + j] = reading[i, j]
+            trace.cell[0, i, j] = ZERO
+    for p in range(steps):
+        _lstm(encoder, trace, p, powers)
+        _products(trace.query[p], memory, states, spread, trace.weights[p])
+        _attend(trace.weights[p], states, powers)
+        _weighted(trace.weights[p], memory, states, spread, trace.reading[p])
+        if p + 1 < steps:
+            for i in range(n):
+                for j in range(width):
+                    trace.inputs[p + 1, i, j] = trace.query[p, i, j]
+                    trace.inputs[p + 1, i, width + j] = trace.reading[p, i, j]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _lstm(encoder: Encoder, trace: SetTrace, p: int, powers: Any) -> None:
+    """One step of the LSTM, whose hidden state is the query."""
+    n, width = trace.query.shape[1], trace.query.shape[2]
+    gates = trace.gates[p]
+    np.dot(trace.inputs[p], encoder.lstm, gates)
+    # tanh(x) = 2 sigmoid(2 x) - 1: all gates are one buffer of exponentials
+    for i in range(n):
+        for j in range(3 * width):
+            gates[i, j] = -(gates[i, j] + encoder.lstm_bias[j])
+        for j in range(3 * width, 4 * width):
+            gates[i, j] = -TWO * (gates[i, j] + encoder.lstm_bias[j])
+    exponential(gates.ravel(), powers)
+    squashed, query = trace.squashed[p], trace.query[p]
+    before, after = trace.cell[p], trace.cell[p + 1]
+    for i in range(n):
+        for j in range(3 * width):
+            gates[i, j] = ONE / (ONE + gates[i, j])
+        for j in range(3 * width, 4 * width):
+            gates[i, j] = TWO / (ONE + gates[i, j]) - ONE
+        for j in range(width):
+            cell = gates[i, width + j] * before[i, j] + gates[i, j] * gates[i, 3 * width + j]
+            after[i, j] = cell
+            squashed[i, j] = -TWO * cell
+    exponential(squashed.ravel(), powers)
+    for i in range(n):
+        for j in range(width):
+            squashed[i, j] = TWO / (ONE + squashed[i, j]) - ONE
+            query[i, j] = gates[i, 2 * width + j] * squashed[i, j]
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[misc]
+def encode_backward(
+    encoder: Encoder,
+    memory: Memory,
+    states: States,
+    trace: SetTrace,
+    outer: Any,
+    gradient: Encoder,
+    d_memory: Memory,
+    spread: Any,
+) -> None:
+    """
+    Add the gradients of the processing block and of the memory vectors.
+
+    Parameters
+    ----------
+    outer : float32, shape (n, D)
+        Gradient with respect to the last reading; overwritten.
+    """
+    steps, n, width = trace.query.shape
+    t, c = states.known_table.shape[1], states.known_own.shape[1]
+    d_scores = np.empty((n, t + c), np.float32)
+    d_gates = np.empty((n, 4 * width), np.float32)
+    d_query = np.zeros((n, width), np.float32)
+    d_cell = np.zeros((n, width), np.float32)
+    d_late = np.zeros((n, width), np.float32)
+    for step in range(steps):
+        p = steps - 1 - step
+        weights, query, reading = trace.weights[p], trace.query[p], trace.reading[p]
+        _spread(weights, states, spread)
+        d_memory.table[:] += np.dot(spread.T, outer)
+        _products(outer, memory, states, spread, d_scores)
+        for i in range(n):
+            mean = ZERO
+            for j in range(width):
+                mean += outer[i, j] * reading[i, j]
+            for j in range(t + c):
+                d_scores[i, j] = weights[i, j] * (d_scores[i, j] - mean)
+            own = d_memory.own[states.person[i]]
+            for k in range(c):
+                if weights[i, t + k] != ZERO:
+                    for j in range(width):
+                        own[k, j] += weights[i, t + k] * outer[i, j] + d_scores[i, t + k] * query[i, j]
+        _weighted(d_scores, memory, states, spread, d_query)
+        d_memory.table[:] += np.dot(spread.T, query)
+        gates = trace.gates[p]
+        for i in range(n):
+            for j in range(width):
+                g_in, g_keep, g_out = gates[i, j], gates[i, width + j], gates[i, 2 * width + j]
+                candidate, squashed = gates[i, 3 * width + j], trace.squashed[p, i, j]
+                d_q = d_query[i, j] + d_late[i, j]
+                d_c = d_cell[i, j] + d_q * g_out * (ONE - squashed * squashed)
+                d_gates[i, j] = d_c * candidate * g_in * (ONE - g_in)
+                d_gates[i, width + j] = d_c * trace.cell[p, i, j] * g_keep * (ONE - g_keep)
+                d_gates[i, 2 * width + j] = d_q * squashed * g_out * (ONE - g_out)
+                d_gates[i, 3 * width + j] = d_c * g_in * (ONE - candidate * candidate)
+                d_cell[i, j] = d_c * g_keep
+        gradient.lstm[:] += np.dot(trace.inputs[p].T, d_gates)
+        _add_rows(d_gates, gradient.lstm_bias)
+        d_inputs = np.dot(d_gates, encoder.lstm.T)
+        for i in range(n):
+            for j in range(width):
+                d_late[i, j] = d_inputs[i, j]
+                outer[i, j] = d_inputs[i, width + j]
+    for i in range(n):
+        own = d_memory.own[states.person[i]]
+        for j in range(t):
+            d_scores[i, j] = states.known_table[i, j] * trace.share[i]
+        for k in range(c):
+            x = states.known_own[i, k] * trace.share[i]
+            for j in range(width):
+                own[k, j] += x * outer[i, j]
+    _spread(d_scores, states, spread)
+    d_memory.table[:] += np.dot(spread.T, outer)

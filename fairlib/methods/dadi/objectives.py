@@ -1,0 +1,97 @@
+"""Whom the adversary must not tell apart: the classes that it guesses, and the weights of its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairlib.methods.dadi._training import Outcome
+
+__all__ = ["CRITERIA", "Criterion", "attribute_outcome", "group_codes", "label_outcome"]
+
+Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+CRITERIA: tuple[str, ...] = get_args(Criterion)
+Codes = NDArray[np.int64]
+
+
+def group_codes(
+    sensitive_features: Mapping[str, ArrayLike] | None, attributes: Sequence[str] | None, n: int
+) -> tuple[list[str], Codes]:
+    """
+    Names of the attributes and everybody's group; several attributes give the groups of their intersection.
+
+    Raises
+    ------
+    ValueError
+        No attribute, an unknown one, one of another length, or a single group.
+    """
+    if not sensitive_features:
+        raise ValueError("sensitive_features is missing: the adversary needs to know what to guess.")
+    names = list(sensitive_features) if attributes is None else list(attributes)
+    for name in names:
+        if name not in sensitive_features:
+            raise ValueError(
+                f"attributes names {name!r}, and sensitive_features has {', '.join(sensitive_features)}."
+            )
+    if not names:
+        raise ValueError("attributes is empty: name at least one sensitive feature.")
+    parts = []
+    for name in names:
+        values = np.asarray(sensitive_features[name]).astype(str)
+        if values.shape != (n,):
+            raise ValueError(f"sensitive_features[{name!r}] has shape {values.shape}, and X has {n} rows.")
+        parts.append(values)
+    codes: Codes = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    if codes.max() == 0:
+        raise ValueError(f"{' and '.join(names)}: all training rows are in one group, so nothing can tell.")
+    return names, codes.astype(np.int64)
+
+
+def label_outcome(y: Codes, class_balance: float) -> Outcome:
+    r"""The classifier's: weights :math:`\propto n_y^{-\beta}` of mean 1, with ``class_balance`` for beta."""
+    counts = np.bincount(y, minlength=2).astype(np.float64)
+    weights = counts[y] ** -class_balance
+    return Outcome(y, (weights / weights.mean()).astype(np.float32), np.zeros(y.size, np.int64), 2)
+
+
+def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
+    r"""
+    The adversary's (Madras et al. 2018, section 4.2): every group, or group of a label, has the same weight.
+
+    Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`, and
+    the adversary has outputs of its own for each label, so that it may use the label. Equal opportunity: the
+    same, and only people of the positive label count. Weights have mean 1.
+
+    Raises
+    ------
+    ValueError
+        An unknown criterion, or a group without people of a label that counts.
+    """
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion is {criterion!r}, expected one of {', '.join(CRITERIA)}.")
+    n, k = groups.size, int(groups.max()) + 1
+    start = np.zeros(n, np.int64)
+    if criterion == "demographic_parity":
+        return Outcome(groups, _balanced(groups, k), start, k)
+    counts = np.bincount(groups * 2 + y, minlength=2 * k).reshape(k, 2)
+    needed = counts if criterion == "equalized_odds" else counts[:, 1:]
+    if (needed == 0).any():
+        raise ValueError(
+            f"{criterion} needs people of every group with the label that counts, and one has none."
+        )
+    if criterion == "equalized_odds":
+        return Outcome(groups, _balanced(groups * 2 + y, 2 * k), y * k, k)
+    weight = np.zeros(n, np.float32)
+    positive = y == 1
+    weight[positive] = _balanced(groups[positive], k) * (n / positive.sum())
+    return Outcome(groups, weight, start, k)
+
+
+def _balanced(codes: Codes, k: int) -> NDArray[np.float32]:
+    """Weights of mean 1 that sum to the same over every class."""
+    counts = np.bincount(codes, minlength=k)
+    weights: NDArray[np.float32] = (codes.size / (k * counts[codes])).astype(np.float32)
+    return weights

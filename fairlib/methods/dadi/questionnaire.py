@@ -1,0 +1,255 @@
+"""One person at a time, in the table's own words: what to ask next, and what to predict from the answers."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from fairlib.methods.base import Float32
+from fairlib.methods.dadi.classifier import DADIClassifier
+from fairlib.preprocessing.encoder import TableEncoder, category_name
+
+__all__ = ["MISSING", "Question", "Questionnaire"]
+
+MISSING = "(missing)"
+INPUTS_FILE = "inputs.json"
+TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Question:
+    """
+    What a feature is and may hold.
+
+    Attributes
+    ----------
+    description : str
+        One sentence.
+    type : {"string", "integer", "number", "boolean", "date"}
+    allowed : sequence or None
+        The values it may hold; None leaves them open.
+    minimum, maximum : int, float, str (a date) or None
+        Inclusive bounds.
+    """
+
+    description: str
+    type: str
+    allowed: Sequence[Any] | None = None
+    minimum: Any = None
+    maximum: Any = None
+
+
+class Questionnaire:
+    """
+    A published agent, asked about one person.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        Fitted, with the columns of the model's matrix.
+    model : DADIClassifier
+        Fitted, with one group for each column of the table, under its name.
+    questions : mapping of str to Question
+        Of every model input.
+    label_values : (value, value)
+        The label's own values for 0 and 1.
+    """
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        model: DADIClassifier,
+        questions: Mapping[str, Question],
+        label_values: Sequence[Any],
+    ) -> None:
+        self.encoder = encoder
+        self.model = model
+        self.label_values = tuple(label_values)
+        self._fitted = {item.name: item for item in encoder.fitted_}
+        self._position = {name: group for group, name in enumerate(model.groups_)}
+        self.questions = {
+            name: questions[name] for name, group in self._position.items() if model.allowed_[group]
+        }
+
+    @classmethod
+    def load(cls, bundle: str | Path) -> Self:
+        """
+        Read a published bundle: ``encoder.json``, ``inputs.json`` and ``model/``.
+
+        Raises
+        ------
+        ValueError
+            The folder holds no model that asks.
+        """
+        folder = Path(bundle)
+        if not (folder / INPUTS_FILE).is_file():
+            raise ValueError(f"{folder} is no folder of a published model: it has no {INPUTS_FILE}.")
+        inputs = json.loads((folder / INPUTS_FILE).read_text())
+        if "questions" not in inputs:
+            raise ValueError(f"the model in {folder} asks nothing: only those of the method dadi do.")
+        return cls(
+            TableEncoder.load(folder / "encoder.json"),
+            DADIClassifier.load(folder / "model"),
+            {name: Question(**question) for name, question in inputs["questions"].items()},
+            inputs["label_values"],
+        )
+
+    def choices(self, name: str) -> list[str] | None:
+        """Names of the values that a feature may have; None for a number or a date."""
+        item, allowed = self._fitted[name], self.questions[name].allowed
+        if item.kind in ("standard", "date"):
+            return None if allowed is None else [category_name(value) for value in allowed]
+        if allowed is None:
+            return list(item.categories)
+        listed = [category_name(value) for value in allowed]
+        known = [value for value in listed if value in item.categories or self.encoder.unseen == "ignore"]
+        return known + [MISSING] * (MISSING in item.categories)
+
+    def expected(self, name: str) -> str:
+        """What an answer without choices looks like."""
+        return _expected(self.questions[name])
+
+    def check(self, name: str, value: Any) -> None:
+        """
+        Refuse what is no answer.
+
+        Raises
+        ------
+        ValueError
+            An unknown name, or a value that the feature cannot have; the value is not quoted.
+        """
+        self._encoded_value(name, value)
+
+    def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
+        """
+        What to ask next.
+
+        Parameters
+        ----------
+        known : mapping of str to value
+            Answers so far, as the table's columns hold them.
+        excluded : collection of str
+            Features not to be asked, such as those that the person would rather not tell.
+
+        Returns
+        -------
+        str or None
+            The feature of the highest value among those left; None where to stop is worth as much.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`check`.
+        """
+        for name in excluded:
+            self._require(name)
+        values = self.model.action_values(*self._state(known))[0]
+        values[[self._position[name] for name in excluded]] = -np.inf
+        best = int(values[:-1].argmax())
+        return list(self._position)[best] if values[best] > values[-1] else None
+
+    def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Predict from what is known.
+
+        Returns
+        -------
+        dict
+            ``prediction``, one of the label's own values, and ``probability`` of the positive one.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`check`.
+        """
+        probability = float(self.model.predict_proba_known(*self._state(known))[0, 1])
+        return {"prediction": self.label_values[int(probability > 0.5)], "probability": probability}
+
+    def _require(self, name: str) -> None:
+        if name in self.questions:
+            return
+        known = "is never asked for" if name in self._position else "is no feature of this model"
+        raise ValueError(f"{name!r} {known}; there are {', '.join(self.questions)}.")
+
+    def _state(self, known: Mapping[str, Any]) -> tuple[Float32, np.ndarray[Any, np.dtype[np.bool_]]]:
+        """One row of the matrix, and which groups of it are known."""
+        mask = np.zeros((1, len(self._position)), bool)
+        row = {name: _anything(item) for name, item in self._fitted.items()}
+        for name, value in known.items():
+            row[name] = self._encoded_value(name, value)
+            mask[0, self._position[name]] = True
+        return self.encoder.transform(pd.DataFrame({name: [value] for name, value in row.items()})), mask
+
+    def _encoded_value(self, name: str, value: Any) -> Any:
+        """A known value as the encoder takes it."""
+        self._require(name)
+        item, question = self._fitted[name], self.questions[name]
+        if _is_missing(value):
+            if not (item.indicates_missing or MISSING in item.categories):
+                raise ValueError(f"{name} needs a value: leave it out where it is not known.")
+            return None
+        choices = self.choices(name)
+        if question.type == "boolean":
+            value = TRUTH.get(str(value).strip().lower(), value)
+        if choices is not None and category_name(value) not in choices:
+            raise ValueError(f"{name}: no such value; expected one of {', '.join(choices)}.")
+        if item.kind == "standard":
+            return _number(name, value, question)
+        return _date(name, value, question) if item.kind == "date" else value
+
+
+def _anything(item: Any) -> Any:
+    """A valid value for what is not known: no answer depends on it."""
+    if item.kind == "date":
+        return pd.Timestamp("1970-01-01")
+    return item.mean if item.kind == "standard" else item.categories[0]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
+
+
+def _number(name: str, value: Any, question: Question) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    whole = question.type != "integer" or number.is_integer()
+    if not (math.isfinite(number) and whole and _within(number, question, float)):
+        raise ValueError(f"{name}: expected {_expected(question)}.")
+    return number
+
+
+def _date(name: str, value: Any, question: Question) -> datetime.date:
+    try:
+        day = value if isinstance(value, datetime.date) else datetime.date.fromisoformat(str(value))
+    except ValueError:
+        day = None
+    plain = day.date() if isinstance(day, datetime.datetime) else day
+    if plain is None or not _within(plain, question, datetime.date.fromisoformat):
+        raise ValueError(f"{name}: expected {_expected(question)}.")
+    return plain
+
+
+def _within(value: Any, question: Question, read: Any) -> bool:
+    low, high = question.minimum, question.maximum
+    return (low is None or value >= read(low)) and (high is None or value <= read(high))
+
+
+def _expected(question: Question) -> str:
+    """A number or a date with its bounds, in words."""
+    kinds = {"integer": "a whole number", "date": "a date such as 2024-01-31"}
+    kind, low, high = kinds.get(question.type, "a number"), question.minimum, question.maximum
+    if low is not None and high is not None:
+        return f"{kind} from {low} to {high}"
+    if low is not None:
+        return f"{kind}, at least {low}"
+    return kind if high is None else f"{kind}, at most {high}"

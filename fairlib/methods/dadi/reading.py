@@ -1,0 +1,111 @@
+"""Outputs of a trained network for given sets of known groups, and what single groups give away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from fairlib.methods.base import Float32
+from fairlib.methods.dadi._inference import head_outputs, read_sets
+from fairlib.methods.dadi.layout import Layout
+from fairlib.methods.dadi.parameters import NetworkShape
+
+__all__ = ["CHUNK_ROWS", "HeldOut", "Reader", "group_report"]
+
+CHUNK_ROWS = 1024
+Codes = NDArray[np.int64]
+Known = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A network that reads sets: its shape, its parameters in one vector, and the matrix's layout."""
+
+    shape: NetworkShape
+    vector: Float32
+    layout: Layout
+    steps: int
+
+    def outputs(self, head: str, X: Float32, known: Known) -> Float32:
+        """Outputs of ``classify`` or ``policy`` for rows of which groups are known, shape (n, outputs)."""
+        network = self.shape.network(self.vector)
+        parts = []
+        for start in range(0, len(X), CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            rows = self.layout.rows(X[part])
+            vectors = read_sets(network.encoder, self.layout.columns, rows, known[part], self.steps)
+            parts.append(head_outputs(getattr(network, head), vectors))
+        width = getattr(network, head).bias3.size
+        return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that no training saw; ``classes`` is the number of groups that the adversary guesses among."""
+
+    X: Float32
+    label: Codes
+    group: Codes
+    classes: int
+
+    def aucs(self, predictor: Reader, adversary: Reader, known: Known) -> dict[str, float | None]:
+        """AUC of the label and of the group from what is known."""
+        guess = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
+        # with a block of outputs per label, the adversary uses the label
+        block = self.label if guess.shape[1] > 1 else 0
+        return {
+            "classifier_auc": _auc(predictor.outputs("classify", self.X, known), self.label),
+            "adversary_auc": _auc(guess[np.arange(len(self.X)), block], self.group),
+        }
+
+
+def group_report(
+    names: list[str],
+    held: HeldOut,
+    pretrained: tuple[Reader, Reader],
+    trained: tuple[Reader, Reader],
+    known: Known,
+) -> dict[str, Any]:
+    """
+    AUC of classifier and adversary on the rows set aside.
+
+    Parameters
+    ----------
+    pretrained, trained : (Reader, Reader)
+        Predictor and adversary before and after joint training.
+    known : uint8, shape (rows, G)
+        What the policy asks for.
+
+    Returns
+    -------
+    dict
+        ``rows``, and AUCs for each of ``groups`` alone, for ``all`` (pretrained) and for ``acquired``.
+    """
+    n = len(held.X)
+    report: dict[str, Any] = {"rows": n, "groups": {}}
+    if n == 0:
+        return report
+    for g, name in enumerate(names):
+        alone = np.zeros((n, len(names)), np.uint8)
+        alone[:, g] = 1
+        report["groups"][name] = held.aucs(*pretrained, alone)
+    report["all"] = held.aucs(*pretrained, np.ones((n, len(names)), np.uint8))
+    report["acquired"] = held.aucs(*trained, known)
+    return report
+
+
+def _auc(logits: Float32, codes: Codes) -> float | None:
+    """Area under the ROC curve, the mean over classes of each against the rest; None if one is empty."""
+    from sklearn.metrics import roc_auc_score
+
+    probabilities = softmax(logits.astype(np.float64), axis=1)
+    present = np.unique(codes)
+    if present.size < 2:
+        return None
+    if probabilities.shape[1] == 2:
+        return float(roc_auc_score(codes, probabilities[:, 1]))
+    return float(np.mean([roc_auc_score(codes == k, probabilities[:, k]) for k in present]))

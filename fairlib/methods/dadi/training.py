@@ -1,0 +1,226 @@
+"""One trade-off's training: pretraining once, then joint training in pieces, with a state to go on from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlib.methods.dadi._inference import Rows
+from fairlib.methods.dadi._training import Agents, Knobs, Outcome, joint_training, pretraining
+from fairlib.methods.dadi.layout import Layout
+from fairlib.methods.dadi.parameters import NetworkShape
+from fairlib.methods.dadi.rooms import make_learner, make_states
+
+__all__ = ["JointTraining", "Plan", "Problem", "Weights", "pretrain"]
+
+Float32 = NDArray[np.float32]
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training rows and what is to be learned of them."""
+
+    layout: Layout
+    rows: Rows
+    label: Outcome
+    attribute: Outcome
+    allowed: NDArray[np.bool_]
+    costs: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes and rates; the parameters of :class:`DADIClassifier` under their names."""
+
+    gamma: float
+    hidden: tuple[int, int]
+    memory_size: int
+    processing_steps: int
+    pretrain_iterations: int
+    n_iterations: int
+    agents: int
+    n_step: int
+    exploration_start: float
+    exploration_end: float
+    exploration_iterations: int
+    target_every: int
+    learning_rate: float
+    final_learning_rate: float
+    value_scale: float
+    value_weight: float
+
+    def shapes(self, problem: Problem) -> tuple[NetworkShape, NetworkShape]:
+        """Of the predictor and of the adversary."""
+        d = sum(len(columns) for columns in problem.layout.groups.values())
+        outputs = int(problem.attribute.start.max()) + problem.attribute.classes
+        predictor = NetworkShape(d, 2, problem.allowed.size + 1, self.hidden, self.memory_size)
+        return predictor, replace(predictor, classes=outputs, actions=0)
+
+    def knobs(self, problem: Problem) -> Knobs:
+        """Numbers of the compiled training."""
+        return Knobs(
+            self.gamma,
+            self.value_scale,
+            self.value_weight,
+            self.learning_rate,
+            self.final_learning_rate,
+            self.exploration_start,
+            self.exploration_end,
+            self.exploration_iterations,
+            self.target_every,
+            self.n_iterations,
+            problem.costs,
+            problem.allowed,
+        )
+
+
+@dataclass
+class Weights:
+    """Parameters of both networks, each in one vector."""
+
+    predictor: Float32
+    adversary: Float32
+
+
+def pretrain(problem: Problem, plan: Plan, random: np.random.Generator) -> Weights:
+    """
+    Train both classifiers on whole and on partly unknown rows (appendix C); it does not depend on gamma.
+
+    Raises
+    ------
+    FloatingPointError
+        A loss became NaN or infinite.
+    """
+    shapes = plan.shapes(problem)
+    weights = Weights(*(shape.draw(random) for shape in shapes))
+    sizes: Any = {"agents": plan.agents, "times": 1, "steps": plan.processing_steps}
+    columns = problem.layout.columns
+    learners = [
+        make_learner(shape, vector, columns, **sizes)
+        for shape, vector in zip(shapes, (weights.predictor, weights.adversary), strict=True)
+    ]
+    done = pretraining(
+        *learners,
+        columns,
+        problem.rows,
+        problem.label,
+        problem.attribute,
+        make_states(plan.agents, 1, columns)[0],
+        plan.knobs(problem),
+        random,
+        plan.pretrain_iterations,
+    )
+    if done < plan.pretrain_iterations:
+        raise FloatingPointError(
+            f"the loss became NaN or infinite at iteration {done} of pretraining: lower the learning rate."
+        )
+    return weights
+
+
+class JointTraining:
+    """
+    Joint training of one trade-off.
+
+    Parameters
+    ----------
+    weights : Weights
+        From :func:`pretrain`; they are copied.
+    random : numpy Generator
+        Its own.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan, weights: Weights, random: np.random.Generator) -> None:
+        self.problem, self.plan, self.random = problem, plan, random
+        self.weights = Weights(weights.predictor.copy(), weights.adversary.copy())
+        self.iteration = 0
+        columns = problem.layout.columns
+        predictor, adversary = plan.shapes(problem)
+        sizes: Any = {"agents": plan.agents, "times": plan.n_step + 1, "steps": plan.processing_steps}
+        self._learners = (
+            make_learner(predictor, self.weights.predictor, columns, **sizes),
+            make_learner(adversary, self.weights.adversary, columns, **sizes),
+            make_learner(predictor, weights.predictor.copy(), columns, **sizes),
+        )
+        self._agents = Agents(
+            random.integers(0, problem.label.code.size, plan.agents),
+            np.zeros((plan.agents, problem.allowed.size), np.uint8),
+            np.zeros(plan.agents, np.int64),
+        )
+        self._states = make_states(plan.agents, plan.n_step + 1, columns)
+        self._knobs = plan.knobs(problem)
+
+    @property
+    def done(self) -> bool:
+        """Whether all iterations are."""
+        return self.iteration >= self.plan.n_iterations
+
+    def advance(self, iterations: int) -> dict[str, float]:
+        """
+        Go on, and tell of it.
+
+        Returns
+        -------
+        dict
+            ``classification_loss`` and ``adversary_loss`` (weighted nats per state), ``value_error``
+            (squared, of scaled values), and of finished episodes ``reward`` (nats) and ``asked`` (groups).
+
+        Raises
+        ------
+        FloatingPointError
+            A loss became NaN or infinite; the message names the iteration.
+        """
+        end = min(self.iteration + iterations, self.plan.n_iterations)
+        told = np.zeros(6)
+        problem = self.problem
+        reached = joint_training(
+            *self._learners,
+            problem.layout.columns,
+            problem.rows,
+            problem.label,
+            problem.attribute,
+            self._agents,
+            self._states,
+            self._knobs,
+            self.random,
+            self.iteration,
+            end,
+            told,
+        )
+        if reached < end:
+            raise FloatingPointError(
+                f"the loss became NaN or infinite at iteration {reached} of {self.plan.n_iterations}: lower "
+                "the learning rate."
+            )
+        states = (end - self.iteration) * self.plan.agents * self.plan.n_step
+        self.iteration = end
+        names = ("classification_loss", "adversary_loss", "value_error")
+        means = {name: float(total / states) for name, total in zip(names, told[:3], strict=True)}
+        episodes = max(told[5], 1.0)
+        return means | {"reward": float(told[3] / episodes), "asked": float(told[4] / episodes)}
+
+    def state(self) -> Arrays:
+        """All that the next iteration builds on."""
+        arrays: Arrays = {"iteration": np.array(self.iteration)}
+        for name, learner in zip(("predictor", "adversary", "target"), self._learners, strict=True):
+            for field in ("parameters", "mean", "square", "steps"):
+                arrays[f"{name}.{field}"] = getattr(learner.adam, field)
+        for field, value in self._agents._asdict().items():
+            arrays[f"agents.{field}"] = value
+        generator = json.dumps(self.random.bit_generator.state).encode()
+        return arrays | {"random": np.frombuffer(generator, np.uint8)}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take up what :meth:`state` gave."""
+        self.iteration = int(arrays["iteration"])
+        for name, learner in zip(("predictor", "adversary", "target"), self._learners, strict=True):
+            for field in ("parameters", "mean", "square", "steps"):
+                getattr(learner.adam, field)[...] = arrays[f"{name}.{field}"]
+        for field, value in self._agents._asdict().items():
+            value[...] = arrays[f"agents.{field}"]
+        self.random.bit_generator.state = json.loads(arrays["random"].tobytes().decode())

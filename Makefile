@@ -17,7 +17,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about three hours on two cores.
+# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about five hours on two cores.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.tables
@@ -26,6 +26,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.sensei
 	$(BIN)/python -m benchmarks.proxies
 	$(BIN)/python -m benchmarks.filtering
+	$(BIN)/python -m benchmarks.dadi
 	$(BIN)/python -m benchmarks.two_clusters
 	$(BIN)/python -m benchmarks.decision_surfaces
 	$(BIN)/python -m benchmarks.page

@@ -117,7 +117,7 @@ def loans_part(kept: dict[str, Any]) -> None:
             "seconds": seconds,
         }
         kept["seeds"].append(entry)
-        save("loans", kept, "loans")
+        save("loans", kept)
         log(f"loans {seed}", entry["selected"], entry["x10_by_x9"])
 
 
@@ -165,7 +165,7 @@ def curve_part(kept: dict[str, Any]) -> None:
             "models": [asked(model, table, test) for model in models],
         }
         kept["folds"].append(entry)
-        save("curve", kept, "curve")
+        save("curve", kept)
         log(f"fold {fold}: {seconds:.0f} s", entry["full_information"])
 
 
@@ -220,7 +220,7 @@ def speed_part(kept: dict[str, Any]) -> None:
         "plain_to_one": medians["plain"] / medians["one"],
         "plain_one_by_one_to_eighteen": len(GAMMAS) * medians["plain"] / medians["eighteen"],
     }
-    save("speed", kept, "speed")
+    save("speed", kept)
     log(kept["milliseconds_per_iteration"], kept["eighteen_to_one"])
 
 
@@ -238,19 +238,17 @@ def stored() -> dict[str, Any]:
     return found
 
 
-def save(part: str, content: Mapping[str, Any], command: str) -> None:
+def save(part: str, content: Mapping[str, Any]) -> None:
     """Keep a part beside the others, each with its own provenance."""
     document = stored()
-    document[part] = {**content, "provenance": provenance(f"python -m benchmarks.dadi {command}")}
+    document[part] = {**provenance(f"python -m benchmarks.dadi {part}"), "result": content}
     write_result(RESULT, document)
 
 
 def main(names: list[str]) -> None:
     """Measure the parts named, or all."""
     for name in names or list(PARTS):
-        kept = stored().get(name, {})
-        kept.pop("provenance", None)
-        PARTS[name](kept)
+        PARTS[name](stored().get(name, {}).get("result", {}))
 
 
 if __name__ == "__main__":

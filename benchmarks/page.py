@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import plots, proxies_page, sensei_page
+from benchmarks import dadi_page, plots, proxies_page, sensei_page
 from benchmarks.common import RESULTS
 from benchmarks.tables import format_row, verdict
 
@@ -60,7 +60,9 @@ def main() -> None:
     plots.write(budro, plots.DOCS)
     sensei_page.write(sensei, plots.DOCS)
     proxies_page.write(proxies, plots.DOCS)
-    PAGE.write_text(page(tables, speed, budro, sensei, proxies))
+    dadi = _kept("dadi")
+    dadi_page.write(dadi, plots.DOCS)
+    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi))
 
 
 def _kept(name: str) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def page(
     budro: dict[str, Any],
     sensei: dict[str, Any] | None = None,
     proxies: dict[str, Any] | None = None,
+    dadi: dict[str, Any] | None = None,
 ) -> str:
     """The text; parts of all but `tables` and `speed` that are missing are left out."""
     parts = [HEAD]
@@ -100,6 +103,7 @@ def page(
         parts += [sections[name](budro[name]["result"]), _provenance(budro[name])]
     parts += sensei_page.sections(sensei or {}, _provenance)
     parts += proxies_page.sections(proxies or {}, _provenance)
+    parts += dadi_page.sections(dadi or {}, _provenance)
     return "\n".join(parts)
 
 

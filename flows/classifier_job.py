@@ -1,11 +1,11 @@
-"""What a job that trains a classifier must fit: its fair metric and its counterfactuals."""
+"""What a job that trains a classifier must fit: its fair metric, its counterfactuals, what it asks for."""
 
 from __future__ import annotations
 
 import datetime
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,9 +28,9 @@ VALUE_TYPES: dict[str, Any] = {
 }
 
 
-def check_classifier(job: Job, contract: Contract, method: str) -> None:
+def check_classifier(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> None:
     """
-    Hold the job's metric and counterfactuals against its contract and method.
+    Hold the job's metric, counterfactuals and the method's arguments against its contract and method.
 
     Raises
     ------
@@ -51,6 +51,8 @@ def check_classifier(job: Job, contract: Contract, method: str) -> None:
             f"job {job.name}: method {method} pairs people with their counterfactuals, and there are none: "
             "give evaluate.counterfactuals."
         )
+    if METHODS[method].needs_feature_groups:
+        _check_asking(job, contract, arguments)
 
 
 def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> float | None:
@@ -66,7 +68,8 @@ def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> f
 def classifier_metrics(job: Job, contract: Contract, method: str, budget: float | None) -> list[str]:
     """Metrics that the job will have; which intersections there are, the data decides."""
     attributes = [column.name for column in contract.sensitive]
-    known = [name for name in METRIC_MEANINGS if "." not in name]
+    known = [name for name in METRIC_MEANINGS if "." not in name and name != "features_asked"]
+    known += ["features_asked"] if METHODS[method].needs_feature_groups else []
     known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
     known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
     if budget is not None:
@@ -81,8 +84,8 @@ def _check_metric(job: Job, contract: Contract) -> None:
     names = [column.name for column in contract.sensitive]
     features = [column.name for column in contract.features]
     if isinstance(metric, SubspaceMetric):
-        _check_names(job, "indicators", metric.indicators, features, "the contract has")
-        _check_names(job, "learned", metric.learned, names, "the contract has")
+        _check_names(job, "fair_metric.indicators", metric.indicators, features, "the contract has")
+        _check_names(job, "fair_metric.learned", metric.learned, names, "the contract has")
         return
     defined = list(job.evaluate.counterfactuals)
     if not metric.comparable_by and not defined:
@@ -90,16 +93,56 @@ def _check_metric(job: Job, contract: Contract) -> None:
             f"job {job.name}: the metric {metric.kind} is learned from comparable people: define "
             "evaluate.counterfactuals, or list columns in fair_metric.comparable_by."
         )
-    _check_names(job, "comparable_by", metric.comparable_by, features, "the contract's model inputs are")
-    _check_names(job, "counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has")
+    _check_names(
+        job, "fair_metric.comparable_by", metric.comparable_by, features, "the contract's model inputs are"
+    )
+    _check_names(
+        job, "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
+    )
 
 
-def _check_names(job: Job, key: str, listed: list[str] | None, known: list[str], there_are: str) -> None:
-    for name in listed or []:
+def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) -> None:
+    """The arguments of a method that asks for features, as far as the contract tells."""
+    from fairlib.methods.dadi.objectives import CRITERIA
+
+    gamma, criterion = arguments.get("gamma", 0.5), arguments.get("criterion", CRITERIA[0])
+    if not 0 <= gamma <= 1:
+        raise InputError(
+            f"job {job.name}: method.gamma is {gamma:g}, expected a number from 0 (ask for nothing that "
+            "tells the group) to 1 (ask for whatever helps to predict)."
+        )
+    if criterion not in CRITERIA:
+        raise InputError(
+            f"job {job.name}: method.criterion {criterion!r} is not known{nearest(criterion, CRITERIA)}; "
+            f"known: {', '.join(CRITERIA)}."
+        )
+    sensitive = [column.name for column in contract.sensitive]
+    if not sensitive:
+        raise InputError(
+            f"job {job.name}: the contract {contract.name!r} has no sensitive column for the adversary to "
+            "guess: give one the role sensitive."
+        )
+    if arguments.get("attributes") == []:
+        raise InputError(
+            f"job {job.name}: method.attributes is empty: name a sensitive column, or leave it out for all."
+        )
+    _check_names(
+        job, "method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are"
+    )
+    features = [column.name for column in contract.features]
+    _check_names(job, "method.costs", arguments.get("costs"), features, "the model inputs are")
+    for name, cost in (arguments.get("costs") or {}).items():
+        if not (math.isfinite(cost) and cost >= 0):
+            raise InputError(
+                f"job {job.name}: method.costs.{name} is {cost:g}, expected a finite number, not negative."
+            )
+
+
+def _check_names(job: Job, key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
+    for name in listed or ():
         if name not in known:
             raise InputError(
-                f"job {job.name}: fair_metric.{key} names {name!r}{nearest(name, known)}; "
-                f"{there_are} {', '.join(known)}."
+                f"job {job.name}: {key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}."
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from data_contracts.column import Column
 from fairlib.methods.registry import METHODS
 from flows.engine import Steps
 from flows.metric_kinds import SubspaceMetric
@@ -65,11 +66,14 @@ def parts(steps: Steps) -> dict[str, Artifact]:
 def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     """What a published model must know of the table."""
     features = resolved.contract.features
-    return {
+    inputs = {
         "features": [column.name for column in features],
         "label_values": steps.run.records["preprocess"].facts["label_values"],
         "booleans": [column.name for column in features if column.logical_type == "boolean"],
     }
+    if METHODS[resolved.method].needs_feature_groups:
+        inputs["questions"] = {column.name: _question(column) for column in features}
+    return inputs
 
 
 def more_for_card(steps: Steps) -> dict[str, Any]:
@@ -83,6 +87,13 @@ def more_for_card(steps: Steps) -> dict[str, Any]:
 def method_modules(method: str) -> list[str]:
     """Modules that a method brings into the keys of the steps that use it."""
     return [METHODS[method].module]
+
+
+def _question(column: Column) -> dict[str, Any]:
+    """What a person who is asked must know of a feature: the contract's words, no row's value."""
+    plain = column.to_dict()
+    kept = {key: plain[key] for key in ("description", "allowed", "minimum", "maximum")}
+    return kept | {"type": column.logical_type}
 
 
 def _training_rows(resolved: ResolvedJob, steps: Steps) -> Artifact:

@@ -128,6 +128,26 @@ def filter_command(
 
 
 @app.command()
+def ask(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Model such as adult-dadi, models:/NAME@ALIAS, models:/NAME/VERSION, or a folder."
+        ),
+    ],
+    known: Annotated[
+        list[str] | None, typer.Option("--known", help="NAME=VALUE to start with; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+    store: StoreOption = None,
+) -> None:
+    """Ask a person only what is fair to use, one question at a time, and predict. Keeps no answer."""
+    from flows.commands.ask import ask_model
+
+    raise typer.Exit(ask_model(model, known or [], as_json=as_json, store_url=store))
+
+
+@app.command()
 def init(
     table: Annotated[str, typer.Argument(help="CSV or Parquet file, or folder of Parquet files.")],
     label: Annotated[str, typer.Option("--label", help="Column to predict; it must have two values.")],

@@ -71,7 +71,7 @@ class PointResult:
     """
     What came of a point; `metrics` have `value`, `low` and `high`, `verdict` is that of the gates.
 
-    `balance` is the ``balance.json`` of a proxy.
+    `balance` is the ``balance.json`` of a proxy, `acquisition` the ``acquisition.json`` of an agent.
     """
 
     status: Literal["done", "failed"] = "failed"
@@ -81,6 +81,7 @@ class PointResult:
     cached: list[str] = field(default_factory=list)
     error: str | None = None
     balance: dict[str, Any] | None = None
+    acquisition: dict[str, Any] | None = None
 
 
 def parse_axis(text: str) -> Axis:
@@ -238,6 +239,9 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
         if resolved.is_proxy:
             balance = store.fetch(run.output("measure_proxy", "balance"))
             result.balance = json.loads(balance.read_text())
+        elif "acquisition" in run.records["evaluate"].outputs:
+            acquisition = store.fetch(run.output("evaluate", "acquisition"))
+            result.acquisition = json.loads(acquisition.read_text())
         result.status, result.verdict = "done", str(decision["verdict"])
     except CacheMiss:
         raise

@@ -19,6 +19,7 @@ from flows.verdict import Verdict
 from tasks.errors import without_secrets
 from tasks.fingerprint import git_state, library_versions
 from tasks.reporting.adversary import adversary_sections
+from tasks.reporting.asked import asked_sections
 from tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
 from tasks.reporting.invariance import invariance_sections
 from tasks.reporting.page import render_report
@@ -208,11 +209,16 @@ def _of_classifier(
 
 
 def _sections(store: Store, run: Run, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the auditor and the adversary found, where the run has certificates."""
-    certificate, audit, plain = (
-        _read(store, run, "evaluate", name) for name in ("certificate", "audit", "without_adversary")
+    """What an agent asks; what the auditor and the adversary found, where the run has certificates."""
+    acquisition, certificate, audit, plain = (
+        _read(store, run, "evaluate", name)
+        for name in ("acquisition", "certificate", "audit", "without_adversary")
     )
-    return invariance_sections(certificate, evaluation) + adversary_sections(audit, plain, evaluation)
+    return [
+        *asked_sections(acquisition, evaluation),
+        *invariance_sections(certificate, evaluation),
+        *adversary_sections(audit, plain, evaluation),
+    ]
 
 
 def _training(store: Store, run: Run) -> dict[str, Any] | None:
@@ -220,7 +226,7 @@ def _training(store: Store, run: Run) -> dict[str, Any] | None:
     history = _read(store, run, "train", "history")
     if history is None:
         return None
-    names = ("adversarial_loss", "classification_loss", "loss")
+    names = ("adversarial_loss", "classification_loss", "adversary_loss", "loss")
     series = {name: history[name] for name in names if name in history}
     length = len(next(iter(series.values()), []))
     # networks record means now and then, and at which steps; boosting records every step

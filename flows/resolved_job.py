@@ -88,7 +88,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         contract = proxy_contract(job, contract, method)
         table_contract = table_contract.with_sensitive([column.name for column in contract.sensitive])
     else:
-        check_classifier(job, contract, method)
+        check_classifier(job, contract, method, arguments)
     try:
         gates = parse_gates(job.gates)
     except ValueError as error:

@@ -25,7 +25,7 @@ from tasks.reporting.proxy_words import PROXY_METRICS
 __all__ = ["tradeoffs"]
 
 PERFORMANCE = "balanced_accuracy"
-NOT_FAIRNESS = ("accuracy", "balanced_accuracy", "auc")
+NOT_FAIRNESS = ("accuracy", "balanced_accuracy", "auc", "features_asked")
 # Of proxies: balance is what they are for, and what they tell is what it costs.
 PROXY_PERFORMANCE, PROXY_COST = "imbalance", "disclosivity"
 
@@ -149,4 +149,6 @@ def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:
     point = grid.points[index]
     found = asdict(result)
     del found["balance"]  # it has a file of its own
+    if result.acquisition is None:
+        del found["acquisition"]
     return {"value": point.value, "settings": point.settings, "seed": point.seed} | found

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fairlib.distances.registry import load_metric
+from fairlib.evaluation.acquisition import features_asked
 from fairlib.evaluation.audit import Audit
 from fairlib.evaluation.certificates import Certificate
 from fairlib.evaluation.evaluate import Evaluation, MetricValue
@@ -26,6 +27,7 @@ from fairlib.methods.registry import load_model
 from fairlib.preprocessing.counterfactuals import encoded_copies
 from fairlib.preprocessing.encoder import TableEncoder
 from fairlib.randomness import derive_seed
+from tasks.acquisition import Acquired, Acquires, FullInformation, questions_of, write_acquisition
 from tasks.audit import audit_model, write_audit
 from tasks.counterfactuals import check_counterfactuals
 from tasks.dataset import Dataset, read_dataset
@@ -35,13 +37,28 @@ from tasks.step import Step, StepContext, StepResult
 __all__ = ["STEP"]
 
 
+class Decides(Protocol):
+    """What predicts labels and their probabilities."""
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels."""
+
+    def predict_proba(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Class probabilities, shape (n, 2)."""
+
+    def predict(self, X: NDArray[np.float32]) -> NDArray[Any]:
+        """Likeliest labels, shape (n,)."""
+
+
 def evaluate(context: StepContext) -> StepResult:
     """
     Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet`` (no sensitive value in it).
 
     With a certificate also ``audit.json`` and ``pairs.parquet``, of a network ``certificate.json``, and
     ``without_adversary.json`` if the training gave such a model: its metrics on the same rows, without
-    intervals.
+    intervals. Of a model that asks for features ``acquisition.json``; what is measured is what it predicts
+    after its questions.
     """
     settings = context.parameters["evaluate"]
     model = load_model(context.inputs["model"])
@@ -49,7 +66,8 @@ def evaluate(context: StepContext) -> StepResult:
     check_counterfactuals(settings["counterfactuals"], encoder)
     data = read_dataset(context.inputs["test"])
     folder = context.workdir
-    outcomes = _outcomes(model, encoder, data, settings)
+    acquired = model.acquire(data.X) if isinstance(model, Acquires) else None
+    outcomes = _outcomes(model, encoder, data, settings, acquired)
     evaluation = _measure(context, outcomes, draws=settings["draws"])
     outputs: dict[str, tuple[Path, str]] = {}
     audit = _audit(context, model, data, draws=settings["draws"])
@@ -59,6 +77,9 @@ def evaluate(context: StepContext) -> StepResult:
     if certificate is not None:
         outputs |= write_certificate(certificate, folder)
     evaluation = _with_certificates(evaluation, audit, certificate)
+    if acquired is not None:
+        evaluation, written = _with_acquisition(context, evaluation, model, acquired, data, encoder)
+        outputs |= written
     if "without_adversary" in context.inputs:
         plain = load_model(context.inputs["without_adversary"])
         compared = _with_certificates(
@@ -92,12 +113,23 @@ def evaluate(context: StepContext) -> StepResult:
     )
 
 
-def _outcomes(model: Method, encoder: TableEncoder, data: Dataset, settings: Mapping[str, Any]) -> Outcomes:
+def _outcomes(
+    model: Decides,
+    encoder: TableEncoder,
+    data: Dataset,
+    settings: Mapping[str, Any],
+    acquired: Acquired | None = None,
+) -> Outcomes:
     """What the model decides about every row, and whether it decides the same about every copy."""
+    if acquired is None:
+        probabilities = model.predict_proba(data.X)
+    else:
+        # the questions are asked once
+        probabilities = np.stack([1.0 - acquired.probability, acquired.probability], axis=1)
     return Outcomes(
         y_true=data.y,
-        y_pred=model.predict(data.X).astype(np.int64),
-        score=model.predict_proba(data.X)[:, 1],
+        y_pred=model.classes_[probabilities.argmax(axis=1)].astype(np.int64),
+        score=probabilities[:, 1],
         sensitive={name: values.astype(str) for name, values in data.sensitive.items()},
         consistent={
             name: is_consistent(model, encoder, data.X, changes)
@@ -117,6 +149,38 @@ def _measure(context: StepContext, outcomes: Outcomes, *, draws: int) -> Evaluat
         seed=derive_seed(context.parameters["seed"], "bootstrap"),
         intersections=settings["intersections"],
     )
+
+
+def _with_acquisition(
+    context: StepContext,
+    evaluation: Evaluation,
+    model: Acquires,
+    acquired: Acquired,
+    data: Dataset,
+    encoder: TableEncoder,
+) -> tuple[Evaluation, dict[str, tuple[Path, str]]]:
+    """Add how many features are asked, and write which, beside the metrics with all of them known."""
+    settings = context.parameters["evaluate"]
+    questions = questions_of(model, acquired)
+    asked = features_asked(
+        questions.counts,
+        draws=settings["draws"],
+        level=settings["level"],
+        min_cell=settings["min_cell"],
+        seed=derive_seed(context.parameters["seed"], "bootstrap"),
+    )
+    informed = _measure(context, _outcomes(FullInformation(model), encoder, data, settings), draws=0)
+    written = write_acquisition(
+        model,
+        questions,
+        data,
+        encoder,
+        asked=asked,
+        full_information={name: metric.value for name, metric in informed.metrics.items()},
+        settings=settings,
+        folder=context.workdir,
+    )
+    return replace(evaluation, metrics={**evaluation.metrics, "features_asked": asked}), written
 
 
 def _audit(context: StepContext, model: Method, data: Dataset, *, draws: int) -> Audit | None:
@@ -168,7 +232,7 @@ def _with_certificates(
 
 
 def is_consistent(
-    model: Method,
+    model: Decides,
     encoder: TableEncoder,
     X: NDArray[np.float32],
     changes: Mapping[str, Sequence[Any] | str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from tasks.store import Store
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
 
 __all__ = [
     "DIGEST_TAG",
@@ -23,6 +24,7 @@ __all__ = [
     "Published",
     "fetch_bundle",
     "published",
+    "published_version",
     "registry_client",
     "tracking_uri",
 ]
@@ -86,11 +88,20 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
 
 def published(uri: str, name: str, alias: str) -> Published | None:
     """Version that has the alias now; None if there is none."""
+    return _found(uri, lambda client: client.get_model_version_by_alias(name, alias))
+
+
+def published_version(uri: str, name: str, version: str) -> Published | None:
+    """Version by its number; None if there is none."""
+    return _found(uri, lambda client: client.get_model_version(name, version))
+
+
+def _found(uri: str, look_up: Callable[[MlflowClient], ModelVersion]) -> Published | None:
     with registry_client(uri) as client:
         from mlflow import MlflowException
 
         try:
-            version = client.get_model_version_by_alias(name, alias)
+            version = look_up(client)
         except MlflowException as error:
             if error.error_code in ABSENT:
                 return None

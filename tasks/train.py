@@ -40,6 +40,9 @@ def train(context: StepContext) -> StepResult:
     options: dict[str, Any] = {"checkpoint": context.checkpoint} if spec.resumable else {}
     if spec.needs_counterfactuals:
         options["counterfactuals"] = _copies(context, data)
+    if spec.needs_feature_groups:
+        # as in the matrix: the dataset lists them by name
+        options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
     try:
         model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress, **options)  # type: ignore[attr-defined]
     except FloatingPointError as error:

@@ -197,5 +197,6 @@ METRIC_MEANINGS: dict[str, str] = {
     "theil_index": OVERALL_METRICS["theil_index"].meaning,
     "certificate.dif": "mean squared change of a network's logits when people may become comparable others",
     "certificate.drf": "rise of the mean loss when people may be treated as comparable others, in nats",
+    "features_asked": "mean number of features that a person is asked for, by methods that ask",
 }
 """Every metric name with one line of meaning, in the order in which an evaluation lists them."""

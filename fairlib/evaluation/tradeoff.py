@@ -31,7 +31,9 @@ Direction = Literal["higher", "lower"]
 Row = Mapping[str, float | None]
 
 HIGHER = ("accuracy", "balanced_accuracy", "auc", "consistency", "smallest_growth", "smallest_share", "kept")
-LOWER = re.compile(r"gap(_.*)?|.*_difference|theil_index|certificate|disclosivity(_of_.*)?|imbalance")
+LOWER = re.compile(
+    r"gap(_.*)?|.*_difference|theil_index|certificate|features_asked|disclosivity(_of_.*)?|imbalance"
+)
 # Metrics that others are compared with: no way is better.
 UNDIRECTED = ("imbalance_before",)
 GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"

@@ -141,9 +141,11 @@ class BinaryMethod(Method):
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, text and sequences as JSON has them, numpy's included; null for an object such as a metric."""
+    """Numbers, text, lists and maps as JSON has them, numpy's too; null for an object such as a metric."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
     return value if isinstance(value, str | int | float | bool) else None

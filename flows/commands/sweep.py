@@ -72,7 +72,7 @@ def run_sweep(
     document = read_tradeoffs(store, run_id) if store is not None and run_id else None
     if as_json:
         print(json.dumps(_summary(verdict, document)))
-    elif document is not None:
+    elif document is not None and "sweep" in verdict.artifacts:  # else it died on the way
         _print_table(verdict, document)
     if verdict.error:
         print(f"evenhand: {verdict.error}", file=sys.stderr)

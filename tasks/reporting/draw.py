@@ -102,6 +102,13 @@ def label(x: float, y: float, text: str, classes: str = "", anchor: str = "start
     return f'<text x="{num(x)}" y="{num(y)}"{kind}{end}>{html.escape(text)}</text>'
 
 
+def turned(x: float, y: float, text: str, angle: float, classes: str = "") -> str:
+    """Set a line of text that ends at a point, turned clockwise about it by ``angle`` degrees."""
+    kind = f' class="{classes}"' if classes else ""
+    place = f'transform="translate({num(x)} {num(y)}) rotate({num(angle)})"'
+    return f'<text {place}{kind} text-anchor="end">{html.escape(text)}</text>'
+
+
 def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
     """Draw a straight line."""
     return f'<line x1="{num(x1)}" y1="{num(y1)}" x2="{num(x2)}" y2="{num(y2)}" class="{classes}"/>'

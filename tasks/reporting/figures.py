@@ -25,6 +25,7 @@ def _panels(names: list[str]) -> list[tuple[str, str, list[str]]]:
     # Certificates bound losses, which have another scale than shares and gaps.
     titles = {
         "higher": "Higher is better",
+        "asked": "Features asked of a person: lower is better",
         "growth": "How many times: higher is better",
         "lower": "Lower is better",
         "certificate": "Certificates: lower is better",
@@ -44,7 +45,7 @@ def _scale(name: str) -> str | None:
         return "certificate"
     if name.endswith(".bound"):
         return "bound"
-    return "growth" if name == "smallest_growth" else None
+    return {"smallest_growth": "growth", "features_asked": "asked"}.get(name)
 
 
 def metrics(context: ReportContext) -> dict[str, Any] | None:
@@ -84,7 +85,7 @@ def metrics(context: ReportContext) -> dict[str, Any] | None:
             rows=rows,
             title=f"{title}: metrics with their {context.interval}s",
             description="; ".join(spoken) + ". The table below has every number.",
-            floor=0.0 if key == "lower" and low >= 0 else None,
+            floor=0.0 if key in ("lower", "asked") and low >= 0 else None,
             ceiling=1.0 if key == "higher" else None,
             interval_name=context.interval,
         )

@@ -10,13 +10,14 @@ from markupsafe import Markup
 from tasks.reporting import formats, sweep_words, words
 from tasks.reporting.page import environment
 from tasks.reporting.proxy_words import PROXY_METRICS
+from tasks.reporting.sweep_asked import asked_part
 from tasks.reporting.sweep_balance import share_panels, tell_panels
 from tasks.reporting.sweep_panels import best_value, better, estimate, is_of_proxies, panels
 from tasks.reporting.sweep_plots import profile_plot
 
 __all__ = ["render_sweep"]
 
-OVERALL = ("accuracy", "balanced_accuracy", "auc", "theil_index", *PROXY_METRICS)
+OVERALL = ("accuracy", "balanced_accuracy", "auc", "theil_index", "features_asked", *PROXY_METRICS)
 
 
 def render_sweep(
@@ -71,6 +72,7 @@ def render_sweep(
             panels=panels(document),
             shares=share_panels(document, balances),
             tells=tell_panels(document, balances),
+            asked=asked_part(document),
             profiles=_profiles(document),
             tables=_tables(document),
             named_rows=any(len(value["label"]) > 20 for value in document["values"]),

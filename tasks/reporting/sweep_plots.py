@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tasks.reporting import axes, draw
+from tasks.reporting.sweep_axes import (
+    LABEL_SIZE,
+    MOST_WIDENING,
+    WIDTH,
+    Estimate,
+    covering_ticks,
+    tick_labels,
+)
 
 __all__ = ["Estimate", "Mark", "profile_plot", "tradeoff_plot"]
 
-WIDTH, HEIGHT = 350.0, 290.0
+HEIGHT = 290.0
 PROFILE_HEIGHT = 210.0
-LABEL_SIZE = 12.0
-# An interval may widen the picture by this many times the spread of the dots, then it is cut at the edge.
-MOST_WIDENING = 3.0
 # Kinds of lines that the page's style tells apart.
 LINE_KINDS = 6
 
 Box = tuple[float, float, float, float]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its interval, which may be missing."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +48,7 @@ def tradeoff_plot(
     limits: tuple[Sequence[float], Sequence[float]] = ((), ()),
     reach: tuple[Sequence[Estimate], Sequence[Estimate]] = ((), ()),
     widening: float = MOST_WIDENING,
+    square: Mark | None = None,
 ) -> str:
     """Draw grid values as dots with intervals both ways, and the Pareto front as a line through its dots.
 
@@ -72,25 +68,28 @@ def tradeoff_plot(
         What else the axes must reach, such as the marks of a picture beside this one.
     widening : float
         Intervals may widen the picture by this many times the spread of the dots.
+    square : Mark or None
+        What the marks are compared with, drawn as a square.
 
     Returns
     -------
     str
         An SVG image. A label that finds no room is left out.
     """
-    across = _ticks([*(mark.x for mark in marks), *reach[0]], limits[0], 5, widening)
-    upward = _ticks([*(mark.y for mark in marks), *reach[1]], limits[1], 5, widening)
+    drawn = [*marks, *([square] if square else [])]
+    across = covering_ticks([*(mark.x for mark in drawn), *reach[0]], limits[0], 5, widening)
+    upward = covering_ticks([*(mark.y for mark in drawn), *reach[1]], limits[1], 5, widening)
     series = _series(marks)
     legend, top = axes.legend([_legend_item(place, name) for place, name in enumerate(series)], WIDTH)
     texts = [draw.tick_label(tick, upward) for tick in upward]
     x0, x1 = max(draw.text_width(text, LABEL_SIZE) for text in texts) + 10, WIDTH - 14
     y0, y1 = top + HEIGHT - 44, top + 26
-    x, y = _scale(across, x0, x1), _scale(upward, y0, y1)
+    x, y = axes.scale(across[0], across[-1], x0, x1), axes.scale(upward[0], upward[-1], y0, y1)
     body = [legend, draw.label(0, top + 12, draw.shorten(y_axis, WIDTH, LABEL_SIZE), "s m")]
     body.append(draw.strokes([(x0, y(tick), x1, y(tick)) for tick in upward], "grid"))
     body.append(draw.strokes([(x(tick), y0, x(tick), y1) for tick in across], "grid"))
     body += [draw.label(x0 - 6, y(t) + 4, text, "s m", "end") for t, text in zip(upward, texts, strict=True)]
-    body += _tick_labels([(x(tick), draw.tick_label(tick, across)) for tick in across], y0 + 17)
+    body += tick_labels([(x(tick), draw.tick_label(tick, across)) for tick in across], y0 + 17)
     body.append(
         draw.label((x0 + x1) / 2, top + HEIGHT - 6, draw.shorten(x_axis, x1 - x0, 12), "s m", "middle")
     )
@@ -106,6 +105,9 @@ def tradeoff_plot(
     for mark in order:
         place = series.index(mark.series) if series else None
         body.append(_dot(mark, x(mark.x.value), y(mark.y.value), place))
+    if square:
+        order.append(square)
+        body.append(draw.rect(x(square.x.value) - 5, y(square.y.value) - 5, 10, 10, "square"))
     places = [(mark.label, x(mark.x.value), y(mark.y.value), mark.best) for mark in reversed(order)]
     body += _labels(places, (x0, y1, x1, y0))
     return draw.frame(uid, WIDTH, top + HEIGHT, title, description, "".join(body))
@@ -145,16 +147,16 @@ def profile_plot(
         An SVG image.
     """
     known = [(i, estimate) for i, estimate in enumerate(estimates) if estimate is not None]
-    upward = _ticks([estimate for _, estimate in known], limits, 5)
+    upward = covering_ticks([estimate for _, estimate in known], limits, 5)
     texts = [draw.tick_label(tick, upward) for tick in upward]
     x0, x1 = max(draw.text_width(text, LABEL_SIZE) for text in texts) + 10, WIDTH - 14
     y0, y1 = PROFILE_HEIGHT - 42, 8.0
-    y = _scale(upward, y0, y1)
+    y = axes.scale(upward[0], upward[-1], y0, y1)
     step = (x1 - x0) / len(names)
     places = [x0 + step * (i + 0.5) for i in range(len(names))]
     body = [draw.strokes([(x0, y(tick), x1, y(tick)) for tick in upward], "grid")]
     body += [draw.label(x0 - 6, y(t) + 4, text, "s m", "end") for t, text in zip(upward, texts, strict=True)]
-    body += _tick_labels(list(zip(places, names, strict=True)), y0 + 17)
+    body += tick_labels(list(zip(places, names, strict=True)), y0 + 17)
     middle = (x0 + x1) / 2
     body.append(draw.label(middle, PROFILE_HEIGHT - 5, draw.shorten(axis, x1 - x0, 12), "s m", "middle"))
     body += [draw.line(x0, y(limit), x1, y(limit), "reference") for limit in limits]
@@ -166,40 +168,6 @@ def profile_plot(
         at = (places[i], y(estimate.value))
         body.append(draw.diamond(*at, half=7) if i == best else draw.dot(*at))
     return draw.frame(uid, WIDTH, PROFILE_HEIGHT, title, description, "".join(body))
-
-
-def _ticks(
-    estimates: Sequence[Estimate], limits: Sequence[float], most: int, widening: float = MOST_WIDENING
-) -> list[float]:
-    """Ticks that cover the dots, the limit and the intervals, unless these are many times as wide."""
-    values = [estimate.value for estimate in estimates] + list(limits)
-    low, high = min(values), max(values)
-    room = widening * (high - low) or math.inf
-    lows = [estimate.low for estimate in estimates if estimate.low is not None]
-    highs = [estimate.high for estimate in estimates if estimate.high is not None]
-    return draw.ticks(
-        max(min([low, *lows]), low - room),
-        min(max([high, *highs]), high + room),
-        most,
-    )
-
-
-def _scale(marks: Sequence[float], start: float, end: float) -> Callable[[float], float]:
-    low, high = marks[0], marks[-1]
-    return lambda value: start + (min(max(value, low), high) - low) / (high - low) * (end - start)
-
-
-def _tick_labels(places: Sequence[tuple[float, str]], y: float) -> list[str]:
-    """Labels centred under their ticks; one that would touch the one before is left out."""
-    labels, free = [], 0.0
-    for x, text in places:
-        shown = draw.shorten(text, 90, LABEL_SIZE)
-        half = draw.text_width(shown, LABEL_SIZE) / 2
-        centre = min(max(x, half), WIDTH - half)
-        if centre - half >= free:
-            labels.append(draw.label(centre, y, shown, "s m", "middle"))
-            free = centre + half + 4
-    return labels
 
 
 def _cross(mark: Mark, x: Callable[[float], float], y: Callable[[float], float], classes: str) -> list[str]:

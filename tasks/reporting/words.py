@@ -83,6 +83,11 @@ METRICS: dict[str, tuple[str, str, Better | None]] = {
         "people; 0 is even.",
         "lower",
     ),
+    "features_asked": (
+        "Features asked",
+        "How many features the model asks of a person, on average, before it answers.",
+        "lower",
+    ),
     "certificate.dif": (
         "Worst change for similar people",
         "How much answers were found to change, on average, in a search that exchanges people for similar "
@@ -107,6 +112,7 @@ METHODS: dict[str, str] = {
     "budro": "gradient-boosted trees held against a fair-distance adversary (BuDRO)",
     "sensei": "a neural network trained to treat similar people alike (SenSeI)",
     "sensr": "a neural network trained against a fair-distance adversary (SenSR)",
+    "dadi": "an agent that asks each person only for features that are fair to use (DADI)",
     "clp": "a neural network with paired-answer regularisation (CLP)",
 }
 

@@ -3,6 +3,7 @@
 A published model carries a copy of :mod:`fairlib`, and needs nothing else of this project.
 """
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -38,10 +39,17 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
     model = load_model(folder)
 
     def answer(matrix: Any) -> dict[str, Any]:
-        probability = model.predict_proba(matrix)[:, 1]
+        asked = {}
+        if hasattr(model, "acquire"):
+            acquired = model.acquire(matrix)
+            names, probability = list(model.groups_), acquired.probability  # type: ignore[attr-defined]
+            asked["asked"] = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
+        else:
+            probability = model.predict_proba(matrix)[:, 1]
         return {
             "prediction": [positive if p > 0.5 else negative for p in probability],
             "probability": probability,
+            **asked,
         }
 
     return answer
@@ -62,6 +70,7 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     def load_context(self, context: Any) -> None:
         """Load the bundle: JSON, safetensors and UBJSON only."""
         bundle = Path(context.artifacts["bundle"])
+        self.bundle = bundle
         self.inputs = json.loads((bundle / "inputs.json").read_text())
         self.encoder = TableEncoder.load(bundle / "encoder.json")
         labels = self.inputs.get("label_values")
@@ -83,7 +92,8 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         -------
         DataFrame
             Same index. Of a classifier ``prediction`` (the label's own values) and ``probability`` of the
-            positive one; of a proxy ``acceptance_probability``.
+            positive one, of one that asks for features also ``asked``: their names in order, joined by
+            commas; of a proxy ``acceptance_probability``.
         """
         if not isinstance(model_input, pd.DataFrame):
             raise ValueError(f"the model wants a DataFrame of raw columns, got {type(model_input).__name__}.")
@@ -94,6 +104,11 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         for name in self.inputs["booleans"]:
             rows[name] = _booleans(rows[name])
         return pd.DataFrame(self.answer(self.encoder.transform(rows)), index=model_input.index)
+
+    def questionnaire(self) -> Any:
+        """Of a model that asks for features: ``next_feature(known)`` and ``predict(known)`` of one person."""
+        # by name: the code of other models does not depend on it
+        return importlib.import_module("fairlib.methods.dadi.questionnaire").Questionnaire.load(self.bundle)
 
 
 set_model(PublishedModel())

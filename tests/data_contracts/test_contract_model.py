@@ -164,10 +164,11 @@ def test_column_lookup_names_the_nearest(contract):
 
 
 def test_shipped_contracts():
-    assert shipped_contracts() == ["adult", "bank", "compas", "german", "loans"]
+    assert shipped_contracts() == ["adult", "bank", "census", "compas", "german", "loans"]
     facts = {
         "adult": ("income", ">50K", ["race", "sex"], 11, 45222),
         "bank": ("y", "yes", ["age"], 16, 45211),
+        "census": ("income", ">50K", ["race", "sex"], 13, 45222),
         "compas": ("two_year_recid", 1, ["sex", "race"], 5, 5278),
         "german": ("credit", "bad", ["age"], 20, 1000),
     }
@@ -184,10 +185,14 @@ def test_shipped_contracts():
     assert loans.column("X9").allowed == ("0", "1", "2")
     assert not loans.column("group").is_feature
     assert load_contract("german").unseen_categories == "ignore"
+    census = load_contract("census")
+    assert not census.column("sex").is_feature
+    assert (census.column("race").is_feature, census.column("race").encoding) == (True, "onehot")
+    assert census.unseen_categories == "ignore"
 
 
 def test_encoded_width_of_shipped_contracts():
-    """Adult has 41 model inputs and COMPAS 7 once categories are spread out."""
+    """Adult has 41 model inputs, the census 102 and COMPAS 7 once categories are spread out."""
 
     def width(name: str) -> int:
         return sum(
@@ -195,6 +200,7 @@ def test_encoded_width_of_shipped_contracts():
         )
 
     assert width("adult") == 41
+    assert width("census") == 102
     assert width("compas") == 7
 
 

@@ -81,6 +81,26 @@ PROXY_JOB: dict[str, Any] = {
 }
 
 
+DADI_JOB: dict[str, Any] = {
+    "name": "people-dadi",
+    "table": {"name": "people", "path": "people.csv"},
+    "contract": "people.contract.yaml",
+    # gamma 1 asks for whatever helps, so that even a short training asks for something
+    "method": {
+        "name": "dadi",
+        "gamma": 1,
+        "attributes": ["sex"],
+        "hidden": [8, 8],
+        "memory_size": 4,
+        "agents": 16,
+        "pretrain_iterations": 30,
+        "n_iterations": 60,
+    },
+    "evaluate": {"draws": 20},
+    "gates": {"features_asked": {"max": 5}},
+}
+
+
 def make_people(rows: int = ROWS, seed: int = 0) -> pa.Table:
     """People whose income, job and ownership tell something about the label."""
     rng = np.random.default_rng(seed)
@@ -220,6 +240,25 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.environ.update(before)
 
 
+@pytest.fixture(scope="session")
+def agent_store(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Path:
+    """A store with a published agent, people-dadi, and a published model that asks nothing, people-gbdt."""
+    bench = Bench(tmp_path_factory.mktemp("agent"), database=registry)
+    bench.properties["job"]["description"] = "Line of work."
+    bench.properties["income"]["logicalTypeOptions"] = {"minimum": -1000}
+    before = dict(os.environ)
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(bench.folder)
+        for job in (JOB, DADI_JOB):
+            bench.job = copy.deepcopy(job)
+            done = bench.run("--json")
+            assert done.code == 0, done.err
+    os.environ.clear()
+    os.environ.update(before)
+    return bench.store
+
+
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Everything right: a test makes one thing wrong."""
@@ -237,6 +276,13 @@ def publishing(bench: Bench, registry: Path) -> Bench:
 @pytest.fixture
 def people() -> Callable[..., pa.Table]:
     return make_people
+
+
+@pytest.fixture
+def agents(publishing: Bench) -> Bench:
+    """A bench whose job trains an agent that asks for features."""
+    publishing.job = copy.deepcopy(DADI_JOB)
+    return publishing
 
 
 @pytest.fixture

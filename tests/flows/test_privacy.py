@@ -69,6 +69,19 @@ def test_nobodys_id_or_row_is_in_what_a_proxy_leaves(proxies: Any, method: str) 
         assert PLANTED_NUMBER.encode() not in content, path
 
 
+def test_nobodys_id_or_row_is_in_what_an_agent_leaves(agents: Any) -> None:
+    agents.put("key", 7, PLANTED_ID)
+    agents.put("income", 7, float(PLANTED_NUMBER))
+    done = agents.run("--json")
+    assert done.code == 0, done.err
+    searched = files_outside_tables(agents.store)
+    assert [path for path in searched if "acquisition" in path.parts]
+    for path in searched:
+        content = texts(path)
+        assert PLANTED_ID.encode() not in content, path
+        assert PLANTED_NUMBER.encode() not in content, path
+
+
 @pytest.mark.parametrize("on_violation", ["stop", "quarantine"])
 def test_a_violation_names_no_id_and_no_sensitive_value(bench: Any, on_violation: str) -> None:
     bench.put("sex", 7, PLANTED_ID)

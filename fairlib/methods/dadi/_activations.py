@@ -1,4 +1,4 @@
-"""Exponentials of whole buffers, in a form that compilers turn into vector instructions."""
+"""The exponential of a whole buffer, in a form that compilers turn into vector instructions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["exponential", "sigmoid", "softmax_rows", "tanh"]
+__all__ = ["exponential"]
 
 # ln 2 in two parts, so that x - k ln 2 is exact (Cody and Waite)
 LN2_HIGH = np.float32(0.693359375)
@@ -21,7 +21,7 @@ C5, C4, C3, C2, C1, C0 = (
     np.float32(c)
     for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
 )
-ONE, TWO, HALF = np.float32(1.0), np.float32(2.0), np.float32(0.5)
+ONE, HALF = np.float32(1.0), np.float32(0.5)
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})  # type: ignore[misc]
@@ -47,43 +47,3 @@ def exponential(values: Any, powers: Any) -> None:
     scale = powers[:n].view(np.float32)
     for i in range(n):
         values[i] *= scale[i]
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def sigmoid(values: Any, powers: Any) -> None:
-    """Replace a buffer by 1 / (1 + exp(-x))."""
-    n = values.shape[0]
-    for i in range(n):
-        values[i] = -values[i]
-    exponential(values, powers)
-    for i in range(n):
-        values[i] = ONE / (ONE + values[i])
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def tanh(values: Any, powers: Any) -> None:
-    """Replace a buffer by 1 - 2 / (1 + exp(2 x))."""
-    n = values.shape[0]
-    for i in range(n):
-        values[i] = TWO * values[i]
-    exponential(values, powers)
-    for i in range(n):
-        values[i] = ONE - TWO / (ONE + values[i])
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def softmax_rows(values: Any, powers: Any) -> None:
-    """Replace every row of a matrix by its softmax."""
-    rows, n = values.shape
-    for i in range(rows):
-        top = values[i, 0]
-        for j in range(1, n):
-            top = max(top, values[i, j])
-        for j in range(n):
-            values[i, j] -= top
-        exponential(values[i], powers)
-        total = np.float32(0.0)
-        for j in range(n):
-            total += values[i, j]
-        for j in range(n):
-            values[i, j] /= total

@@ -57,7 +57,7 @@ def _read_columns(encoder: Encoder, columns: Columns, own: Any) -> Memory:
     """Memory vectors of the two-valued columns and of the people's other values."""
     t, (n, c) = columns.table.size, own.shape
     rows = 2 * t + n * c
-    units, width = encoder.weight3.shape
+    (first, second), width = encoder.weight2.shape, encoder.weight3.shape[1]
     column, value = np.empty(rows, np.int64), np.empty(rows, np.float32)
     for j in range(t):
         column[j], value[j] = columns.table[j], columns.low[j]
@@ -67,7 +67,7 @@ def _read_columns(encoder: Encoder, columns: Columns, own: Any) -> Memory:
             column[2 * t + i * c + k] = columns.own[k]
             value[2 * t + i * c + k] = own[i, k]
     hidden = ReadTrace(
-        column, value, np.empty((rows, units), np.float32), np.empty((rows, units), np.float32)
+        column, value, np.empty((rows, first), np.float32), np.empty((rows, second), np.float32)
     )
     memory = np.empty((rows, width), np.float32)
     read(encoder, hidden, memory)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -32,6 +33,7 @@ __all__ = ["Acquisition", "DADIClassifier"]
 
 WEIGHTS_FILE = "network.safetensors"
 EVERY = 100
+FEW_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ class DADIClassifier(BinaryMethod):
     attributes_ : list of str
     feature_report_ : dict
         ``classifier_auc`` and ``adversary_auc`` (mean over groups, one against the rest) after pretraining,
-        for each group alone and for ``all``, and of what the policy asks for (``acquired``, after training).
+        for each group alone and for ``all`` that may be asked, and after training for what is asked
+        (``acquired``).
     history_ : dict of str to list of float
         ``step`` and, over the iterations up to it, ``classification_loss``, ``adversary_loss``,
         ``value_error``, ``reward`` and ``asked``.
@@ -250,6 +253,9 @@ class DADIClassifier(BinaryMethod):
             ]
             return [job.result() for job in jobs]
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_vector")
+
     def _generator(self, purpose: str) -> np.random.Generator:
         return generator(0 if self.random_state is None else int(self.random_state), purpose)
 
@@ -286,6 +292,7 @@ class DADIClassifier(BinaryMethod):
         sensitive_features: Mapping[str, ArrayLike] | None,
         feature_groups: Mapping[str, Sequence[int]] | None,
     ) -> _Setup:
+        self.__dict__.pop("_vector", None)
         data, codes = self._check_training(X, y)
         self._plan()
         self.groups_ = check_groups(feature_groups, data.shape[1])
@@ -299,6 +306,11 @@ class DADIClassifier(BinaryMethod):
         self._layout = layout
         attribute = attribute_outcome(groups, codes, self.criterion)
         train = ~held
+        if np.unique(codes[train]).size < 2:
+            raise ValueError(
+                f"of {len(codes)} rows {train.sum()} are left to train on, not of both labels: give more "
+                "rows or a smaller validation_share."
+            )
         problem = Problem(
             layout,
             layout.rows(data[train]),
@@ -310,9 +322,16 @@ class DADIClassifier(BinaryMethod):
             self._costs(),
         )
         training = fingerprint(
-            data, codes, groups, sorted(self.groups_.items()), type(self).__name__, self._described()
+            data,
+            codes,
+            groups,
+            list(self.groups_.items()),
+            self.attributes_,
+            type(self).__name__,
+            self._described(),
         )
-        held_out = HeldOut(data[held], codes[held], groups[held], attribute.classes)
+        judged = (codes == 1) | (self.criterion != "equal_opportunity")
+        held_out = HeldOut(data[held], codes[held], groups[held], attribute.classes, judged[held])
         return _Setup(problem, held_out, training)
 
     def _described(self) -> list[tuple[str, Any]]:
@@ -370,10 +389,13 @@ class DADIClassifier(BinaryMethod):
             vectors = zip((self._shape, adversary_shape), (weights.predictor, weights.adversary), strict=True)
             return tuple(Reader(*each, self._layout, self.processing_steps) for each in vectors)  # type: ignore[return-value]
 
-        asked = self.acquire(setup.held.X).known.astype(np.uint8)
+        joint.check()
         names = list(self.groups_)
+        asked = np.zeros((0, len(names)), np.uint8)
+        if len(setup.held.X):
+            asked = self.acquire(setup.held.X).known.astype(np.uint8)
         self.feature_report_ = group_report(
-            names, setup.held, readers(pretrained), readers(joint.weights), asked
+            names, self.allowed_, setup.held, readers(pretrained), readers(joint.weights), asked
         )
         kept.remove()
         return self
@@ -412,7 +434,8 @@ class DADIClassifier(BinaryMethod):
         order = np.full((n, groups), -1, np.int64)
         logits = np.zeros((n, 2), np.float32)
         network = self._shape.network(self._vector)
-        with threadpool_limits(1, "blas"):
+        # to set the limit takes longer than to ask a few people, whose products are too small to share out
+        with threadpool_limits(1, "blas") if n > FEW_ROWS else nullcontext():
             for start in range(0, n, CHUNK_ROWS):
                 part = slice(start, start + CHUNK_ROWS)
                 acquire(

@@ -28,6 +28,8 @@ def group_codes(
     ValueError
         No attribute, an unknown one, one of another length, or a single group.
     """
+    if sensitive_features is not None and not isinstance(sensitive_features, Mapping):
+        raise ValueError("sensitive_features must map names to values, as in {'sex': sex}.")
     if not sensitive_features:
         raise ValueError("sensitive_features is missing: the adversary needs to know what to guess.")
     names = list(sensitive_features) if attributes is None else list(attributes)

@@ -247,7 +247,10 @@ def _within(value: Any, question: Question, read: Any) -> bool:
 def _expected(question: Question) -> str:
     """A number or a date with its bounds, in words."""
     kinds = {"integer": "a whole number", "date": "a date such as 2024-01-31"}
-    kind, low, high = kinds.get(question.type, "a number"), question.minimum, question.maximum
+    kind = kinds.get(question.type, "a number")
+    low, high = (
+        None if bound is None else category_name(bound) for bound in (question.minimum, question.maximum)
+    )
     if low is not None and high is not None:
         return f"{kind} from {low} to {high}"
     if low is not None:

@@ -45,12 +45,18 @@ class Reader:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows that no training saw; ``classes`` is the number of groups that the adversary guesses among."""
+    """
+    Rows that no training saw.
+
+    ``classes`` is the number of groups that the adversary guesses among; ``judged`` are the rows that count
+    in its loss.
+    """
 
     X: Float32
     label: Codes
     group: Codes
     classes: int
+    judged: NDArray[np.bool_]
 
     def aucs(self, predictor: Reader, adversary: Reader, known: Known) -> dict[str, float | None]:
         """AUC of the label and of the group from what is known."""
@@ -59,12 +65,13 @@ class HeldOut:
         block = self.label if guess.shape[1] > 1 else 0
         return {
             "classifier_auc": _auc(predictor.outputs("classify", self.X, known), self.label),
-            "adversary_auc": _auc(guess[np.arange(len(self.X)), block], self.group),
+            "adversary_auc": _auc(guess[np.arange(len(self.X)), block][self.judged], self.group[self.judged]),
         }
 
 
 def group_report(
     names: list[str],
+    allowed: NDArray[np.bool_],
     held: HeldOut,
     pretrained: tuple[Reader, Reader],
     trained: tuple[Reader, Reader],
@@ -75,6 +82,8 @@ def group_report(
 
     Parameters
     ----------
+    allowed : bool, shape (G,)
+        Groups that may be asked.
     pretrained, trained : (Reader, Reader)
         Predictor and adversary before and after joint training.
     known : uint8, shape (rows, G)
@@ -83,7 +92,8 @@ def group_report(
     Returns
     -------
     dict
-        ``rows``, and AUCs for each of ``groups`` alone, for ``all`` (pretrained) and for ``acquired``.
+        ``rows``, and AUCs for each of ``groups`` alone and for ``all`` that may be asked (both pretrained),
+        and for what is ``acquired``.
     """
     n = len(held.X)
     report: dict[str, Any] = {"rows": n, "groups": {}}
@@ -93,7 +103,7 @@ def group_report(
         alone = np.zeros((n, len(names)), np.uint8)
         alone[:, g] = 1
         report["groups"][name] = held.aucs(*pretrained, alone)
-    report["all"] = held.aucs(*pretrained, np.ones((n, len(names)), np.uint8))
+    report["all"] = held.aucs(*pretrained, np.tile(allowed.astype(np.uint8), (n, 1)))
     report["acquired"] = held.aucs(*trained, known)
     return report
 
@@ -102,7 +112,8 @@ def _auc(logits: Float32, codes: Codes) -> float | None:
     """Area under the ROC curve, the mean over classes of each against the rest; None if one is empty."""
     from sklearn.metrics import roc_auc_score
 
-    probabilities = softmax(logits.astype(np.float64), axis=1)
+    # equal rows differ in their last digits, which are not to be ranked
+    probabilities = softmax(logits.astype(np.float64), axis=1).round(6)
     present = np.unique(codes)
     if present.size < 2:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.dadi._inference import Rows
+from fairlib.methods.dadi._inference import Rows, head_outputs, read_sets
 from fairlib.methods.dadi._training import Agents, Knobs, Outcome, joint_training, pretraining
 from fairlib.methods.dadi.layout import Layout
 from fairlib.methods.dadi.parameters import NetworkShape
@@ -20,6 +20,7 @@ __all__ = ["JointTraining", "Plan", "Problem", "Weights", "pretrain"]
 
 Float32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
+CHECKED_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,32 @@ class JointTraining:
         means = {name: float(total / states) for name, total in zip(names, told[:3], strict=True)}
         episodes = max(told[5], 1.0)
         return means | {"reward": float(told[3] / episodes), "asked": float(told[4] / episodes)}
+
+    def check(self) -> None:
+        """
+        Look at both networks once more: every iteration looks before its last step.
+
+        Raises
+        ------
+        FloatingPointError
+            They give NaN or infinite outputs.
+        """
+        problem = self.problem
+        rows = Rows(problem.rows.upper[:CHECKED_ROWS], problem.rows.own[:CHECKED_ROWS])
+        known = np.ones((len(rows.upper), problem.allowed.size), np.uint8)
+        for shape, vector in zip(
+            self.plan.shapes(problem), (self.weights.predictor, self.weights.adversary), strict=True
+        ):
+            network = shape.network(vector)
+            steps = self.plan.processing_steps
+            for seen in (known, np.zeros_like(known)):
+                vectors = read_sets(network.encoder, problem.layout.columns, rows, seen, steps)
+                outputs = [head_outputs(head, vectors) for head in (network.classify, network.policy)]
+                if not all(np.isfinite(values).all() for values in outputs):
+                    raise FloatingPointError(
+                        f"the outputs became NaN or infinite at iteration {self.iteration} of "
+                        f"{self.plan.n_iterations}: lower the learning rate."
+                    )
 
     def state(self) -> Arrays:
         """All that the next iteration builds on."""

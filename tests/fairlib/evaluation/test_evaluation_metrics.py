@@ -167,7 +167,8 @@ def test_consistency_is_a_share_of_rows(random_outcomes: Callable[..., Outcomes]
 
 def test_every_metric_has_a_meaning(random_outcomes: Callable[..., Outcomes]) -> None:
     _, evaluation = evaluated(random_outcomes)
-    # certificates are measured beside the evaluation
     known = [name.split(".")[0] for name in METRIC_MEANINGS]
-    assert [*dict.fromkeys(name.split(".")[0] for name in evaluation.metrics), *["certificate"] * 2] == known
+    # these are measured beside the evaluation
+    beside = ["certificate", "certificate", "features_asked"]
+    assert [*dict.fromkeys(name.split(".")[0] for name in evaluation.metrics), *beside] == known
     assert all(METRIC_MEANINGS.values())

@@ -1,0 +1,253 @@
+"""What an agent asked of whom: shares with intervals, sequences, and what its questions hang on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
+from fairlib.evaluation.evaluate import MetricValue
+from fairlib.randomness import generator
+
+__all__ = [
+    "Category",
+    "Questions",
+    "asked_histogram",
+    "features_asked",
+    "frequent_sequences",
+    "question_report",
+    "wilson_interval",
+]
+
+MIN_ROWS = 30
+"""Fewer people than this say nothing of a share that is compared with others, whatever ``min_cell`` is."""
+
+MOST_SEQUENCES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """
+    What was asked of n people, of G feature groups.
+
+    Parameters
+    ----------
+    names : tuple of str, length G
+        In the order of the actions.
+    order : int array, shape (n, G)
+        Positions of the groups in the order in which they were asked, then -1.
+    allowed : bool array, shape (G,)
+        Which groups may be asked at all.
+    """
+
+    names: tuple[str, ...]
+    order: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many groups each person was asked, shape (n,)."""
+        asked: NDArray[np.int64] = (self.order >= 0).sum(axis=1)
+        return asked
+
+    def positions(self, group: int) -> NDArray[np.int64]:
+        """When each person was asked a group, from 1; 0 where never. Shape (n,)."""
+        hits = self.order == group
+        return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Category:
+    """A categorical feature: its values, and everybody's as a position among them (-1: none of them)."""
+
+    values: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+
+def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
+    r"""
+    Score interval of a share (Wilson 1927).
+
+    .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
+              {1 + z^2 / n}
+
+    Parameters
+    ----------
+    count, n : int
+        People with a property, of all n >= 1.
+    level : float
+        Coverage in (0, 1).
+
+    Returns
+    -------
+    low, high : float
+        Within [0, 1], around ``count / n``.
+
+    Raises
+    ------
+    ValueError
+        A count that is no part of n.
+    """
+    if not 0 <= count <= n or n < 1:
+        raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")
+    z, share = float(norm.isf((1.0 - level) / 2.0)), count / n
+    middle = share + z * z / (2 * n)
+    half = z * np.sqrt(share * (1.0 - share) / n + (z / (2 * n)) ** 2)
+    low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+    # at the ends rounding may leave the share just outside
+    return max(0.0, min(float(low), share)), min(1.0, max(float(high), share))
+
+
+def features_asked(
+    counts: NDArray[np.int64], *, draws: int, level: float, min_cell: int, seed: int
+) -> MetricValue:
+    """
+    Mean number of feature groups asked per person, with a percentile bootstrap interval.
+
+    Parameters
+    ----------
+    counts : int array, shape (n,)
+    draws : int
+        Bootstrap draws; 0 for no interval.
+    level : float
+    min_cell : int
+        With fewer people the evidence is insufficient.
+    seed : int
+        The result does not depend on the order of the people.
+    """
+    n = len(counts)
+    if n < min_cell:
+        return MetricValue.insufficient(f"the table: only {n} rows, fewer than {min_cell}")
+    numbers, weights = np.unique(counts, return_counts=True)
+    mean = float(weights @ numbers / n)
+    if not draws:
+        return MetricValue(mean)
+    rng = generator(seed, "bootstrap", "features_asked")
+    means = [chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng)]
+    interval = percentile_interval(np.concatenate(means), level, mean)
+    assert interval is not None  # a mean of people is never undefined
+    return MetricValue(mean, *interval)
+
+
+def asked_histogram(questions: Questions) -> list[int]:
+    """People who were asked 0, 1, ..., G groups."""
+    return np.bincount(questions.counts, minlength=len(questions.names) + 1).tolist()
+
+
+def frequent_sequences(questions: Questions, *, min_cell: int) -> list[dict[str, Any]]:
+    """
+    At most ten commonest sequences of questions, each of at least ``max(30, min_cell)`` people.
+
+    Returns
+    -------
+    list of dict
+        ``groups`` (names in order; none for people who were asked nothing), ``rows`` and ``share``.
+    """
+    rows, counts = np.unique(questions.order, axis=0, return_counts=True)
+    # the commonest first, equally common ones in the order of the actions
+    common = Counter({tuple(row.tolist()): int(count) for row, count in zip(rows, counts, strict=True)})
+    return [
+        {
+            "groups": [questions.names[group] for group in sequence if group >= 0],
+            "rows": count,
+            "share": count / len(questions.order),
+        }
+        for sequence, count in common.most_common(MOST_SEQUENCES)
+        if count >= max(MIN_ROWS, min_cell)
+    ]
+
+
+def question_report(
+    questions: Questions,
+    label: NDArray[np.int64],
+    sensitive: Mapping[str, NDArray[np.object_]],
+    categories: Mapping[str, Category],
+    *,
+    level: float,
+    min_cell: int,
+) -> list[dict[str, Any]]:
+    """
+    Who is asked each group, as plain JSON types.
+
+    Parameters
+    ----------
+    questions : Questions
+    label : int array of 0 and 1, shape (n,)
+    sensitive : mapping of str to array of str, shape (n,)
+        Group of every person per attribute.
+    categories : mapping of str to Category
+        Features over which the share of people asked may vary; none that is sensitive.
+    level : float
+        Of the intervals.
+    min_cell : int
+        A group or label with fewer people has None in place of its share.
+
+    Returns
+    -------
+    list of dict
+        For each group, in the order of the actions: ``name``, ``allowed``, ``share`` of people asked with
+        ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked), ``first_share``,
+        ``by_label``, ``by_group`` and ``varies_with``: the other feature over whose categories of at least
+        ``max(30, min_cell)`` people the share differs most; None where it differs over none.
+    """
+    report = []
+    for group, name in enumerate(questions.names):
+        positions = questions.positions(group)
+        asked = positions > 0
+        count, n = int(asked.sum()), len(asked)
+        # what may not be asked is certain
+        low, high = wilson_interval(count, n, level) if questions.allowed[group] else (0.0, 0.0)
+        others = {feature: category for feature, category in categories.items() if feature != name}
+        report.append(
+            {
+                "name": name,
+                "allowed": bool(questions.allowed[group]),
+                "share": count / n,
+                "low": low,
+                "high": high,
+                "mean_position": float(positions[asked].mean()) if count else None,
+                "first_share": float((positions == 1).mean()),
+                "by_label": {str(value): _share(asked, label == value, min_cell) for value in (0, 1)},
+                "by_group": {
+                    attribute: {
+                        value: None
+                        if (share := _share(asked, groups == value, min_cell)) is None
+                        else {"share": share, "rows": int((groups == value).sum())}
+                        for value in sorted(set(groups.tolist()))
+                    }
+                    for attribute, groups in sensitive.items()
+                },
+                "varies_with": _varies_with(asked, others, max(MIN_ROWS, min_cell)),
+            }
+        )
+    return report
+
+
+def _share(asked: NDArray[np.bool_], rows: NDArray[np.bool_], min_cell: int) -> float | None:
+    """Share of some people who were asked; None for too few people."""
+    return float(asked[rows].mean()) if rows.sum() >= min_cell else None
+
+
+def _varies_with(
+    asked: NDArray[np.bool_], categories: Mapping[str, Category], min_rows: int
+) -> dict[str, Any] | None:
+    """The feature over whose categories the share differs most; the first of those that tie."""
+    widest: dict[str, Any] | None = None
+    for feature, category in categories.items():
+        has = category.codes >= 0
+        size = len(category.values)
+        rows = np.bincount(category.codes[has], minlength=size)
+        hits = np.bincount(category.codes[has & asked], minlength=size)
+        shares = {
+            value: float(hits[k] / rows[k]) for k, value in enumerate(category.values) if rows[k] >= min_rows
+        }
+        spread = max(shares.values(), default=0.0) - min(shares.values(), default=0.0)
+        if spread > (widest["spread"] if widest else 0.0):
+            widest = {"feature": feature, "shares": shares, "spread": spread}
+    return widest

@@ -1,0 +1,146 @@
+"""What a model that acquires features asked of the test rows, and what it would know with all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlib.evaluation.acquisition import (
+    Category,
+    Questions,
+    asked_histogram,
+    frequent_sequences,
+    question_report,
+)
+from fairlib.evaluation.evaluate import MetricValue
+from fairlib.preprocessing.encoder import TableEncoder
+from tasks.dataset import Dataset
+
+__all__ = ["Acquired", "Acquires", "FullInformation", "questions_of", "write_acquisition"]
+
+Matrix = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+
+class Acquired(Protocol):
+    """What was asked of n people; see :class:`fairlib.methods.dadi.Acquisition`."""
+
+    order: NDArray[np.int64]
+    probability: Float64
+
+
+@runtime_checkable
+class Acquires(Protocol):
+    """A model that asks for features, known by what it can do: its own module loads compiled kernels."""
+
+    classes_: NDArray[Any]
+    groups_: Mapping[str, Any]
+    allowed_: NDArray[np.bool_]
+    attributes_: list[str]
+    feature_report_: Mapping[str, Any]
+    gamma: float
+    criterion: str
+
+    def acquire(self, X: Matrix) -> Acquired:
+        """Ask people one group after another."""
+
+    def predict_proba_known(self, X: Matrix, known: NDArray[np.bool_]) -> Float64:
+        """Class probabilities from what is known."""
+
+
+@dataclass(frozen=True)
+class FullInformation:
+    """The same model where everything that may be asked is known."""
+
+    model: Acquires
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels."""
+        return self.model.classes_
+
+    def predict_proba(self, X: Matrix) -> Float64:
+        """Class probabilities, shape (n, 2)."""
+        known = np.broadcast_to(self.model.allowed_, (len(X), len(self.model.allowed_)))
+        return self.model.predict_proba_known(X, known)
+
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """Likeliest labels."""
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
+
+
+def questions_of(model: Acquires, acquired: Acquired) -> Questions:
+    """Give the questions that were asked, with their names."""
+    return Questions(tuple(model.groups_), acquired.order, model.allowed_)
+
+
+def write_acquisition(
+    model: Acquires,
+    questions: Questions,
+    data: Dataset,
+    encoder: TableEncoder,
+    *,
+    asked: MetricValue,
+    full_information: Mapping[str, float | None],
+    settings: Mapping[str, Any],
+    folder: Path,
+) -> dict[str, tuple[Path, str]]:
+    """
+    Write ``acquisition.json``: which features are asked, of whom, in which order, and what is known without.
+
+    No share of fewer people than `min_cell` is in it, and no row.
+    """
+    found = model.feature_report_
+    alone = found.get("groups", {})
+    unknown = {"classifier_auc": None, "adversary_auc": None}
+    report = question_report(
+        questions,
+        data.y,
+        data.sensitive,
+        _categories(data, encoder),
+        level=settings["level"],
+        min_cell=settings["min_cell"],
+    )
+    content: dict[str, Any] = {
+        "gamma": model.gamma,
+        "criterion": model.criterion,
+        "attributes": model.attributes_,
+        "rows": len(data.y),
+        "level": settings["level"],
+        "groups": [entry | alone.get(entry["name"], unknown) for entry in report],
+        "asked": {
+            "mean": asked.value,
+            "low": asked.low,
+            "high": asked.high,
+            "histogram": asked_histogram(questions),
+        },
+        "sequences": frequent_sequences(questions, min_cell=settings["min_cell"]),
+        "auc": {name: found.get(name, unknown) for name in ("all", "acquired")},
+        "full_information": dict(full_information),
+    }
+    path = folder / "acquisition.json"
+    path.write_text(json.dumps(content, indent=1, allow_nan=False))
+    return {"acquisition": (path, "acquisition")}
+
+
+def _categories(data: Dataset, encoder: TableEncoder) -> dict[str, Category]:
+    """Categorical model inputs that are not sensitive, read back from the matrix."""
+    found = {}
+    for name, values in encoder.categories_.items():
+        if name in data.sensitive:
+            continue
+        part = data.X[:, encoder.groups_[name]]
+        if part.shape[1] == 1:
+            codes = (part[:, 0] > 0.5).astype(np.int64)
+        else:
+            # a category that no training row had is a row of zeros
+            codes = np.where(part.max(axis=1) > 0.5, part.argmax(axis=1), -1)
+        found[name] = Category(values, codes)
+    return found

@@ -1,0 +1,181 @@
+"""What an agent asked: every number against one counted by hand, or by another library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from fairlib.evaluation.acquisition import (
+    Category,
+    Questions,
+    asked_histogram,
+    features_asked,
+    frequent_sequences,
+    question_report,
+    wilson_interval,
+)
+
+NAMES = ("age", "job", "town", "sex")
+ALLOWED = np.array([True, True, True, False])
+# six people; sex may not be asked
+ORDER = np.array(
+    [
+        [1, 0, -1, -1],
+        [1, 0, 2, -1],
+        [0, 1, -1, -1],
+        [1, -1, -1, -1],
+        [-1, -1, -1, -1],
+        [1, 0, -1, -1],
+    ]
+)
+LABEL = np.array([0, 1, 0, 0, 0, 0])
+SEX = np.array(["F", "F", "M", "M", "F", "X"], dtype=object)
+
+
+def questions(repeat: int = 1) -> Questions:
+    return Questions(NAMES, np.repeat(ORDER, repeat, axis=0), ALLOWED)
+
+
+def report(repeat: int = 1, categories: Any = None, *, min_cell: int = 2) -> dict[str, dict[str, Any]]:
+    found = question_report(
+        questions(repeat),
+        np.repeat(LABEL, repeat),
+        {"sex": np.repeat(SEX, repeat)},
+        categories or {},
+        level=0.95,
+        min_cell=min_cell,
+    )
+    assert [entry["name"] for entry in found] == list(NAMES)
+    return {entry["name"]: entry for entry in found}
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
+def test_the_interval_is_that_of_scipy_and_holds_the_share(counted: tuple[int, int], level: float) -> None:
+    count, n = counted
+    low, high = wilson_interval(count, n, level)
+    known = binomtest(count, n).proportion_ci(level, method="wilson")
+    assert (low, high) == pytest.approx((known.low, known.high), abs=1e-12)
+    assert 0.0 <= low <= count / n <= high <= 1.0
+
+
+@pytest.mark.parametrize(("count", "n"), [(3, 2), (-1, 4), (0, 0)])
+def test_an_interval_needs_a_part_of_some_rows(count: int, n: int) -> None:
+    with pytest.raises(ValueError, match=f"got {count} of {n}"):
+        wilson_interval(count, n, 0.95)
+
+
+def test_shares_and_positions_are_those_counted_by_hand() -> None:
+    found = report()
+    age, job, town = (found[name] for name in ("age", "job", "town"))
+    assert (age["share"], job["share"], town["share"]) == pytest.approx((4 / 6, 5 / 6, 1 / 6))
+    # age was second, second, first, second; job first, first, second, first, first
+    assert (age["mean_position"], job["mean_position"], town["mean_position"]) == (1.75, 1.2, 3.0)
+    assert (age["first_share"], job["first_share"], town["first_share"]) == pytest.approx((1 / 6, 4 / 6, 0))
+    assert (age["low"], age["high"]) == wilson_interval(4, 6, 0.95)
+
+
+def test_what_may_not_be_asked_is_certain() -> None:
+    sex = report()["sex"]
+    assert (sex["allowed"], sex["share"], sex["low"], sex["high"]) == (False, 0.0, 0.0, 0.0)
+    assert (sex["mean_position"], sex["first_share"]) == (None, 0.0)
+    assert report()["town"]["allowed"]
+
+
+def test_shares_of_few_people_are_not_told() -> None:
+    age = report()["age"]
+    # one person has label 1, one is of sex X
+    assert age["by_label"] == {"0": pytest.approx(3 / 5), "1": None}
+    groups = {"F": {"share": pytest.approx(2 / 3), "rows": 3}, "M": {"share": 0.5, "rows": 2}, "X": None}
+    assert age["by_group"] == {"sex": groups}
+    assert report(min_cell=1)["age"]["by_group"]["sex"]["X"] == {"share": 1.0, "rows": 1}
+
+
+def test_the_feature_that_the_questions_hang_on_is_the_one_of_the_widest_spread() -> None:
+    # 20 copies of each person: the third category has 20 people, too few to tell
+    kinds = np.repeat([0, 0, 1, 1, 1, 2], 20)
+    weak = np.repeat([0, 1, 0, 1, 0, 1], 20)
+    same = np.zeros(120, np.int64)
+    categories = {
+        "weak": Category(("u", "v"), weak),
+        "kind": Category(("a", "b", "c"), kinds),
+        "same": Category(("only",), same),
+        "town": Category(("x", "y"), np.repeat([0, 1, 0, 0, 0, 0], 20)),
+    }
+    found = report(20, categories)
+    assert found["age"]["varies_with"] == {
+        "feature": "kind",
+        "shares": {"a": 1.0, "b": pytest.approx(1 / 3)},
+        "spread": pytest.approx(2 / 3),
+    }
+    # all a's, two thirds of the b's; two thirds of the u's, all v's: the first of both
+    assert found["job"]["varies_with"]["feature"] == "weak"
+    # not by itself, though that would be widest: the person in town y alone was asked it
+    assert found["town"]["varies_with"]["feature"] == "kind"
+    assert found["sex"]["varies_with"] is None
+    assert (
+        report(1, categories={"kind": Category(("a", "b"), np.array([0, 0, 1, 1, 1, 1]))})["age"][
+            "varies_with"
+        ]
+        is None
+    )
+
+
+def test_people_of_no_known_category_are_left_out() -> None:
+    codes = np.repeat([-1, -1, 0, 1, 1, 0], 30)
+    found = report(30, {"kind": Category(("a", "b"), codes)})
+    assert found["age"]["varies_with"] == {"feature": "kind", "shares": {"a": 1.0, "b": 0.0}, "spread": 1.0}
+
+
+def test_the_histogram_counts_everybody_once() -> None:
+    assert asked_histogram(questions()) == [1, 1, 3, 1, 0]
+    assert asked_histogram(Questions(NAMES, np.full((3, 4), -1), ALLOWED)) == [3, 0, 0, 0, 0]
+
+
+def test_sequences_are_told_where_enough_people_share_them() -> None:
+    found = frequent_sequences(questions(20), min_cell=5)
+    assert found == [{"groups": ["job", "age"], "rows": 40, "share": pytest.approx(1 / 3)}]
+    found = frequent_sequences(questions(30), min_cell=5)
+    assert [(entry["groups"], entry["rows"]) for entry in found] == [
+        (["job", "age"], 60),
+        ([], 30),
+        (["age", "job"], 30),
+        (["job"], 30),
+        (["job", "age", "town"], 30),
+    ]
+    assert frequent_sequences(questions(30), min_cell=61) == []
+
+
+def test_no_more_than_ten_sequences_are_told() -> None:
+    order = np.full((12 * 40, 12), -1)
+    order[:, 0] = np.repeat(np.arange(12), 40)
+    names = tuple(f"x{k}" for k in range(12))
+    assert len(frequent_sequences(Questions(names, order, np.ones(12, bool)), min_cell=5)) == 10
+
+
+def test_the_mean_number_asked_has_the_intervals_of_a_mean() -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 9, 2000)
+    found = features_asked(counts, draws=4000, level=0.9, min_cell=5, seed=1)
+    assert found.value == pytest.approx(counts.mean())
+    assert found.low is not None
+    assert found.high is not None
+    # the normal approximation of the same interval
+    half = 1.645 * counts.std() / np.sqrt(2000)
+    assert (found.low, found.high) == pytest.approx((counts.mean() - half, counts.mean() + half), abs=0.01)
+    again = features_asked(rng.permutation(counts), draws=4000, level=0.9, min_cell=5, seed=1)
+    assert again == found
+
+
+def test_a_mean_without_draws_has_no_interval_and_one_of_few_people_no_number() -> None:
+    bare = features_asked(np.array([1, 2, 6]), draws=0, level=0.95, min_cell=3, seed=0)
+    assert (bare.value, bare.low, bare.high) == (3.0, None, None)
+    few = features_asked(np.array([1, 2]), draws=50, level=0.95, min_cell=3, seed=0)
+    assert (few.value, few.status) == (None, "insufficient_evidence")
+    assert "only 2 rows" in few.reason
+    nobody = features_asked(np.zeros(9, np.int64), draws=50, level=0.95, min_cell=3, seed=0)
+    assert (nobody.value, nobody.low, nobody.high) == (0.0, 0.0, 0.0)

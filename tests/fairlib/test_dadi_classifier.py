@@ -1,0 +1,383 @@
+"""DADIClassifier as an estimator: what it refuses, what it asks, and what of it is saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+
+from fairlib.methods.dadi import DADIClassifier
+from fairlib.randomness import generator
+
+TINY: dict[str, Any] = {
+    "gamma": 0.9,
+    "hidden": (8, 8),
+    "memory_size": 4,
+    "processing_steps": 2,
+    "pretrain_iterations": 100,
+    "n_iterations": 300,
+    "agents": 8,
+    "learning_rate": 5e-3,
+}
+GROUPS = {"merit": [0], "pair": [2, 1], "noise": [3], "fixed": [4], "sex": [5]}
+NEVER = [3, 4]
+
+
+def _people(n: int = 200, seed: int = 0, kinds: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, kinds, n)
+    X = rng.normal(size=(n, 6)).astype(np.float32)
+    X[:, 1] += 0.5 * s
+    X[:, 2] = rng.random(n) < 0.5
+    X[:, 4] = 7.0
+    X[:, 5] = s
+    y = (X[:, 0] + X[:, 2] + 0.5 * rng.normal(size=n) > 0.5).astype(int)
+    return X, y, s
+
+
+def _fit(n: int = 200, kinds: int = 2, groups: Any = GROUPS, **options: Any) -> DADIClassifier:
+    X, y, s = _people(n, kinds=kinds)
+    model = DADIClassifier(**TINY | options)
+    return model.fit(X, y, sensitive_features={"sex": s}, feature_groups=groups)
+
+
+@pytest.fixture(scope="module")
+def model() -> DADIClassifier:
+    return _fit()
+
+
+# --- what is refused -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 1.1}, r"gamma must be in \[0, 1\], got 1.1\."),
+        ({"gamma": -0.1}, r"gamma must be in \[0, 1\]"),
+        ({"gamma": float("nan")}, r"gamma must be in \[0, 1\]"),
+        ({"class_balance": 2.0}, r"class_balance must be in \[0, 1\]"),
+        ({"exploration_start": 1.5}, "exploration_start"),
+        ({"exploration_end": -1}, "exploration_end"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"learning_rate": float("inf")}, "learning_rate must be positive"),
+        ({"final_learning_rate": -1.0}, "final_learning_rate must be positive"),
+        ({"value_scale": 0.0}, "value_scale must be positive"),
+        ({"value_weight": 0.0}, "value_weight must be positive"),
+        ({"memory_size": 0}, "memory_size must be at least 1"),
+        ({"agents": 0}, "agents must be at least 1"),
+        ({"n_step": 0}, "n_step must be at least 1"),
+        ({"target_every": 0}, "target_every must be at least 1"),
+        ({"processing_steps": 0}, "processing_steps must be at least 1"),
+        ({"n_iterations": -1}, "n_iterations"),
+        ({"pretrain_iterations": -1}, "pretrain_iterations must not be negative"),
+        ({"hidden": (8,)}, "hidden must be two positive numbers"),
+        ({"hidden": (8, 0)}, "hidden must be two positive numbers"),
+        ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\)"),
+        ({"criterion": "parity"}, "criterion is 'parity', expected one of demographic_parity"),
+        ({"attributes": ["age"]}, "attributes names 'age', and sensitive_features has sex"),
+        ({"attributes": []}, "attributes is empty"),
+        ({"costs": {"age": 1.0}}, "costs names 'age', which is no feature group: merit, pair"),
+        ({"costs": {"merit": -1.0}}, r"costs\['merit'\] must be finite and not negative"),
+        ({"costs": {"merit": float("inf")}}, r"costs\['merit'\] must be finite"),
+    ],
+)
+def test_a_parameter_out_of_its_range_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _fit(**options)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"a": [0, 1, 2, 3, 4]}, "feature_groups misses column 5"),
+        ({"a": [0, 1, 2], "b": [2, 3, 4, 5]}, "feature_groups has column 2 twice"),
+        ({"a": [0, 1, 2, 3, 4, 5, 5]}, "feature_groups has column 5 twice"),
+        ({"a": [0, 1, 2, 3, 4, 5, 6]}, "feature_groups names column 6, and X has the columns 0 to 5"),
+        ({"a": [-1, 0, 1, 2, 3, 4]}, "feature_groups names column -1"),
+        ({"a": [0, 1, 2, 3, 4, 5], "b": []}, "the group 'b' has no column"),
+        ({"sex": [0, 1, 2, 3, 5], "fixed": [4]}, "no feature group is left to ask"),
+    ],
+)
+def test_groups_that_are_no_partition_are_refused(groups: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _fit(groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (None, "sensitive_features is missing"),
+        ({}, "sensitive_features is missing"),
+        ({"sex": np.zeros(200)}, "sex: all training rows are in one group"),
+        ({"sex": np.arange(20) % 2}, r"sensitive_features\['sex'\] has shape \(20,\), and X has 200 rows"),
+    ],
+)
+def test_an_attribute_that_nothing_can_be_told_of_is_refused(features: Any, message: str) -> None:
+    X, y, _ = _people()
+    with pytest.raises(ValueError, match=message):
+        DADIClassifier(**TINY).fit(X, y, sensitive_features=features)
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 4), (5, 5), (6, 6)])
+def test_known_of_another_shape_is_refused(model: DADIClassifier, shape: tuple[int, ...]) -> None:
+    X = _people()[0][:6]
+    for method in (model.acquire, model.predict_proba_known, model.action_values, model.next_action):
+        with pytest.raises(ValueError, match="known has shape"):
+            method(X, np.zeros(shape))
+
+
+def test_nothing_is_predicted_before_fit() -> None:
+    X = _people()[0]
+    with pytest.raises(NotFittedError):
+        DADIClassifier().predict(X)
+    with pytest.raises(NotFittedError):
+        DADIClassifier().acquire(X)
+
+
+# --- what is asked -------------------------------------------------------------------------------------
+
+
+def test_constants_and_the_attribute_itself_are_never_asked(model: DADIClassifier) -> None:
+    assert model.allowed_.tolist() == [True, True, True, False, False]
+    assert model.attributes_ == ["sex"]
+    X = _people(seed=1)[0]
+    nothing = np.zeros((len(X), 5))
+    assert not model.acquire(X).known[:, NEVER].any()
+    assert np.isneginf(model.action_values(X, nothing)[:, NEVER]).all()
+    assert np.isfinite(model.action_values(X, nothing)[:, [0, 1, 2, 5]]).all()
+
+
+def test_a_known_group_is_not_asked_again(model: DADIClassifier) -> None:
+    X = _people(seed=1)[0]
+    known = np.random.default_rng(0).random((len(X), 5)) < 0.5
+    values = model.action_values(X, known)
+    np.testing.assert_array_equal(np.isneginf(values[:, :3]), known[:, :3])
+    result = model.acquire(X, known)
+    assert (result.known >= known).all()
+    for row, order in enumerate(result.order):
+        asked = order[order >= 0]
+        assert not known[row, asked].any()
+        assert np.unique(asked).size == asked.size == result.asked[row]
+        assert (order[asked.size :] == -1).all()
+    np.testing.assert_array_equal(result.known.sum(axis=1), known.sum(axis=1) + result.asked)
+
+
+def test_acquisition_is_one_question_after_another_until_to_stop_is_best(model: DADIClassifier) -> None:
+    X = _people(seed=1)[0]
+    result = model.acquire(X)
+    assert result.asked.max() > 1
+    for row in range(40):
+        person, known, asked = X[[row]], np.zeros((1, 5), bool), []
+        while (group := int(model.next_action(person, known)[0])) != 5:
+            values = model.action_values(person, known)[0]
+            assert values[group] == values.max()
+            known[0, group] = True
+            asked.append(group)
+        assert asked == result.order[row, : len(asked)].tolist()
+        assert len(asked) == result.asked[row]
+        probability = model.predict_proba_known(person, known)[0, 1]
+        assert probability == pytest.approx(result.probability[row], abs=1e-5)
+
+
+def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
+    X, y, _ = _people(seed=1)
+    result = model.acquire(X)
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 1], result.probability)
+    np.testing.assert_allclose(model.predict_proba_known(X, result.known), model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert model.score(X, y) > 0.7
+
+
+def test_answers_that_were_not_asked_for_change_nothing(model: DADIClassifier) -> None:
+    X = _people(seed=1)[0]
+    result = model.acquire(X)
+    other = X.copy()
+    for g, columns in enumerate(GROUPS.values()):
+        unasked = ~result.known[:, g]
+        for column in columns:
+            other[unasked, column] = 1e4
+    assert (other != X).any()
+    again = model.acquire(other)
+    np.testing.assert_array_equal(again.order, result.order)
+    np.testing.assert_array_equal(again.probability, result.probability)
+
+
+def test_with_all_groups_known_the_only_action_is_to_stop(model: DADIClassifier) -> None:
+    X = _people(seed=1)[0]
+    everything = np.ones((len(X), 5))
+    assert (model.next_action(X, everything) == 5).all()
+    assert (model.acquire(X, everything).asked == 0).all()
+
+
+# --- inputs --------------------------------------------------------------------------------------------
+
+
+def test_columns_without_groups_are_groups_of_their_own() -> None:
+    model = _fit(groups=None)
+    assert model.groups_ == {f"x{j}": [j] for j in range(6)}
+    assert model.allowed_.tolist() == [True, True, True, True, False, True]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_rows_may_be_set_aside_or_not(share: float) -> None:
+    model = _fit(validation_share=share, random_state=5)
+    held = generator(5, "validation").random(200) < share
+    assert model.feature_report_["rows"] == held.sum()
+    if share:
+        X, y, _ = _people()
+        probability = model.acquire(X[held]).probability
+        told = model.feature_report_["acquired"]["classifier_auc"]
+        assert told == pytest.approx(roc_auc_score(y[held], probability), abs=1e-9)
+
+
+def test_layers_may_have_different_widths() -> None:
+    model = _fit(hidden=(7, 9))
+    assert model.predict_proba(_people()[0]).shape == (200, 2)
+
+
+@pytest.mark.parametrize("criterion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+def test_attributes_of_three_groups_under_every_criterion(criterion: str) -> None:
+    model = _fit(400, kinds=3, criterion=criterion, gamma=0.3, pretrain_iterations=1500, agents=16)
+    X = _people(seed=1, kinds=3)[0]
+    assert np.isfinite(model.predict_proba(X)).all()
+    # the attribute itself gives it away, and noise does not
+    report = model.feature_report_["groups"]
+    assert report["sex"]["adversary_auc"] > 0.9
+    assert report["noise"]["adversary_auc"] < 0.75
+
+
+def test_several_attributes_are_crossed_unless_one_is_named() -> None:
+    X, y, s = _people()
+    features = {"sex": s, "noise": np.where(X[:, 3] > 0, "high", "low")}
+    both = DADIClassifier(**TINY).fit(X, y, sensitive_features=features, feature_groups=GROUPS)
+    assert both.attributes_ == ["sex", "noise"]
+    assert both.allowed_.tolist() == [True, True, False, False, False]
+    named = DADIClassifier(**TINY, attributes=["sex"])
+    named.fit(X, y, sensitive_features=features, feature_groups=GROUPS)
+    assert named.attributes_ == ["sex"]
+    assert named.allowed_.tolist() == [True, True, True, False, False]
+    np.testing.assert_array_equal(named.predict_proba(X), _fit().predict_proba(X))
+
+
+def test_numbers_of_any_type_and_labels_of_any_kind() -> None:
+    X, y, s = _people()
+    whole = np.round(X * 4).astype(int)
+    words = np.where(y == 1, "yes", "no")
+    given: dict[str, Any] = {"sensitive_features": {"sex": np.where(s, "f", "m")}, "feature_groups": GROUPS}
+    expected = DADIClassifier(**TINY).fit(whole.astype(np.float32), y, **given)
+    for table in (whole, whole.astype(np.float64), pd.DataFrame(whole).to_numpy()):
+        model = DADIClassifier(**TINY).fit(table, words, **given)
+        assert model.classes_.tolist() == ["no", "yes"]
+        np.testing.assert_array_equal(model.predict_proba(table), expected.predict_proba(whole))
+        np.testing.assert_array_equal(model.predict(table) == "yes", expected.predict(whole) == 1)
+
+
+def test_predictions_do_not_depend_on_the_batch(model: DADIClassifier) -> None:
+    X = _people(60, seed=1)[0]
+    together = model.predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(X), together)
+    alone = np.vstack([model.predict_proba(row[None]) for row in X])
+    np.testing.assert_allclose(alone, together, atol=1e-5)
+    # more rows than are read at a time
+    many = model.predict_proba(np.tile(X, (40, 1)))
+    np.testing.assert_allclose(many, np.tile(together, (40, 1)), atol=1e-5)
+    order = np.random.default_rng(0).permutation(60)
+    np.testing.assert_allclose(model.predict_proba(X[order]), together[order], atol=1e-5)
+
+
+def test_progress_comes_every_hundred_iterations() -> None:
+    X, y, s = _people()
+    seen = []
+    model = DADIClassifier(**TINY | {"n_iterations": 250})
+    model.fit(
+        X, y, sensitive_features={"sex": s}, callback=lambda *given: seen.append((*given[:2], dict(given[2])))
+    )
+    assert [entry[:2] for entry in seen] == [(100, 250), (200, 250), (250, 250)]
+    assert model.history_["step"] == [100.0, 200.0, 250.0]
+    for name in ("classification_loss", "adversary_loss", "value_error", "reward", "asked"):
+        assert model.history_[name] == [entry[2][name] for entry in seen]
+        assert np.isfinite(model.history_[name]).all()
+
+
+# --- what is saved -------------------------------------------------------------------------------------
+
+
+def test_a_loaded_model_answers_the_same(model: DADIClassifier, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    loaded = DADIClassifier.load(tmp_path)
+    X = _people(seed=1)[0]
+    known = np.random.default_rng(0).random((len(X), 5)) < 0.5
+    for table, mask in ((X, known), (X[:1], known[:1])):
+        np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
+        np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+        for mine, theirs in zip(
+            vars(loaded.acquire(table, mask)).values(), vars(model.acquire(table, mask)).values(), strict=True
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+        np.testing.assert_array_equal(loaded.next_action(table, mask), model.next_action(table, mask))
+        np.testing.assert_array_equal(loaded.action_values(table, mask), model.action_values(table, mask))
+        np.testing.assert_array_equal(
+            loaded.predict_proba_known(table, mask), model.predict_proba_known(table, mask)
+        )
+    # a third value of a column of two is read as before
+    X[:, 2] = 0.7
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert list(loaded.groups_.items()) == list(model.groups_.items())
+    assert loaded.attributes_ == model.attributes_
+    assert loaded.feature_report_ == model.feature_report_
+
+
+def test_parameters_survive_saving(tmp_path: Path) -> None:
+    model = _fit(costs={"noise": 0.25}, attributes=["sex"])
+    model.save(tmp_path)
+    loaded = DADIClassifier.load(tmp_path)
+    given, found = model.get_params(), loaded.get_params()
+    assert tuple(found.pop("hidden")) == given.pop("hidden")
+    assert found == given
+
+
+def test_a_saved_model_holds_no_adversary(tmp_path: Path) -> None:
+    # three groups: the adversary has three outputs, the classifier two
+    model = _fit(kinds=3)
+    model.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "network.safetensors"]
+    tensors = load_file(tmp_path / "network.safetensors")
+    assert {name.split(".")[0] for name in tensors} == {"encoder", "classify", "policy"}
+    assert tensors["classify.weight3"].shape == (8, 2)
+    assert tensors["policy.weight3"].shape == (8, 6)
+    numbers = sum(tensor.size for tensor in tensors.values())
+    assert (tmp_path / "network.safetensors").stat().st_size < 4 * numbers + 6000
+
+
+def test_the_size_of_a_saved_model_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    sizes = []
+    for n in (100, 1600):
+        _fit(n).save(tmp_path / str(n))
+        sizes.append(sum(path.stat().st_size for path in (tmp_path / str(n)).iterdir()))
+        text = (tmp_path / str(n) / "model.json").read_text()
+        assert json.loads(text)["n_features_in"] == 6
+    # digits of the report's numbers
+    assert abs(sizes[0] - sizes[1]) < 200
+
+
+def test_a_model_of_another_class_is_not_loaded(model: DADIClassifier, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    described = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(described | {"class": "GBDTClassifier"}))
+    with pytest.raises(ValueError, match="holds no DADIClassifier"):
+        DADIClassifier.load(tmp_path)
+
+
+def test_a_clone_is_unfitted_and_has_the_same_parameters(model: DADIClassifier) -> None:
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        copy.predict(_people()[0])

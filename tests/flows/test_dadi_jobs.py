@@ -1,0 +1,297 @@
+"""Jobs of an agent: what a run measures of its questions, what it publishes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import roc_auc_score
+from typer.testing import CliRunner
+
+from fairlib.methods.dadi import DADIClassifier
+from fairlib.methods.dadi.questionnaire import Questionnaire
+from flows.cli import app
+from flows.job import load_job, shipped_jobs
+from flows.resolved_job import resolve
+from tasks.dataset import read_dataset
+from tasks.errors import InputError
+
+TINY = {
+    "method.hidden": "[8, 8]",
+    "method.memory_size": "4",
+    "method.agents": "16",
+    "method.pretrain_iterations": "30",
+    "method.n_iterations": "60",
+    "evaluate.draws": "20",
+    "gates": "{}",
+}
+FEATURES = ["income", "job", "owner", "since"]
+
+
+def acquisition(done: Any) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(Path(done.json["artifacts"]["evaluate.acquisition"]).read_text())
+    return content
+
+
+def published(done: Any) -> Any:
+    """The published model, in this process."""
+    sys.path.insert(0, str(next(done.store.glob("mlflow-artifacts/**/code"))))
+    try:
+        import mlflow
+
+        mlflow.set_tracking_uri(f"sqlite:///{done.store / 'mlflow.db'}")
+        return mlflow.pyfunc.load_model(done.json["model"]["uri"])
+    finally:
+        sys.path.pop(0)
+
+
+def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(agents: Any) -> None:
+    done = agents.run("--json")
+    assert done.code == 0, done.err
+    found, artifacts = acquisition(done), done.json["artifacts"]
+    model = DADIClassifier.load(artifacts["train.model"])
+    data = read_dataset(Path(artifacts["preprocess.test"]))
+    acquired = model.acquire(data.X)
+    # in the order of the matrix: numbers first
+    assert sorted(model.groups_) == FEATURES
+    firsts = [columns[0] for columns in model.groups_.values()]
+    assert firsts == sorted(firsts)
+    assert [group["name"] for group in found["groups"]] == list(model.groups_)
+    np.testing.assert_allclose([g["share"] for g in found["groups"]], acquired.known.mean(axis=0))
+    assert found["asked"]["histogram"] == np.bincount(acquired.asked, minlength=5).tolist()
+    metrics = done.json["metrics"]
+    assert metrics["features_asked"] == pytest.approx(acquired.asked.mean()) == found["asked"]["mean"]
+    assert metrics["features_asked.low"] <= metrics["features_asked"] <= metrics["features_asked.high"]
+    assert metrics["auc"] == pytest.approx(roc_auc_score(data.y, acquired.probability))
+    informed = model.predict_proba_known(data.X, np.ones((len(data.X), 4), bool))[:, 1]
+    assert "What it asks" in Path(artifacts["report"]).read_text()
+    assert found["full_information"]["auc"] == pytest.approx(roc_auc_score(data.y, informed))
+    assert found["full_information"]["accuracy"] == pytest.approx(((informed > 0.5) == data.y).mean())
+    assert set(found["full_information"]) == set(metrics_of(metrics)) - {"features_asked"}
+    assert (found["gamma"], found["criterion"], found["attributes"]) == (1.0, "demographic_parity", ["sex"])
+    for group in found["groups"]:
+        for name in ("classifier_auc", "adversary_auc"):
+            assert group[name] == model.feature_report_["groups"][group["name"]][name]
+        for sex in ("F", "M"):
+            rows = data.sensitive["sex"] == sex
+            share = acquired.known[rows, list(model.groups_).index(group["name"])].mean()
+            assert group["by_group"]["sex"][sex] == {"share": pytest.approx(share), "rows": int(rows.sum())}
+
+
+def metrics_of(flat: dict[str, Any]) -> list[str]:
+    return [name for name in flat if not name.endswith((".low", ".high"))]
+
+
+def test_people_are_asked_once_to_be_evaluated(agents: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    ask = DADIClassifier.acquire
+
+    def counted(self: DADIClassifier, X: Any, known: Any = None) -> Any:
+        asked.append(len(X))
+        return ask(self, X, known)
+
+    monkeypatch.setattr(DADIClassifier, "acquire", counted)
+    done = agents.run("--json")
+    assert done.code == 0, done.err
+    # the training asks the rows that it set aside
+    assert asked[1:] == [80]
+
+
+def test_questions_one_by_one_lead_where_the_whole_row_does(agents: Any) -> None:
+    done = agents.run("--json")
+    assert done.code == 0, done.err
+    predictions = pq.read_table(done.json["artifacts"]["evaluate.predictions"])
+    rows = agents.table.take(predictions["row"].to_pylist()[:25])
+    model = published(done)
+    said = model.predict(rows.to_pandas())
+    assert list(said) == ["prediction", "probability", "asked"]
+    np.testing.assert_allclose(said["probability"], predictions["probability"].to_pylist()[:25], atol=1e-6)
+    assert said["asked"].str.len().max() > 0
+    bundle = next(done.store.glob("mlflow-artifacts/**/bundle"))
+    asking = Questionnaire.load(bundle)
+    for person, whole in zip(rows.to_pylist(), said.to_dict("records"), strict=True):
+        known: dict[str, Any] = {}
+        while (name := asking.next_feature(known)) is not None:
+            known[name] = person[name]
+        assert ",".join(known) == whole["asked"]
+        found = asking.predict(known)
+        assert found["prediction"] == whole["prediction"]
+        assert found["probability"] == pytest.approx(whole["probability"], abs=1e-6)
+    # the same from the model that MLflow loads
+    loaded = model.unwrap_python_model().questionnaire()
+    assert loaded.predict({"income": 3000}) == asking.predict({"income": 3000})
+
+
+def test_a_bundle_says_what_to_ask_and_holds_no_value_of_a_row(agents: Any) -> None:
+    done = agents.run("--json")
+    bundle = next(done.store.glob("mlflow-artifacts/**/bundle"))
+    files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
+    assert files == {"encoder.json", "inputs.json", "model/model.json", "model/network.safetensors"}
+    inputs = json.loads((bundle / "inputs.json").read_text())
+    assert set(inputs["questions"]) == set(FEATURES)
+    assert inputs["questions"]["job"] == {
+        "description": "",
+        "type": "string",
+        "allowed": ["clerk", "smith", "cook"],
+        "minimum": None,
+        "maximum": None,
+    }
+    assert inputs["questions"]["income"]["allowed"] is None
+    said = b"".join(path.read_bytes() for path in bundle.rglob("*") if path.is_file())
+    assert b"p-000" not in said
+    for value in agents.table["income"].to_pylist()[:50]:
+        assert str(value).encode() not in said
+
+
+def test_a_sensitive_input_is_never_asked(agents: Any) -> None:
+    agents.properties["sex"]["customProperties"].append({"property": "use", "value": "feature"})
+    del agents.job["method"]["attributes"]
+    done = agents.run("--json")
+    assert done.code == 0, done.err
+    found = acquisition(done)
+    assert found["attributes"] == ["age", "sex"]
+    (sex,) = (group for group in found["groups"] if group["name"] == "sex")
+    assert (sex["allowed"], sex["share"], sex["high"]) == (False, 0.0, 0.0)
+    assert sum(group["allowed"] for group in found["groups"]) == 4
+
+
+def refused(bench: Any, *words: str, arguments: tuple[str, ...] = ()) -> None:
+    done = bench.run(*arguments)
+    assert done.code == 2, (done.code, done.out, done.err)
+    (line,) = done.err.splitlines()
+    for word in words:
+        assert word in line, (word, line)
+    assert not (bench.store / "steps").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("method.gamma=1.5", ["method.gamma is 1.5", "from 0", "to 1"]),
+        ("method.gamma=-0.1", ["method.gamma is -0.1"]),
+        ("method.gamma=much", ["method.gamma", "valid number"]),
+        ("method.criterion=parity", ["method.criterion 'parity'", "known: demographic_parity"]),
+        ("method.criterion=equalised_odds", ["did you mean 'equalized_odds'"]),
+        ("method.attributes=[sexx]", ["method.attributes names 'sexx'", "did you mean 'sex'", "age, sex"]),
+        (
+            "method.attributes=[income]",
+            ["method.attributes names 'income'", "sensitive columns are age, sex"],
+        ),
+        ("method.attributes=[]", ["method.attributes is empty"]),
+        ("method.attributes=sex", ["method.attributes is 'sex'", "sequence"]),
+        ("method.costs={jobb: 1}", ["method.costs names 'jobb'", "did you mean 'job'"]),
+        ("method.costs={sex: 1}", ["method.costs names 'sex'", "the model inputs are income"]),
+        ("method.costs={job: -1}", ["method.costs.job is -1", "not negative"]),
+        ("method.costs={job: .nan}", ["method.costs.job is nan"]),
+        ("method.costs={job: dear}", ["method.costs", "valid number"]),
+        ("method.costs=[job]", ["method.costs", "valid dictionary"]),
+        ("method.hidden=8", ["method.hidden"]),
+        ("gates={feature_asked: {max: 3}}", ["did you mean 'features_asked'"]),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(agents: Any, setting: str, words: list[str]) -> None:
+    refused(agents, *words, arguments=("--set", setting))
+
+
+def test_a_table_without_sensitive_columns_gives_the_adversary_nothing_to_guess(agents: Any) -> None:
+    for name in ("age", "sex"):
+        agents.properties[name]["customProperties"] = [{"property": "role", "value": "ignore"}]
+    del agents.job["method"]["attributes"]
+    refused(agents, "no sensitive column", "role sensitive")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("method.hidden=[8]", ["hidden must be two"]),
+        ("method.agents=0", ["agents must be at least 1"]),
+        ("method.exploration_end=2", ["exploration_end must be in [0, 1]"]),
+    ],
+)
+def test_what_training_refuses_is_one_line_too(agents: Any, setting: str, words: list[str]) -> None:
+    done = agents.run("--set", setting)
+    assert done.code == 2
+    (line,) = done.err.splitlines()
+    for word in ["method dadi", *words]:
+        assert word in line
+
+
+def test_lists_and_maps_reach_the_method_as_such(agents: Any) -> None:
+    agents.job["method"] |= {"costs": {"income": 1, "job": "1e-3"}, "attributes": ["sex", "age"]}
+    resolved = resolve(*load_job(str(agents.write()), ["method.hidden=[16, 4]"]))
+    assert resolved.arguments["costs"] == {"income": 1.0, "job": 0.001}
+    assert (resolved.arguments["hidden"], resolved.arguments["attributes"]) == ([16, 4], ["sex", "age"])
+    done = agents.run("--json")
+    assert done.code == 0, done.err
+    assert acquisition(done)["attributes"] == ["sex", "age"]
+
+
+def test_only_a_method_that_asks_has_the_metric_of_questions(bench: Any, agents: Any) -> None:
+    done = agents.run("--json", "--set", "gates={features_asked: {min: 4.5}}")
+    assert done.code == 1, "there are four features"
+    assert [result["metric"] for result in done.json["gates"]["results"]] == ["features_asked"]
+    with pytest.raises(InputError, match="'features_asked' names no metric of this job"):
+        resolve(*load_job("adult-gbdt", ["gates={features_asked: {max: 3}}"]))
+
+
+def test_a_sweep_keeps_what_every_point_asked(agents: Any) -> None:
+    path = agents.write()
+    over = (
+        "--over",
+        "method.gamma=0.3,1",
+        "--direct",
+        "--workers",
+        "1",
+        "--best",
+        "auc where features_asked <= 4",
+    )
+    done = CliRunner().invoke(app, ["sweep", str(path), *over, "--store", str(agents.store), "--json"])
+    assert done.exit_code == 0, done.stderr
+    content = json.loads(done.stdout)
+    kept = json.loads(Path(content["artifacts"]["tradeoff"]).read_text())
+    assert [point["acquisition"]["gamma"] for point in kept["points"]] == [0.3, 1.0]
+    measured = [point["metrics"]["features_asked"]["value"] for point in kept["points"]]
+    assert [point["acquisition"]["asked"]["mean"] for point in kept["points"]] == measured
+    assert kept["metrics"]["features_asked"] == "lower"
+    # fewer questions are no measure of fairness
+    assert "features_asked" not in kept["fronts"]
+    alone = agents.run("--json", "--set", "method.gamma=0.3")
+    assert acquisition(alone) == kept["points"][0]["acquisition"]
+
+
+def test_points_of_other_methods_ask_nothing(publishing: Any) -> None:
+    over = ("--over", "method.eta=0.1", "--direct", "--workers", "1", "--store", str(publishing.store))
+    done = CliRunner().invoke(app, ["sweep", str(publishing.write()), *over, "--json"])
+    kept = json.loads(Path(json.loads(done.stdout)["artifacts"]["tradeoff"]).read_text())
+    assert "acquisition" not in kept["points"][0]
+
+
+def test_shipped_agents_are_right_as_written() -> None:
+    found = [name for name in shipped_jobs() if name.endswith("-dadi")]
+    assert found == ["adult-dadi", "bank-dadi", "german-dadi", "loans-dadi"]
+    for name in found:
+        resolved = resolve(*load_job(name))
+        (attribute,) = resolved.arguments["attributes"]
+        assert set(resolved.job.gates) == {"auc", f"demographic_parity_difference.{attribute}"}
+        assert "features_asked" in resolved.known_metrics
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "never"), [("german-dadi", "age"), ("bank-dadi", "age")])
+def test_shipped_agents_run_on_the_real_tables(
+    publishing: Any, data_folder: Path, name: str, never: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENHAND_DATA", str(data_folder))
+    settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    done = publishing.run(*settings, "--json", job=name)
+    assert done.code == 0, done.err
+    found = acquisition(done)
+    shares = {group["name"]: group["share"] for group in found["groups"]}
+    assert shares[never] == 0.0
+    assert found["attributes"] == [never]
+    assert sum(found["asked"]["histogram"]) == found["rows"]

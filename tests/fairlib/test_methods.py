@@ -76,6 +76,9 @@ def build(name: str, **arguments: Any) -> Any:
     if METHODS[name].needs_metric:
         metric = SensitiveSubspace(indicators=[0]).fit(np.zeros((2, 5)))
         arguments = {"metric": metric} | arguments
+    if METHODS[name].needs_feature_groups:
+        small = {"hidden": (8, 8), "memory_size": 4, "agents": 8, "n_iterations": 3, "pretrain_iterations": 3}
+        return method_class(name)(**small | arguments)
     return method_class(name)(n_steps=3, **arguments)
 
 
@@ -94,8 +97,9 @@ def test_every_method_refuses_one_label_and_no_steps(name: str, people: People) 
     X, y, group = people(40)
     with pytest.raises(ValueError, match="one class only"):
         fit(build(name), X, np.zeros(40), group)
-    with pytest.raises(ValueError, match="n_steps .*at least 1"):
-        fit(build(name).set_params(n_steps=0), X, y, group)
+    steps = "n_step" if METHODS[name].needs_feature_groups else "n_steps"
+    with pytest.raises(ValueError, match=f"{steps} .*at least 1"):
+        fit(build(name).set_params(**{steps: 0}), X, y, group)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -141,7 +145,7 @@ def test_same_seed_same_model(name: str, people: People) -> None:
 
 
 def test_registry_names_real_classes() -> None:
-    assert sorted(METHODS) == ["budro", "clp", "gbdt", "nn", "project", "reweigh", "sensei", "sensr"]
+    assert sorted(METHODS) == ["budro", "clp", "dadi", "gbdt", "nn", "project", "reweigh", "sensei", "sensr"]
     for name, spec in METHODS.items():
         assert method_class(name).__name__ == spec.class_name
 
@@ -153,6 +157,7 @@ def test_the_registry_says_what_the_classes_take(name: str) -> None:
     assert ("metric" in constructed) == spec.needs_metric
     assert ("network" in constructed) == spec.differentiable
     assert ("counterfactuals" in fitted) == spec.needs_counterfactuals
+    assert ("feature_groups" in fitted) == spec.needs_feature_groups
     assert ("checkpoint" in fitted) == spec.resumable
     assert ("multiclass" in spec.tasks) == cls.multiclass
 

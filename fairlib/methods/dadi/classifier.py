@@ -126,9 +126,8 @@ class DADIClassifier(BinaryMethod):
         Groups that may be asked: not those of constants, nor the attributes themselves.
     attributes_ : list of str
     feature_report_ : dict
-        ``classifier_auc`` and ``adversary_auc`` (mean over groups, one against the rest) after pretraining,
-        for each group alone and for ``all`` that may be asked, and after training for what is asked
-        (``acquired``).
+        ``classifier_auc`` and ``adversary_auc`` (mean over groups, one against the rest): after pretraining
+        for each group alone, and after training for ``all`` that may be asked and for what is (``acquired``).
     history_ : dict of str to list of float
         ``step`` and, over the iterations up to it, ``classification_loss``, ``adversary_loss``,
         ``value_error``, ``reward`` and ``asked``.

@@ -92,8 +92,8 @@ def group_report(
     Returns
     -------
     dict
-        ``rows``, and AUCs for each of ``groups`` alone and for ``all`` that may be asked (both pretrained),
-        and for what is ``acquired``.
+        ``rows``, and AUCs for each of ``groups`` alone (pretrained), for ``all`` that may be asked and for
+        what is ``acquired``.
     """
     n = len(held.X)
     report: dict[str, Any] = {"rows": n, "groups": {}}
@@ -103,7 +103,7 @@ def group_report(
         alone = np.zeros((n, len(names)), np.uint8)
         alone[:, g] = 1
         report["groups"][name] = held.aucs(*pretrained, alone)
-    report["all"] = held.aucs(*pretrained, np.tile(allowed.astype(np.uint8), (n, 1)))
+    report["all"] = held.aucs(*trained, np.tile(allowed.astype(np.uint8), (n, 1)))
     report["acquired"] = held.aucs(*trained, known)
     return report
 

@@ -178,7 +178,8 @@ def draw_curve(result: Mapping[str, Any]) -> str:
         y = plots.Axis.around(axes[key], 300, 46)
         body += plots.frame(x, y, name, "gamma", ticks=([0.1, 0.3, 0.5, 0.7, 0.9], y.ticks(5)))
         for gamma, (_, (low, high)) in zip(gammas, measured[key], strict=True):
-            body.append(plots.rule((x.at(gamma), y.at(low)), (x.at(gamma), y.at(high)), colour))
+            ends = (y.at(max(low, 0.0)), y.at(min(high, 1.0)))
+            body.append(plots.rule((x.at(gamma), ends[0]), (x.at(gamma), ends[1]), colour))
         places = [(x.at(g), y.at(m)) for g, (m, _) in zip(gammas, measured[key], strict=True)]
         body.append(plots.polyline(places, colour))
         body += [plots.mark("circle", place, colour, size=3.5) for place in places]
@@ -206,7 +207,7 @@ def draw_curve(result: Mapping[str, Any]) -> str:
 def draw_features(result: Mapping[str, Any]) -> str:
     """Above, the AUC of label and group from each feature alone; below, the share asked at three gammas."""
     names = list(result["folds"][0]["models"][0]["selected"])
-    step, left = 74, 62
+    step, left = 88, 62
     x = plots.Axis(0, len(names), left, left + step * len(names))
     upper, lower = plots.Axis(0.45, 0.95, 240, 46), plots.Axis(0.0, 1.0, 500, 310)
     body = plots.frame(x, upper, "AUC from the feature alone", "", ticks=([], [0.5, 0.6, 0.7, 0.8, 0.9]))
@@ -222,7 +223,7 @@ def draw_features(result: Mapping[str, Any]) -> str:
             body.append(_bar(lower, middle - 27 + 18 * bar, 16, statistics.fmean(shares), SHADES[2 - bar]))
         body.append(plots.text((middle, 520), name, size=11, anchor="middle"))
     body += _legend([("label", LABEL), ("sex", GROUP)], 62, 556)
-    body += _legend([(f"gamma = {gamma:g}", SHADES[2 - i]) for i, gamma in enumerate(SHOWN)], 300, 556)
+    body += _legend([(f"gamma = {gamma:g}", SHADES[2 - i]) for i, gamma in enumerate(SHOWN)], 340, 556)
     return plots.picture(
         int(x.end) + 32,
         580,
@@ -271,7 +272,7 @@ def _bar(y: plots.Axis, left: float, width: float, share: float, colour: str) ->
 def _legend(entries: Sequence[tuple[str, str]], left: float, y: float) -> list[str]:
     body = []
     for position, (words, colour) in enumerate(entries):
-        at = left + 110 * position
+        at = left + 134 * position
         body.append(plots.mark("square", (at, y - 4), colour, size=6))
         body.append(plots.text((at + 14, y), words))
     return body

@@ -64,18 +64,18 @@ class Plan:
         return predictor, replace(predictor, classes=outputs, actions=0)
 
     def knobs(self, problem: Problem) -> Knobs:
-        """Numbers of the compiled training."""
+        """Numbers of the compiled training, each of one type: another type would be compiled anew."""
         return Knobs(
-            self.gamma,
-            self.value_scale,
-            self.value_weight,
-            self.learning_rate,
-            self.final_learning_rate,
-            self.exploration_start,
-            self.exploration_end,
-            self.exploration_iterations,
-            self.target_every,
-            self.n_iterations,
+            float(self.gamma),
+            float(self.value_scale),
+            float(self.value_weight),
+            float(self.learning_rate),
+            float(self.final_learning_rate),
+            float(self.exploration_start),
+            float(self.exploration_end),
+            int(self.exploration_iterations),
+            int(self.target_every),
+            int(self.n_iterations),
             problem.costs,
             problem.allowed,
         )

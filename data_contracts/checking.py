@@ -88,13 +88,13 @@ def check_encoded(
     rows: int | None = None,
     contract: Contract | None = None,
 ) -> CheckResult:
-    """Check an encoded matrix: finite, 0/1 where it should be, standardised values within ±1e6.
+    """Check an encoded matrix: finite, 0/1 or within [0, 1] where it should be, standardised within ±1e6.
 
     Parameters
     ----------
     table : pandas.DataFrame or pyarrow.Table, shape (n, d)
         Numeric columns.
-    kinds : mapping of str to {'standard', 'onehot', 'binary'}
+    kinds : mapping of str to {'standard', 'unit', 'onehot', 'binary'}
         Kind of every column, by name.
     rows : int, optional
         Number of rows that must be there.

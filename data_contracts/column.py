@@ -16,12 +16,12 @@ Value = bool | int | float | str | dt.date
 
 LOGICAL_TYPES = ("string", "integer", "number", "boolean", "date")
 ROLES = ("label", "sensitive", "feature", "id", "ignore")
-ENCODINGS = ("onehot", "binary", "standard")
+ENCODINGS = ("onehot", "binary", "standard", "unit")
 _ENCODINGS_OF = {
     "string": ("onehot", "binary"),
     "boolean": ("onehot", "binary"),
-    "integer": ("standard", "onehot", "binary"),
-    "number": ("standard", "binary"),
+    "integer": ("standard", "unit", "onehot", "binary"),
+    "number": ("standard", "unit", "binary"),
     "date": ("standard",),
 }
 _NUMERIC = ("integer", "number")
@@ -52,8 +52,9 @@ class Column:
         True for features, and for sensitive columns that are model inputs too.
     positive : str, int, float, bool or None
         The label's value that becomes 1; for a binary encoding the value that becomes 1.
-    encoding : {'onehot', 'binary', 'standard'} or None
-        How a model input becomes numbers; None for columns that are no input.
+    encoding : {'onehot', 'binary', 'standard', 'unit'} or None
+        How a model input becomes numbers: a 0/1 column per category, one 0/1 column, (x - mean) / standard
+        deviation, or (x - minimum) / (maximum - minimum). None for columns that are no input.
     bins : tuple of float or None
         Cut points of a numeric sensitive column, for group metrics only.
     """
@@ -92,6 +93,17 @@ class Column:
         return self.logical_type in _NUMERIC
 
     @property
+    def default_encoding(self) -> str:
+        """Encoding of a model input whose contract names none."""
+        return "standard" if self.logical_type in (*_NUMERIC, "date") else "onehot"
+
+    @property
+    def _has_range(self) -> bool:
+        if self.minimum is None or self.maximum is None:
+            return False
+        return 0 < float(self.maximum) - float(self.minimum) < math.inf  # type: ignore[arg-type]
+
+    @property
     def shows_values(self) -> bool:
         """True where offending values may be shown: never for sensitive columns and ids."""
         return self.role not in ("sensitive", "id")
@@ -128,7 +140,7 @@ class Column:
             if self.positive is not None and self.role != "label":
                 raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
             return
-        encoding = self.encoding or ("standard" if self.logical_type in (*_NUMERIC, "date") else "onehot")
+        encoding = self.encoding or self.default_encoding
         one_of(where, "encoding", encoding, ENCODINGS)
         if encoding not in _ENCODINGS_OF[self.logical_type]:
             fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
@@ -144,6 +156,11 @@ class Column:
                 raise ContractError(f"{where}: encoding: binary needs validValues with exactly two values")
         elif self.positive is not None:
             raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
+        if encoding == "unit" and not self._has_range:
+            raise ContractError(
+                f"{where}: encoding: unit needs logicalTypeOptions with a minimum below its maximum, the "
+                "values that become 0 and 1"
+            )
         object.__setattr__(self, "encoding", encoding)
 
     def _check_bins(self, where: str) -> None:

@@ -241,6 +241,8 @@ _COMMENTS = {
 # role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
 # id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
 # required: true refuses missing values; validValues and logicalTypeOptions bound what may stand in it.
+# A number is standardised by the training rows; with a minimum and a maximum under logicalTypeOptions,
+# {property: encoding, value: unit} makes it its share of that range instead.
 """,
     "customProperties:": """\
 # unseenCategories: error | ignore        a category that no training row had
@@ -340,15 +342,10 @@ def _property(column: Column) -> dict[str, Any]:
         extra["use"] = "feature"
     if column.positive is not None:
         extra["positive"] = column.positive
-    if column.encoding is not None and (column.encoding == "binary" or _unusual(column)):
+    if column.encoding is not None and column.encoding != column.default_encoding:
         extra["encoding"] = column.encoding
     if column.bins is not None:
         whole = column.logical_type == "integer"
         extra["bins"] = [int(cut) for cut in column.bins] if whole else list(column.bins)
     item["customProperties"] = [{"property": key, "value": value} for key, value in extra.items()]
     return item
-
-
-def _unusual(column: Column) -> bool:
-    """Tell whether the encoding is not the one that the type has by default."""
-    return (column.encoding == "onehot") != (column.logical_type in ("string", "boolean"))

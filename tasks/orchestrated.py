@@ -24,7 +24,7 @@ TIMEOUT_S = {"train": 24 * HOUR_S, "learn_proxy": 24 * HOUR_S, "publish": HOUR_S
 SUMMARIES = {
     "ingest": "Read the table and store it as Parquet.",
     "contract": "Check the raw table against its data contract.",
-    "preprocess": "Split, then one-hot and standardise with the training rows alone.",
+    "preprocess": "Split, then one-hot and scale with the training rows and the contract alone.",
     "balance": "Keep the training rows that a published proxy draws.",
     "fair_metric": "Learn the fair metric from the training rows.",
     "train": "Train the job's method.",

@@ -1,4 +1,4 @@
-"""Preprocess: split, then one-hot and standardise with what the training rows alone say."""
+"""Preprocess: split, then one-hot and scale with what the training rows and the contract alone say."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
     for column in contract.features:
         kind: Any = "date" if column.logical_type == "date" else column.encoding
         positive = category_name(column.positive) if kind == "binary" else None
-        specs.append(ColumnSpec(column.name, kind, positive))
-    order = {"standard": 0, "date": 0, "binary": 1, "onehot": 2}
+        bounds: tuple[Any, ...] = (column.minimum, column.maximum) if kind == "unit" else ()
+        specs.append(ColumnSpec(column.name, kind, positive, *bounds))
+    order = {"standard": 0, "unit": 0, "date": 0, "binary": 1, "onehot": 2}
     return sorted(specs, key=lambda spec: order[spec.kind])
 
 

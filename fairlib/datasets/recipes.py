@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 __all__ = ["RECIPES", "RawFile", "Recipe"]
@@ -87,6 +88,21 @@ GERMAN_COLUMNS = [
     "credit",
 ]
 COMPAS_COLUMNS = ["sex", "race", "age_cat", "priors_count", "c_charge_degree", "two_year_recid"]
+CHARGES_COLUMNS = [
+    "sex",
+    "race",
+    "age",
+    "juv_fel_count",
+    "juv_misd_count",
+    "juv_other_count",
+    "priors_count",
+    "age_cat",
+    "c_charge_degree",
+    "c_charge_desc",
+    "two_year_recid",
+]
+# A95, a single woman, is defined but never occurs
+SEX_OF_STATUS = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "A95": "female"}
 
 
 def _read_census(files: Mapping[str, Path]) -> pd.DataFrame:
@@ -124,9 +140,16 @@ def _read_german(files: Mapping[str, Path]) -> pd.DataFrame:
     return frame
 
 
-def _read_compas(files: Mapping[str, Path]) -> pd.DataFrame:
+def _read_german_sex(files: Mapping[str, Path]) -> pd.DataFrame:
+    """All rows, with the sex that the code of marital status and sex holds in that code's place (AIF360)."""
+    frame = _read_german(files).rename(columns={"personal_status": "sex"})
+    frame["sex"] = frame["sex"].map(SEX_OF_STATUS)
+    return frame
+
+
+def _usable_cases(files: Mapping[str, Path]) -> pd.DataFrame:
     """
-    African-American and Caucasian defendants with a usable record (BuDRO, appendix C.5).
+    Defendants with a usable record, with all columns.
 
     The publisher's own filter: screened within 30 days of the arrest, a known outcome, no ordinary traffic
     offence, a scored case.
@@ -137,14 +160,34 @@ def _read_compas(files: Mapping[str, Path]) -> pd.DataFrame:
         & (raw["is_recid"] != -1)
         & (raw["c_charge_degree"] != "O")
         & raw["score_text"].notna()  # written N/A in the file
-        & raw["race"].isin(["African-American", "Caucasian"])
     )
-    return raw.loc[usable, COMPAS_COLUMNS].reset_index(drop=True)
+    return raw[usable]
+
+
+def _read_compas(files: Mapping[str, Path]) -> pd.DataFrame:
+    """African-American and Caucasian defendants with a usable record (BuDRO, appendix C.5)."""
+    usable = _usable_cases(files)
+    two_groups = usable["race"].isin(["African-American", "Caucasian"])
+    return usable.loc[two_groups, COMPAS_COLUMNS].reset_index(drop=True)
+
+
+def _read_compas_charges(files: Mapping[str, Path]) -> pd.DataFrame:
+    """Complete usable records of all races, as Caucasian / Not Caucasian, with their charges (AIF360)."""
+    frame = _usable_cases(files)[CHARGES_COLUMNS].dropna().reset_index(drop=True)
+    frame["race"] = frame["race"].where(frame["race"] == "Caucasian", "Not Caucasian")
+    return frame
 
 
 def _read_bank(files: Mapping[str, Path]) -> pd.DataFrame:
     """Every call of the marketing campaign."""
     return pd.read_csv(files["bank-full.csv"], sep=";")
+
+
+def _read_bank_age(files: Mapping[str, Path]) -> pd.DataFrame:
+    """Every call, with two groups in the place of age: from 25 to 59 years, and all others (AIF360)."""
+    frame = _read_bank(files).rename(columns={"age": "age_group"})
+    frame["age_group"] = np.where(frame["age_group"].between(25, 59), "25-59", "other")
+    return frame
 
 
 ADULT_FILES = (
@@ -157,6 +200,28 @@ ADULT_FILES = (
         "adult.test",
         f"{UCI}/adult/adult.test",
         "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    ),
+)
+GERMAN_FILES = (
+    RawFile(
+        "german.data",
+        f"{UCI}/statlog/german/german.data",
+        "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
+    ),
+)
+COMPAS_FILES = (
+    RawFile(
+        "compas-scores-two-years.csv",
+        "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-two-years.csv",
+        "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+    ),
+)
+BANK_FILES = (
+    RawFile(
+        "bank-full.csv",
+        f"{UCI}/00222/bank.zip",
+        "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
+        member="bank-full.csv",
     ),
 )
 RECIPES: dict[str, Recipe] = {
@@ -177,40 +242,38 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             "german",
             "Statlog German credit: bad credit risk; 1,000 rows (UCI)",
-            (
-                RawFile(
-                    "german.data",
-                    f"{UCI}/statlog/german/german.data",
-                    "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
-                ),
-            ),
+            GERMAN_FILES,
             _read_german,
+        ),
+        Recipe(
+            "german-sex",
+            "the rows of german with sex for marital status: good credit risk (UCI)",
+            GERMAN_FILES,
+            _read_german_sex,
         ),
         Recipe(
             "compas",
             "COMPAS: two-year recidivism; 5,278 rows (ProPublica)",
-            (
-                RawFile(
-                    "compas-scores-two-years.csv",
-                    "https://raw.githubusercontent.com/propublica/compas-analysis/master/"
-                    "compas-scores-two-years.csv",
-                    "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
-                ),
-            ),
+            COMPAS_FILES,
             _read_compas,
+        ),
+        Recipe(
+            "compas-charges",
+            "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)",
+            COMPAS_FILES,
+            _read_compas_charges,
         ),
         Recipe(
             "bank",
             "Bank marketing: term deposit subscribed; 45,211 rows (UCI)",
-            (
-                RawFile(
-                    "bank-full.csv",
-                    f"{UCI}/00222/bank.zip",
-                    "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
-                    member="bank-full.csv",
-                ),
-            ),
+            BANK_FILES,
             _read_bank,
+        ),
+        Recipe(
+            "bank-age",
+            "the rows of bank with age in two groups: 25 to 59, and others (UCI)",
+            BANK_FILES,
+            _read_bank_age,
         ),
     )
 }

@@ -100,6 +100,19 @@ def balanced_accuracy(counts: Array) -> FloatArray:
     return (rates[..., 1] + 1.0 - rates[..., 0]) / 2.0
 
 
+def balanced_accuracy_difference(counts: Array) -> FloatArray:
+    r"""Largest difference of balanced accuracy between two groups.
+
+    .. math:: \max_{g,h} |\mathrm{BA}_g - \mathrm{BA}_h|, \qquad
+              \mathrm{BA}_g = \tfrac12 (\mathrm{TPR}_g + 1 - \mathrm{FPR}_g)
+
+    FAIAS calls this the absolute average odds difference (section 6.6); AIF360's metric of that name is
+    ``average_odds_difference``. A larger TPR and a larger FPR of one group cancel here and add up there, so
+    this one is never above the other.
+    """
+    return spread(balanced_accuracy(counts))
+
+
 def theil_index(counts: Array) -> FloatArray:
     r"""Theil index of the benefits; ``counts`` has shape (..., 2, 2), over all groups.
 
@@ -184,6 +197,11 @@ GROUP_METRICS: dict[str, Metric] = {
         average_odds_difference,
         "cells",
         "mean of the largest TPR and the largest FPR difference between two groups",
+    ),
+    "balanced_accuracy_difference": Metric(
+        balanced_accuracy_difference,
+        "cells",
+        "largest difference of balanced accuracy between two groups",
     ),
 }
 """Metrics per sensitive attribute, from counts of shape (..., K, 2, 2)."""

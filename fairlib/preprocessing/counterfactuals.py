@@ -32,7 +32,7 @@ def encoded_copies(
         The one that encoded `X`.
     X : ndarray, shape (n, d)
     changes : mapping of table column to values, or to ``"all"``
-        ``"all"``: the categories seen in training. A number is given as the table has it and standardised.
+        ``"all"``: the categories seen in training. A number is given as the table has it and encoded.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One-hot and standardise, fitted on training rows only."""
+"""One-hot, standardise or map into [0, 1], fitted on training rows only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["ColumnSpec", "TableEncoder", "category_name"]
+__all__ = ["NUMERIC_KINDS", "ColumnSpec", "TableEncoder", "category_name"]
 
 FORMAT = 1
 MISSING = "(missing)"
+NUMERIC_KINDS = ("standard", "unit", "date")
 Float32 = NDArray[np.float32]
 
 
@@ -27,16 +28,21 @@ class ColumnSpec:
     Parameters
     ----------
     name : str
-    kind : {"standard", "onehot", "binary", "date"}
+    kind : {"standard", "unit", "onehot", "binary", "date"}
         ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
-        ``onehot``: one 0/1 column per category seen in training; ``binary``: one 0/1 column.
+        ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per category seen in
+        training; ``binary``: one 0/1 column.
     positive : str or None
         For ``binary``: the value that becomes 1.
+    minimum, maximum : float or None
+        For ``unit``: the values that become 0 and 1.
     """
 
     name: str
-    kind: Literal["standard", "onehot", "binary", "date"]
+    kind: Literal["standard", "unit", "onehot", "binary", "date"]
     positive: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,12 @@ class _Fitted:
     scale: float = 1.0
     categories: tuple[str, ...] = ()
     indicates_missing: bool = False
+    minimum: float = 0.0
+
+    @property
+    def centre(self) -> float:
+        """The number that becomes 0."""
+        return self.minimum if self.kind == "unit" else self.mean
 
     @property
     def columns(self) -> list[str]:
@@ -64,8 +76,11 @@ class TableEncoder:
     Encode a table as a float32 matrix.
 
     Numeric columns become :math:`(x - \mu) / \sigma` with the training rows' mean and (population) standard
-    deviation; a constant column becomes 0. A missing number becomes the mean and, where training rows had
-    missing ones, sets a 0/1 column of its own; a missing category is the category ``(missing)``.
+    deviation; a constant column becomes 0. Those of kind ``unit`` become :math:`(x - a) / (b - a)` with
+    bounds a and b that are given, not learned: the encoding is the same for every split, and remembers no
+    extreme person. Only a value beyond the bounds leaves [0, 1]. A missing number becomes the training rows'
+    mean and, where training rows had missing ones, sets a 0/1 column of its own; a missing category is the
+    category ``(missing)``.
 
     Parameters
     ----------
@@ -80,7 +95,7 @@ class TableEncoder:
     groups_ : dict of str to list of int
         Positions in the matrix of each table column.
     kinds_ : dict of str to str
-        For each matrix column: ``"standard"``, ``"onehot"`` or ``"binary"``.
+        For each matrix column: ``"standard"``, ``"unit"``, ``"onehot"`` or ``"binary"``.
     """
 
     def __init__(self, columns: Sequence[ColumnSpec], unseen: Literal["error", "ignore"] = "error") -> None:
@@ -99,8 +114,9 @@ class TableEncoder:
         Raises
         ------
         ValueError
-            A column is missing or given twice, an infinite number, text that is no number or date, a binary
-            column with other than its two values, two matrix columns of one name.
+            A column is missing or given twice, an infinite number, text that is no number or date, a unit
+            column without finite bounds of which the minimum is the smaller, a binary column with other than
+            its two values, two matrix columns of one name.
         """
         if len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
@@ -110,11 +126,13 @@ class TableEncoder:
 
     def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> _Fitted:
         series = _column(frame, spec.name)
-        if spec.kind in ("standard", "date"):
+        if spec.kind in NUMERIC_KINDS:
             numbers = _numbers(series, spec.kind)
             present = numbers[~np.isnan(numbers)]
             if present.size == 0:
                 raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")
+            if spec.kind == "unit":
+                return _unit(spec, present, missing=present.size < numbers.size)
             with np.errstate(over="ignore", invalid="ignore"):
                 deviation = float(present.std())
             if not np.isfinite(deviation):
@@ -146,10 +164,11 @@ class TableEncoder:
             self.feature_names_ += item.columns
             self.groups_[item.name] = list(range(start, len(self.feature_names_)))
             for name in item.columns:
-                numeric = item.kind in ("standard", "date")
+                shown = "standard" if item.kind == "date" else item.kind
+                indicator = item.kind in NUMERIC_KINDS and name != item.name
                 if name in self.kinds_:
                     raise ValueError(f"two matrix columns would be named {name!r}: rename a table column.")
-                self.kinds_[name] = ("standard" if name == item.name else "onehot") if numeric else item.kind
+                self.kinds_[name] = "onehot" if indicator else shown
 
     @property
     def fitted_(self) -> tuple[_Fitted, ...]:
@@ -184,10 +203,10 @@ class TableEncoder:
 
     def _transform_column(self, item: _Fitted, frame: pd.DataFrame) -> NDArray[Any]:
         series = _column(frame, item.name)
-        if item.kind in ("standard", "date"):
+        if item.kind in NUMERIC_KINDS:
             numbers = _numbers(series, item.kind)
             absent = np.isnan(numbers)
-            scaled = np.where(absent, 0.0, (numbers - item.mean) / item.scale)
+            scaled = (np.where(absent, item.mean, numbers) - item.centre) / item.scale
             return np.stack([scaled, absent], axis=1) if item.indicates_missing else scaled[:, None]
         values = _texts(series)
         index = {category: position for position, category in enumerate(item.categories)}
@@ -223,6 +242,20 @@ class TableEncoder:
         ]
         encoder._describe()
         return encoder
+
+
+def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> _Fitted:
+    """Bounds as the column's spec gives them; of the training rows only the mean, for missing numbers."""
+    low, high = spec.minimum, spec.maximum
+    if low is None or high is None or not 0.0 < float(high) - float(low) < np.inf:
+        raise ValueError(
+            f"column {spec.name!r} is encoded as unit: it needs finite bounds, the minimum below the maximum."
+        )
+    low, high = float(low), float(high)
+    scale = high - low
+    # the sum of numbers may overflow, that of shares of their range does not
+    mean = low + scale * float(np.mean((present - low) / scale))
+    return _Fitted(spec.name, "unit", mean, scale, (), missing, low)
 
 
 def _column(frame: pd.DataFrame, name: str) -> pd.Series:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
+from fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
 from fairlib.proxies._kernels import accept
 from fairlib.proxies.columns import Rows, null_mask, one_array
 from fairlib.proxies.graph import SplittingGraph
@@ -79,16 +79,22 @@ class RawAcceptance:
         self._weights[:width, :count] = graph.coefficients.T
         self._intercepts = _padded(graph.intercepts, padded)
         self._mixture = _padded(graph.mixture, padded)
-        self._numeric = [item for item in self.encoder.fitted_ if item.kind in ("standard", "date")]
+        self._numeric = [item for item in self.encoder.fitted_ if item.kind in NUMERIC_KINDS]
         self._categorical = [item for item in self.encoder.fitted_ if item.kind in ("onehot", "binary")]
-        self._means = np.array([item.mean for item in self._numeric], dtype=np.float64)
+        # a missing number of these is not 0 in the matrix, so value and indicator are columns apart here
+        self._filled = [item for item in self._numeric if item.kind == "unit"]
+        self._marked = [item for item in self._filled if item.indicates_missing]
+        self._means = np.array([item.centre for item in self._numeric], dtype=np.float64)
         self._scales = np.array([item.scale for item in self._numeric], dtype=np.float64)
         plan, self._lines = [], []
         for item in self.encoder.fitted_:
             first = self.encoder.groups_[item.name][0]
             if item in self._numeric:
-                indicator = first + 1 if item.indicates_missing else -1
+                apart = item in self._marked
+                indicator = first + 1 if item.indicates_missing and not apart else -1
                 plan.append((1, self._numeric.index(item), first, indicator))
+                if apart:
+                    plan.append((0, len(self._categorical) + self._marked.index(item), first + 1, -1))
                 continue
             plan.append((0, self._categorical.index(item), first, -1))
             lines = [width, first] if item.kind == "binary" else range(first, first + len(item.categories))
@@ -127,9 +133,17 @@ class RawAcceptance:
             infinite one, and with ``unseen="error"`` a category unseen in training.
         """
         numbers = np.empty((len(self._numeric), rows.num_rows))
-        codes = np.empty((len(self._categorical), rows.num_rows), dtype=np.int32)
+        codes = np.empty((len(self._categorical) + len(self._marked), rows.num_rows), dtype=np.int32)
         for k, item in enumerate(self._numeric):
             numbers[k] = _numbers(one_array(rows, item.name), item.name, item.kind)
+            if item in self._filled:
+                missing = np.isnan(numbers[k])
+                numbers[k, missing] = item.mean
+                if item in self._marked:
+                    line, nothing = self.encoder.groups_[item.name][1], len(self._weights) - 1
+                    codes[len(self._categorical) + self._marked.index(item)] = np.where(
+                        missing, line, nothing
+                    )
         for k, item in enumerate(self._categorical):
             codes[k] = self._codes(one_array(rows, item.name), item.name, self._lines[k])
         graph = self.graph

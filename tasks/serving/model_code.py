@@ -43,11 +43,14 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
         if hasattr(model, "acquire"):
             acquired = model.acquire(matrix)
             names, probability = list(model.groups_), acquired.probability  # type: ignore[attr-defined]
+            is_positive = probability > 0.5
             asked["asked"] = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
         else:
             probability = model.predict_proba(matrix)[:, 1]
+            # a model may have a threshold of its own
+            is_positive = model.predict(matrix) == model.classes_[1]
         return {
-            "prediction": [positive if p > 0.5 else negative for p in probability],
+            "prediction": [positive if decided else negative for decided in is_positive],
             "probability": probability,
             **asked,
         }

@@ -284,9 +284,15 @@ def test_batch_needs_the_model_inputs_only(people, contract):
 
 
 def test_encoded_matrix():
-    kinds = {"age": "standard", "job=clerk": "onehot", "job=smith": "onehot", "flag": "binary"}
+    kinds = {"age": "standard", "pay": "unit", "job=clerk": "onehot", "job=smith": "onehot", "flag": "binary"}
     good = pd.DataFrame(
-        {"age": [-1.0, 0.5, 2.0], "job=clerk": [1, 0, 0], "job=smith": [0, 1, 0], "flag": [0, 1, 1]},
+        {
+            "age": [-1.0, 0.5, 2.0],
+            "pay": [0.0, 0.25, 1.0],
+            "job=clerk": [1, 0, 0],
+            "job=smith": [0, 1, 0],
+            "flag": [0, 1, 1],
+        },
         dtype=np.float32,
     )
     result = check_encoded(good, kinds, rows=3)
@@ -297,6 +303,9 @@ def test_encoded_matrix():
     for column, value, expectation in [
         ("age", np.inf, "finite numbers"),
         ("age", 2e6, "values from -1000000 to 1000000"),
+        ("pay", 1.0001, "values from 0 to 1"),
+        ("pay", -0.0001, "values from 0 to 1"),
+        ("pay", np.inf, "finite numbers"),
         ("job=clerk", 0.5, "one of 2 allowed values"),
         ("flag", 2.0, "one of 2 allowed values"),
     ]:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from data_contracts.errors import ContractError, ContractViolation, Violation, nearest
+from data_contracts.inference import to_yaml
 from data_contracts.model import Column, Contract, load_contract, parse_contract, shipped_contracts
 from data_contracts.page import expected_columns_markdown
 
@@ -139,6 +140,45 @@ def test_rules_of_encoding():
         Column("c", "string", role="ignore", encoding="onehot")
 
 
+def test_a_unit_encoding_needs_both_bounds():
+    def column(kind: str = "number", **bounds: object) -> Column:
+        return Column("x", kind, role="feature", is_feature=True, encoding="unit", **bounds)  # type: ignore[arg-type]
+
+    assert column(minimum=-1, maximum=3.5).encoding == "unit"
+    assert column("integer", minimum=0, maximum=1).encoding == "unit"
+    needed = "^column 'x': encoding: unit needs logicalTypeOptions with a minimum below its maximum"
+    for bounds in ({}, {"minimum": 0}, {"maximum": 3}, {"minimum": 2, "maximum": 2}):
+        with pytest.raises(ContractError, match=needed):
+            column(**bounds)
+    with pytest.raises(ContractError, match=needed):
+        column(minimum=-1e308, maximum=1e308)  # their distance is no finite number
+    with pytest.raises(ContractError, match="minimum is above maximum"):
+        column(minimum=3, maximum=2)
+    for kind in ("string", "boolean", "date"):
+        with pytest.raises(ContractError, match=f"unit does not fit a {kind}"):
+            column(kind)
+    with pytest.raises(ContractError, match="positive is for the label"):
+        column(minimum=0, maximum=1, positive=1)
+
+
+def test_a_unit_encoding_survives_its_forms(people_yaml):
+    plain = "logicalTypeOptions: {minimum: 18, maximum: 99}\n    customProperties:\n"
+    given = people_yaml.replace(plain, plain + "    - {property: encoding, value: unit}\n")
+    unit = parse_contract(given)
+    assert (unit.column("age").encoding, unit.column("income").encoding) == ("unit", "standard")
+    assert Contract.from_dict(unit.to_dict()) == unit
+    assert parse_contract(to_yaml(unit)) == unit
+    assert unit.digest != parse_contract(people_yaml).digest
+    assert unit.with_sensitive(["age"]).column("age").encoding is None
+    assert unit.with_attributes(["sex"]).column("age").encoding == "unit"
+    with pytest.raises(ContractError, match="own_group cannot encode a missing 'age' as unit"):
+        dataclasses.replace(unit, missing_sensitive="own_group")
+    open_end = "logicalTypeOptions: {minimum: 0}\n    customProperties:\n"
+    lacking = people_yaml.replace(open_end, open_end + "    - {property: encoding, value: unit}\n")
+    with pytest.raises(ContractError, match="^contract text: column 'income': encoding: unit needs"):
+        parse_contract(lacking)
+
+
 def test_sensitive_rules():
     with pytest.raises(ContractError, match="date cannot be sensitive"):
         Column("born", "date", role="sensitive")
@@ -164,13 +204,17 @@ def test_column_lookup_names_the_nearest(contract):
 
 
 def test_shipped_contracts():
-    assert shipped_contracts() == ["adult", "bank", "census", "compas", "german", "loans"]
+    shipped = "adult bank bank-age census compas compas-charges german german-sex loans"
+    assert shipped_contracts() == shipped.split()
     facts = {
         "adult": ("income", ">50K", ["race", "sex"], 11, 45222),
         "bank": ("y", "yes", ["age"], 16, 45211),
+        "bank-age": ("y", "yes", ["age_group"], 16, 45211),
         "census": ("income", ">50K", ["race", "sex"], 13, 45222),
         "compas": ("two_year_recid", 1, ["sex", "race"], 5, 5278),
+        "compas-charges": ("two_year_recid", 0, ["sex", "race"], 10, 6167),
         "german": ("credit", "bad", ["age"], 20, 1000),
+        "german-sex": ("credit", "good", ["sex"], 20, 1000),
     }
     for name, (label, positive, sensitive, features, rows) in facts.items():
         contract = load_contract(name)
@@ -180,6 +224,12 @@ def test_shipped_contracts():
         assert len(contract.features) == features
         assert (contract.min_rows, contract.max_rows) == (rows, rows)
         assert all(column.description.endswith(".") for column in contract.columns)
+    for name, unseen in (("bank-age", "error"), ("compas-charges", "ignore"), ("german-sex", "ignore")):
+        contract = load_contract(name)
+        assert contract.unseen_categories == unseen
+        assert all(c.is_feature and c.encoding == "binary" for c in contract.sensitive)
+        assert {c.encoding for c in contract.features if c.is_numeric} == {"unit"}
+    assert load_contract("compas-charges").column("c_charge_desc").allowed is None
     loans = load_contract("loans")
     assert [c.name for c in loans.features] == ["X1", "X2", "X3", "X5", "X6", "X7", "X9", "X10"]
     assert loans.column("X9").allowed == ("0", "1", "2")

@@ -145,8 +145,9 @@ def test_suites_of_a_contract(contract):
     ]  # fmt: skip
     batch = [rule.key for rule in batch_suite(contract)]
     assert batch == [key for key in raw if key.split(":")[1] not in ("key", "sex", "paid")]
-    assert [rule.key for rule in encoded_suite({"a": "onehot", "b": "standard"})] == [
-        "columns:", "row_count:", "not_null:a", "in_set:a", "not_null:b", "between:b",
+    assert [rule.key for rule in encoded_suite({"a": "onehot", "b": "standard", "c": "unit"})] == [
+        "columns:", "row_count:", "not_null:a", "in_set:a", "not_null:b", "between:b", "not_null:c",
+        "between:c",
     ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 SPECS = [
     ColumnSpec("income", "standard"),
     ColumnSpec("gaps", "standard"),
+    ColumnSpec("points", "unit", None, 0, 30),
     ColumnSpec("since", "date"),
     ColumnSpec("job", "onehot"),
     ColumnSpec("level", "onehot"),
@@ -38,6 +39,7 @@ def frame() -> pd.DataFrame:
             "level": rng.integers(1, 5, n),
             "owner": rng.random(n) < 0.5,
             "sex": rng.choice(["F", "M"], n),
+            "points": np.where(rng.random(n) < 0.3, np.nan, rng.integers(0, 31, n)),
         }
     )
 
@@ -61,6 +63,8 @@ def changed_rows(frame: pd.DataFrame, values: dict[str, Any]) -> pd.DataFrame:
         {"income": [1000, 2500.5]},
         {"gaps": [0, 3.0, 8]},
         {"gaps": [np.nan, 1]},
+        {"points": [0, 7.5, 30]},
+        {"points": [np.nan, 30]},
         {"since": ["2019-05-05", "2024-02-29"]},
         {"since": [dt.date(2021, 3, 4), dt.date(2022, 3, 4)]},
         {"job": ["clerk", "smith"]},
@@ -137,6 +141,7 @@ def test_a_category_unseen_in_training_is_zeros_where_the_contract_says_so(frame
         ({"jobs": "all"}, "'jobs', which the encoder lacks"),
         ({"income": "all"}, "'income' holds numbers: list values, not all"),
         ({"since": "all"}, "'since' holds numbers"),
+        ({"points": "all"}, "'points' holds numbers"),
         ({"job": ["pilot"]}, "'job' has 1 rows with a category unseen in training"),
         ({"income": ["lots"]}, "'income' has values that are no number"),
         ({"since": ["soon"]}, "'since' has values that are no date"),

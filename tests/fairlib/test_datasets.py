@@ -79,8 +79,11 @@ def test_pinned_digests_are_those_of_the_publishers_files(table: str, raw_files:
         ("adult", (45_222, 12), "income", {"<=50K": 34_014, ">50K": 11_208}),
         ("census", (45_222, 15), "income", {"<=50K": 34_014, ">50K": 11_208}),
         ("german", (1_000, 21), "credit", {"good": 700, "bad": 300}),
+        ("german-sex", (1_000, 21), "credit", {"good": 700, "bad": 300}),
         ("compas", (5_278, 6), "two_year_recid", {0: 2_795, 1: 2_483}),
+        ("compas-charges", (6_167, 11), "two_year_recid", {0: 3_358, 1: 2_809}),
         ("bank", (45_211, 17), "y", {"no": 39_922, "yes": 5_289}),
+        ("bank-age", (45_211, 17), "y", {"no": 39_922, "yes": 5_289}),
     ],
 )
 def test_tables_have_the_known_sizes(
@@ -143,3 +146,36 @@ def test_compas_has_the_papers_7_features(raw_files: Find) -> None:
     assert frame["race"].value_counts().to_dict() == {"African-American": 3_175, "Caucasian": 2_103}
     binary = {"race": "Caucasian", "sex": "Male", "c_charge_degree": "F"}
     assert _matrix_width(frame, "two_year_recid", binary) == 7
+
+
+@pytest.mark.data
+def test_german_sex_takes_the_place_of_marital_status(raw_files: Find) -> None:
+    plain, frame = (RECIPES[name].read(raw_files(name)) for name in ("german", "german-sex"))
+    assert frame["sex"].value_counts().to_dict() == {"male": 690, "female": 310}
+    pairs = set(zip(plain["personal_status"], frame["sex"], strict=True))
+    assert pairs == {("A91", "male"), ("A92", "female"), ("A93", "male"), ("A94", "male")}
+    pd.testing.assert_frame_equal(frame.drop(columns="sex"), plain.drop(columns="personal_status"))
+    assert [{"sex": "personal_status"}.get(name, name) for name in frame] == list(plain)
+
+
+@pytest.mark.data
+def test_compas_charges_has_all_races_and_401_features(raw_files: Find) -> None:
+    frame = RECIPES["compas-charges"].read(raw_files("compas-charges"))
+    assert frame["sex"].value_counts().to_dict() == {"Male": 4_994, "Female": 1_173}
+    assert frame["race"].value_counts().to_dict() == {"Not Caucasian": 4_067, "Caucasian": 2_100}
+    assert frame["c_charge_desc"].nunique() == 389
+    binary = {"sex": "Female", "race": "Caucasian"}
+    assert _matrix_width(frame, "two_year_recid", binary) == 401
+
+
+@pytest.mark.data
+def test_bank_age_has_two_groups_in_the_place_of_age(raw_files: Find) -> None:
+    plain, frame = (RECIPES[name].read(raw_files(name)) for name in ("bank", "bank-age"))
+    assert frame["age_group"].value_counts().to_dict() == {"25-59": 42_618, "other": 2_593}
+    ages = plain["age"].groupby(frame["age_group"]).agg(["min", "max"])
+    assert ages.loc["25-59"].tolist() == [25, 59]
+    others = set(plain["age"][frame["age_group"] == "other"])
+    assert {24, 60} <= others
+    assert not others & set(range(25, 60))
+    pd.testing.assert_frame_equal(frame.drop(columns="age_group"), plain.drop(columns="age"))
+    assert next(iter(frame)) == "age_group"

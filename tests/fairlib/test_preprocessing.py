@@ -77,6 +77,74 @@ def test_missing_category_is_a_category() -> None:
     np.testing.assert_array_equal(encoder.transform(frame), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
 
 
+def unit(low: float | None, high: float | None) -> ColumnSpec:
+    return ColumnSpec("x", "unit", None, low, high)
+
+
+def test_a_unit_column_is_the_share_of_its_range() -> None:
+    frame = pd.DataFrame({"x": [10, 20, 50], "y": [1.0, 2.0, 3.0]})
+    encoder = TableEncoder([unit(10, 50), ColumnSpec("y", "standard")]).fit(frame)
+    got = encoder.transform(frame)
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got[:, 0], [0.0, 0.25, 1.0])
+    assert encoder.feature_names_ == ["x", "y"]
+    assert encoder.kinds_ == {"x": "unit", "y": "standard"}
+    # beyond its bounds it goes on: the check of the matrix, not the encoder, refuses that
+    outside = pd.DataFrame({"x": [0, 90], "y": [1.0, 1.0]})
+    np.testing.assert_array_equal(encoder.transform(outside)[:, 0], [-0.25, 2.0])
+
+
+def test_a_unit_column_is_the_same_for_every_split() -> None:
+    frame = pd.DataFrame({"x": [-3.5, 0.1, 7.25, 2.0, 100.0]})
+    parts = [TableEncoder([unit(-4, 101)]).fit(frame[rows]) for rows in (slice(0, 2), slice(2, 5))]
+    one, other = (part.transform(frame) for part in parts)
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(one[:, 0], (frame["x"] + 4) / 105, rtol=1e-6)
+
+
+def test_a_missing_number_of_a_unit_column_becomes_the_training_mean_and_is_marked() -> None:
+    encoder = TableEncoder([unit(0, 8)]).fit(pd.DataFrame({"x": [1.0, np.nan, 3.0]}))
+    assert encoder.feature_names_ == ["x", "x=(missing)"]
+    assert encoder.kinds_ == {"x": "unit", "x=(missing)": "onehot"}
+    rows = pd.DataFrame({"x": [8.0, np.nan, 0.0]})
+    np.testing.assert_array_equal(encoder.transform(rows), [[1, 0], [0.25, 1], [0, 0]])
+    later = TableEncoder([unit(0, 8)]).fit(pd.DataFrame({"x": [1.0, 3.0]}))
+    np.testing.assert_array_equal(later.transform(pd.DataFrame({"x": [np.nan]})), [[0.25]])
+    with pytest.raises(ValueError, match="column 'x' has no value"):
+        TableEncoder([unit(0, 8)]).fit(pd.DataFrame({"x": [np.nan]}))
+
+
+@pytest.mark.parametrize(
+    "bounds", [(None, 1), (0, None), (1, 1), (2, 1), (float("nan"), 1), (0, float("inf")), (-1e308, 1e308)]
+)
+def test_a_unit_column_needs_finite_bounds_in_order(bounds: tuple[float | None, float | None]) -> None:
+    with pytest.raises(ValueError, match="column 'x' is encoded as unit: it needs finite bounds"):
+        TableEncoder([unit(*bounds)]).fit(pd.DataFrame({"x": [0.5]}))
+
+
+FLOATS = st.floats(-1e300, 1e300)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(FLOATS, st.none()), min_size=1, max_size=20), FLOATS, FLOATS)
+def test_a_unit_column_stays_in_the_unit_interval_and_keeps_the_order(
+    values: list[float | None], one: float, other: float
+) -> None:
+    known = [value for value in [*values, one, other] if value is not None]
+    low, high = min(known), max(known)
+    if low == high:
+        high = low + max(1.0, abs(low))
+    frame = pd.DataFrame({"x": [low, *values]}, dtype=float)
+    encoder = TableEncoder([unit(low, high)]).fit(frame)
+    got = encoder.transform(frame)[:, 0]
+    assert ((got >= 0) & (got <= 1)).all()
+    edges = encoder.transform(pd.DataFrame({"x": [low, high]}))[:, 0]
+    np.testing.assert_array_equal(edges, [0.0, 1.0])
+    present = frame["x"].notna().to_numpy()
+    order = np.argsort(frame["x"][present].to_numpy(), kind="stable")
+    assert (np.diff(got[present][order]) >= 0).all()
+
+
 @pytest.mark.parametrize(
     "days",
     [
@@ -201,10 +269,12 @@ def test_saved_encoder_encodes_alike_and_holds_no_row(tmp_path: Path) -> None:
             "age": [20.123456, np.nan, 40.654321, 50.5],
             "sex": ["F", "M", "F", "F"],
             "job": ["cook", None, "cook", "diver"],
+            "pay": [1012.3456, 1998.7654, np.nan, 1500.0],
             "day": pd.to_datetime(["2001-02-03", "2002-03-04", None, "2003-04-05"]),
         }
     )
-    encoder = TableEncoder([*SPECS, ColumnSpec("day", "date")], unseen="ignore").fit(frame)
+    more = [ColumnSpec("day", "date"), ColumnSpec("pay", "unit", None, 1000, 2000)]
+    encoder = TableEncoder([*SPECS, *more], unseen="ignore").fit(frame)
     encoder.save(tmp_path / "encoder.json")
     loaded = TableEncoder.load(tmp_path / "encoder.json")
     np.testing.assert_array_equal(loaded.transform(frame), encoder.transform(frame))
@@ -215,6 +285,23 @@ def test_saved_encoder_encodes_alike_and_holds_no_row(tmp_path: Path) -> None:
     text = (tmp_path / "encoder.json").read_text()
     assert "20.123456" not in text
     assert "40.654321" not in text
+    # no extreme person of a column with bounds either
+    assert "1012.3456" not in text
+    assert "1998.7654" not in text
+
+
+def test_an_encoder_saved_before_there_were_unit_columns_still_loads(
+    tmp_path: Path, frame: pd.DataFrame
+) -> None:
+    encoder = TableEncoder(SPECS).fit(frame)
+    encoder.save(tmp_path / "encoder.json")
+    content = json.loads((tmp_path / "encoder.json").read_text())
+    for part in (*content["specs"], *content["fitted"]):
+        for key in ("minimum", "maximum"):
+            part.pop(key, None)
+    (tmp_path / "encoder.json").write_text(json.dumps(content))
+    loaded = TableEncoder.load(tmp_path / "encoder.json")
+    np.testing.assert_array_equal(loaded.transform(frame), encoder.transform(frame))
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:

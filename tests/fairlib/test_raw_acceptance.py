@@ -18,7 +18,9 @@ SPECS = [
     ColumnSpec("job", "onehot"),
     ColumnSpec("age", "standard"),
     ColumnSpec("income", "standard"),
+    ColumnSpec("points", "unit", None, 0, 40),
     ColumnSpec("since", "date"),
+    ColumnSpec("share", "unit", None, -1.5, 2.5),
     ColumnSpec("member", "binary", "true"),
     ColumnSpec("code", "onehot"),
     ColumnSpec("rate", "binary", "2.5"),
@@ -54,6 +56,8 @@ def random_rows(rows: int, seed: int, *, strange: bool = False, missing: float =
             "rate": pa.array(whole["rate"]),
             "sex": pa.array(whole["sex"].tolist()),
             "unused": pa.array(np.arange(rows)),
+            "points": gaps(rng.integers(0, 41, rows).tolist(), pa.int16()),
+            "share": pa.array(rng.uniform(-1.5, 2.5, rows)),
         }
     )
 

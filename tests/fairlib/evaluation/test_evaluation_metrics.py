@@ -4,11 +4,14 @@ import logging
 import warnings
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from fairlearn import metrics as fairlearn_metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.metrics import balanced_accuracy_score, recall_score, roc_auc_score
 
@@ -37,6 +40,8 @@ def test_two_groups_by_hand() -> None:
     assert_allclose(metrics.demographic_parity_difference(TWO_GROUPS), 0.6 - 0.4)
     assert_allclose(metrics.equal_opportunity_difference(TWO_GROUPS), 0.15)
     assert_allclose(metrics.average_odds_difference(TWO_GROUPS), (tpr + fpr) / 2)
+    # the men's larger TPR and their larger FPR cancel for the most part
+    assert_allclose(metrics.balanced_accuracy_difference(TWO_GROUPS), abs(tpr - fpr) / 2)
 
 
 def test_overall_by_hand() -> None:
@@ -59,6 +64,7 @@ def test_three_groups_take_the_largest_pair() -> None:
     assert_allclose(metrics.gap_rms(counts), np.sqrt(0.1))
     assert_allclose(metrics.equal_opportunity_difference(counts), 0.4)
     assert_allclose(metrics.average_odds_difference(counts), 0.3)
+    assert_allclose(metrics.balanced_accuracy_difference(counts), 0.8 - 0.65)
     assert_allclose(metrics.demographic_parity_difference(counts), 0.6 - 0.35)
 
 
@@ -73,7 +79,7 @@ def test_leading_axes_are_kept(name: str) -> None:
 
 def test_empty_cell_is_undefined_not_zero() -> None:
     counts = np.array([[[5, 5], [0, 0]], [[5, 5], [4, 6]]])
-    for name in ("gap_max", "gap_rms", "equal_opportunity_difference", "average_odds_difference"):
+    for name in set(metrics.GROUP_METRICS) - {"demographic_parity_difference"}:
         assert np.isnan(metrics.GROUP_METRICS[name].function(counts)), name
     assert_allclose(metrics.demographic_parity_difference(counts), 11 / 20 - 1 / 2)
     assert np.isnan(metrics.balanced_accuracy(counts[0]))
@@ -116,9 +122,11 @@ def test_against_fairlearn(random_outcomes: Callable[..., Outcomes], attribute: 
         metrics={"tpr": recall_score, "tnr": lambda t, p: recall_score(t, p, pos_label=0)}, **arguments
     )
     expected["gap_rms"] = float(np.sqrt((frame.difference() ** 2).mean()))
+    balanced = fairlearn_metrics.MetricFrame(metrics=balanced_accuracy_score, **arguments)
+    expected["balanced_accuracy_difference"] = balanced.difference()
     assert set(expected) == set(metrics.GROUP_METRICS)
     for name, value in expected.items():
-        assert value > 0.01, name
+        assert value > 0.001, name
         assert_allclose(evaluation.metrics[f"{name}.{attribute}"].value, value, rtol=1e-12, err_msg=name)
 
 
@@ -148,6 +156,68 @@ def test_against_aif360(random_outcomes: Callable[..., Outcomes], aif360_metrics
         pd.Series(outcomes.y_true, index=index), outcomes.y_pred, prot_attr="sex", priv_group="M"
     )
     assert_allclose(evaluation.metrics["average_odds_difference.sex"].value, odds, rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def aif360_classification(aif360_metrics: ModuleType) -> Callable[..., Any]:
+    """``ClassificationMetric`` of a table of two groups, 1 the privileged one."""
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from aif360.datasets import BinaryLabelDataset
+        from aif360.metrics import ClassificationMetric
+    logging.disable(logging.NOTSET)
+
+    def build(label: list[int], prediction: list[int], group: list[int]) -> Any:
+        def table(values: list[int]) -> Any:
+            frame = pd.DataFrame({"group": group, "y": values}, dtype=float)
+            return BinaryLabelDataset(df=frame, label_names=["y"], protected_attribute_names=["group"])
+
+        return ClassificationMetric(
+            table(label),
+            table(prediction),
+            unprivileged_groups=[{"group": 0.0}],
+            privileged_groups=[{"group": 1.0}],
+        )
+
+    return build
+
+
+BIT = st.integers(0, 1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=st.lists(st.tuples(BIT, BIT, BIT), max_size=60),
+    predicted=st.lists(BIT, min_size=4, max_size=4),
+)
+def test_random_tables_against_aif360(
+    rows: list[tuple[int, int, int]], predicted: list[int], aif360_classification: Callable[..., Any]
+) -> None:
+    # each group has both labels, so that every rate is there
+    present = [(0, predicted[0], 0), (0, predicted[1], 1), (1, predicted[2], 0), (1, predicted[3], 1)]
+    label, prediction, group = (list(part) for part in zip(*present, *rows, strict=True))
+    names = np.where(np.array(group) == 1, "M", "F")
+    outcomes = Outcomes(label, prediction, prediction, {"sex": names})
+    found = {name: metric.value for name, metric in evaluate(outcomes, draws=0, min_cell=1).metrics.items()}
+    theirs = aif360_classification(label, prediction, group)
+    balanced = [
+        (theirs.true_positive_rate(privileged) + theirs.true_negative_rate(privileged)) / 2
+        for privileged in (True, False)
+    ]
+    expected = {
+        "equal_opportunity_difference.sex": abs(theirs.equal_opportunity_difference()),
+        "average_odds_difference.sex": theirs.average_abs_odds_difference(),
+        "demographic_parity_difference.sex": abs(theirs.statistical_parity_difference()),
+        "balanced_accuracy_difference.sex": abs(balanced[0] - balanced[1]),
+        "accuracy": theirs.accuracy(),
+    }
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-12), name
+    if any(y == 0 or p == 1 for y, p in zip(label, prediction, strict=True)):
+        assert found["theil_index"] == pytest.approx(theirs.theil_index(), abs=1e-12)
+    else:
+        assert found["theil_index"] is None  # nobody has any benefit
 
 
 def test_theil_index_row_by_row(random_outcomes: Callable[..., Outcomes]) -> None:

@@ -88,13 +88,21 @@ def test_ranges_and_relations(rows: list, min_cell: int) -> None:
     for attribute in ("sex", "race"):
         found = [
             evaluation.metrics[f"{name}.{attribute}"].value
-            for name in ("average_odds_difference", "gap_rms", "gap_max", "equal_opportunity_difference")
+            for name in (
+                "average_odds_difference",
+                "gap_rms",
+                "gap_max",
+                "equal_opportunity_difference",
+                "balanced_accuracy_difference",
+            )
         ]
         if None not in found:
-            odds, rms, largest, opportunity = found
+            odds, rms, largest, opportunity, balanced = found
             # mean <= root mean square <= maximum
             assert odds <= rms + 1e-12
             assert rms <= largest + 1e-12
             assert opportunity <= largest + 1e-12
+            # gaps in TPR and FPR may cancel, and never add up to more
+            assert balanced <= odds + 1e-12
     assert {row["group"] for row in evaluation.counts["sex"]} == {row[3] for row in rows}
     assert sum(row["n"] for row in evaluation.counts["race"]) == len(rows)

@@ -27,7 +27,9 @@ from benchmarks.common import RESULTS, log, provenance, write_result
 from fairlib.cores import available_cores
 from fairlib.datasets import RECIPES, make_loans
 from fairlib.methods.dadi import DADIClassifier
-from fairlib.methods.dadi.training import JointTraining, Plan, pretrain
+from fairlib.methods.dadi.plan import Plan, make_plan
+from fairlib.methods.dadi.problem import prepare
+from fairlib.methods.dadi.training import JointTraining, pretrain
 from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from tasks.sources import data_folder
 
@@ -154,7 +156,7 @@ def curve_part(kept: dict[str, Any]) -> None:
         )
         seconds = time.perf_counter() - started
         everything = fit(DADIClassifier(n_iterations=0, random_state=fold), table, train)
-        known = np.ones((len(test), len(table.groups)), bool)
+        known = np.tile(everything.allowed_, (len(test), 1))
         probability = everything.predict_proba_known(table.X[test], known)[:, 1]
         entry = {
             "seconds": seconds,
@@ -174,11 +176,11 @@ def speed_part(kept: dict[str, Any]) -> None:
 
     table = adult()
     train = split(table, 0)[0][1]
-    model = DADIClassifier(random_state=0)
-    problem = model._prepare(
-        table.X[train], table.label[train], {"group": table.group[train]}, table.groups
+    parameters = DADIClassifier(random_state=0).get_params()
+    plans = [make_plan(parameters | {"gamma": gamma}) for gamma in GAMMAS]
+    problem = prepare(
+        table.X[train], table.label[train], {"group": table.group[train]}, table.groups, parameters
     ).problem
-    plans = [model.set_params(gamma=gamma)._plan() for gamma in GAMMAS]
     weights = pretrain(problem, plans[0], np.random.default_rng(0))
     plain = PlainDADI(problem, plans[9])
 
@@ -203,7 +205,7 @@ def speed_part(kept: dict[str, Any]) -> None:
         samples["eighteen"].append(compiled(plans, 60))
         samples["plain"].append(rendered(10))
     medians = {name: statistics.median(values) for name, values in samples.items()}
-    steps = model.agents * model.n_step
+    steps = plans[0].agents * plans[0].n_step
     kept |= {
         "cores": available_cores(),
         "iterations_of_a_run": 20_000,

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from fairlib.methods.dadi.parameters import NetworkShape
-from fairlib.methods.dadi.training import Plan, Problem
+from fairlib.methods.dadi.plan import Plan
+from fairlib.methods.dadi.problem import Problem
 from fairlib.randomness import generator
 
 __all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weighted_losses"]
@@ -189,15 +190,15 @@ class PlainDADI:
         return network(self.X[person], columns)  # type: ignore[no-any-return]
 
     def pretrain(self, iterations: int) -> None:
-        """Train both classifiers; half of a batch is whole, of the others groups are dropped."""
+        """Train both classifiers; half of a batch has all that may be asked, of others groups are dropped."""
         n, groups, random = self.plan.agents, self.problem.allowed.size, self._early
         optimiser, whole = self._adam(), (n + 1) // 2
         for _ in range(iterations):
             person = random.integers(0, len(self.X), 2 * n)[:n]
             random.random((whole, groups))  # the engine draws for them too
             draws = random.random((n - whole, 1 + groups))
-            known = np.ones((n, groups), bool)
-            known[whole:] = draws[:, 1:] >= draws[:, :1]
+            known = np.tile(self.problem.allowed, (n, 1))
+            known[whole:] &= draws[:, 1:] >= draws[:, :1]
             label = weighted_losses(self._look(self.predictor, person, known)[0], self.problem.label, person)
             guess = self._look(self.adversary, person, known)[0]
             attribute = weighted_losses(guess, self.problem.attribute, person)

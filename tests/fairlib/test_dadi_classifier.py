@@ -51,7 +51,8 @@ def _fit(n: int = 200, kinds: int = 2, groups: Any = GROUPS, **options: Any) -> 
 
 @pytest.fixture(scope="module")
 def model() -> DADIClassifier:
-    return _fit()
+    # long enough that any seed asks some people for several groups
+    return _fit(n_iterations=1000)
 
 
 # --- what is refused -----------------------------------------------------------------------------------
@@ -245,13 +246,42 @@ def test_layers_may_have_different_widths() -> None:
 
 @pytest.mark.parametrize("criterion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 def test_attributes_of_three_groups_under_every_criterion(criterion: str) -> None:
-    model = _fit(400, kinds=3, criterion=criterion, gamma=0.3, pretrain_iterations=1500, agents=16)
-    X = _people(seed=1, kinds=3)[0]
-    assert np.isfinite(model.predict_proba(X)).all()
+    options = TINY | {"gamma": 0.3, "pretrain_iterations": 1500, "agents": 16}
+    X, y, s = _people(400, kinds=3)
+    model = DADIClassifier(**options, criterion=criterion)
+    # under another name its column may be asked
+    model.fit(X, y, sensitive_features={"gender": s}, feature_groups=GROUPS)
+    assert np.isfinite(model.predict_proba(_people(seed=1, kinds=3)[0])).all()
     # the attribute itself gives it away, and noise does not
     report = model.feature_report_["groups"]
     assert report["sex"]["adversary_auc"] > 0.9
     assert report["noise"]["adversary_auc"] < 0.75
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1], ids=["two-valued", "continuous"])
+def test_a_column_that_may_not_be_asked_has_no_part_in_training(tmp_path: Path, spread: float) -> None:
+    X, y, s = _people()
+    rng = np.random.default_rng(2)
+    X[:, 5] += spread * rng.normal(size=200)
+    other = X.copy()
+    # the ends stay, so that a column of two values has the same two
+    inner = np.setdiff1d(np.arange(200), [X[:, 5].argmin(), X[:, 5].argmax()])
+    other[inner, 5] = rng.permutation(X[inner, 5])
+    assert (other != X).any()
+    models = []
+    for name, table in (("as it is", X), ("shuffled", other)):
+        model = DADIClassifier(**TINY).fit(table, y, sensitive_features={"sex": s}, feature_groups=GROUPS)
+        assert not model.allowed_[4]
+        model.save(tmp_path / name)
+        models.append(model)
+    files = [(tmp_path / name / "network.safetensors").read_bytes() for name in ("as it is", "shuffled")]
+    assert files[0] == files[1]
+    # the adversary's losses, too
+    assert models[0].history_ == models[1].history_
+    report = models[0].feature_report_
+    unknown = {"classifier_auc": None, "adversary_auc": None}
+    assert [name for name, aucs in report["groups"].items() if aucs == unknown] == ["fixed", "sex"]
+    assert report["all"] == models[1].feature_report_["all"]
 
 
 def test_several_attributes_are_crossed_unless_one_is_named() -> None:

@@ -14,12 +14,14 @@ from torch.func import functional_call
 
 from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
 from fairlib.methods.dadi._activations import exponential
-from fairlib.methods.dadi._training import Adam, _step
+from fairlib.methods.dadi._learner import Adam, adam_step
 from fairlib.methods.dadi.layout import Layout
 from fairlib.methods.dadi.objectives import CRITERIA, attribute_outcome, label_outcome
 from fairlib.methods.dadi.parameters import NetworkShape
+from fairlib.methods.dadi.plan import Plan
+from fairlib.methods.dadi.problem import Problem
 from fairlib.methods.dadi.reading import Reader
-from fairlib.methods.dadi.training import JointTraining, Plan, Problem, Weights, pretrain
+from fairlib.methods.dadi.training import JointTraining, Weights, pretrain
 from fairlib.randomness import generator
 
 # the last group is never asked
@@ -331,7 +333,7 @@ def test_adam_steps_like_torchs() -> None:
         adam.gradient[:] = given
         parameter.grad = torch.as_tensor(given.astype(np.float64))
         theirs.param_groups[0]["lr"] = rate
-        _step(adam, rate)
+        adam_step(adam, rate)
         theirs.step()
         assert (adam.gradient == 0).all()
         np.testing.assert_allclose(adam.parameters, parameter.detach(), atol=3e-6)

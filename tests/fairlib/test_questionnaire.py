@@ -17,7 +17,7 @@ from fairlib.preprocessing import ColumnSpec, TableEncoder
 
 COLUMNS = [
     ColumnSpec("income", "standard"),
-    ColumnSpec("height", "standard"),
+    ColumnSpec("height", "unit", None, 100, 250),
     ColumnSpec("since", "date"),
     ColumnSpec("owner", "binary", "true"),
     ColumnSpec("job", "onehot"),
@@ -126,7 +126,7 @@ def test_what_is_unknown_has_no_influence(asking: Questionnaire, monkeypatch: py
 
     known = {"income": 2500, "job": "smith"}
     before = asking.predict(known), asking.next_feature(known)
-    others = {"date": pd.Timestamp("2023-03-03"), "standard": 1e6}
+    others = {"date": pd.Timestamp("2023-03-03"), "standard": 1e6, "unit": 1e6}
     monkeypatch.setattr(
         questionnaire,
         "_anything",
@@ -183,6 +183,7 @@ def test_what_is_never_asked_is_no_question(asking: Questionnaire) -> None:
         ("income", None, "needs a value"),
         ("income", float("nan"), "needs a value"),
         ("height", 170.5, "a whole number, at least 100"),
+        ("height", 99, "a whole number, at least 100"),
         ("since", "06.05.2021", "a date such as 2024-01-31 from 2020-01-01 to 2023-12-31"),
         ("since", "2024-01-01", "a date such as"),
         ("job", "zzyzx", "one of clerk, smith, cook"),

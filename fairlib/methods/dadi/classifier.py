@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,52 +17,17 @@ from threadpoolctl import threadpool_limits
 
 from fairlib.cores import available_cores
 from fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
-from fairlib.methods.checkpoint import Checkpoint, fingerprint
-from fairlib.methods.dadi._inference import acquire
-from fairlib.methods.dadi.layout import Layout, check_groups
-from fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
-from fairlib.methods.dadi.parameters import NetworkShape
-from fairlib.methods.dadi.reading import CHUNK_ROWS, HeldOut, Reader, group_report
-from fairlib.methods.dadi.training import JointTraining, Plan, Problem, Weights, pretrain
-from fairlib.randomness import generator
+from fairlib.methods.checkpoint import Checkpoint
+from fairlib.methods.dadi.acquiring import Acquisition, ask, check_known
+from fairlib.methods.dadi.plan import make_plan
+from fairlib.methods.dadi.problem import Setup, generator_for, prepare
+from fairlib.methods.dadi.reading import group_report
+from fairlib.methods.dadi.storing import read_network, write_network
+from fairlib.methods.dadi.training import Weights, pretrain, readers, train
 
-__all__ = ["Acquisition", "DADIClassifier"]
+__all__ = ["DADIClassifier"]
 
 WEIGHTS_FILE = "network.safetensors"
-EVERY = 100
-FEW_ROWS = 64
-
-
-@dataclass(frozen=True)
-class Acquisition:
-    """
-    What was asked of n people, of G groups.
-
-    Attributes
-    ----------
-    known : ndarray of bool, shape (n, G)
-        What is known in the end.
-    order : ndarray of int, shape (n, G)
-        Groups in the order in which they were asked, then -1.
-    asked : ndarray of int, shape (n,)
-        How many were asked before the agent stopped.
-    probability : ndarray of float64, shape (n,)
-        Of ``classes_[1]``, from what is known in the end.
-    """
-
-    known: NDArray[np.bool_]
-    order: NDArray[np.int64]
-    asked: NDArray[np.int64]
-    probability: Float64
-
-
-@dataclass(frozen=True)
-class _Setup:
-    """What one training works with."""
-
-    problem: Problem
-    held: HeldOut
-    training: str
 
 
 class DADIClassifier(BinaryMethod):
@@ -127,7 +89,8 @@ class DADIClassifier(BinaryMethod):
     attributes_ : list of str
     feature_report_ : dict
         ``classifier_auc`` and ``adversary_auc`` (mean over groups, one against the rest): after pretraining
-        for each group alone, and after training for ``all`` that may be asked and for what is (``acquired``).
+        for each group alone (None if it may not be asked), and after training for ``all`` that may be and for
+        what is (``acquired``).
     history_ : dict of str to list of float
         ``step`` and, over the iterations up to it, ``classification_loss``, ``adversary_loss``,
         ``value_error``, ``reward`` and ``asked``.
@@ -245,7 +208,10 @@ class DADIClassifier(BinaryMethod):
         if not models:
             return []
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_jobs or available_cores()) as threads:
-            weights = pretrain(setups[0].problem, models[0]._plan(), models[0]._generator("pretraining"))
+            parameters = models[0].get_params(deep=False)
+            weights = pretrain(
+                setups[0].problem, make_plan(parameters), generator_for(parameters, "pretraining")
+            )
             jobs = [
                 threads.submit(model._train, setup, weights, None, None)
                 for model, setup in zip(models, setups, strict=True)
@@ -253,36 +219,7 @@ class DADIClassifier(BinaryMethod):
             return [job.result() for job in jobs]
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_vector")
-
-    def _generator(self, purpose: str) -> np.random.Generator:
-        return generator(0 if self.random_state is None else int(self.random_state), purpose)
-
-    def _plan(self) -> Plan:
-        """The parameters, checked."""
-        for name in ("gamma", "class_balance", "exploration_start", "exploration_end"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise ValueError(f"{name} must be in [0, 1], got {value!r}.")
-        for name in ("learning_rate", "final_learning_rate", "value_scale", "value_weight"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive, got {value!r}.")
-        counts = ("memory_size", "processing_steps", "agents", "n_step", "target_every")
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
-        for name in ("pretrain_iterations", "n_iterations"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}.")
-        if len(self.hidden) != 2 or min(self.hidden) < 1:
-            raise ValueError(f"hidden must be two positive numbers of units, got {self.hidden!r}.")
-        if not 0 <= self.validation_share < 1:
-            raise ValueError(f"validation_share must be in [0, 1), got {self.validation_share!r}.")
-        given: dict[str, Any] = {field.name: getattr(self, field.name, None) for field in fields(Plan)}
-        first, second = self.hidden
-        given |= {"hidden": (int(first), int(second)), "exploration_iterations": self.n_iterations // 2}
-        return Plan(**given)
+        return hasattr(self, "_predictor")
 
     def _prepare(
         self,
@@ -290,126 +227,35 @@ class DADIClassifier(BinaryMethod):
         y: ArrayLike,
         sensitive_features: Mapping[str, ArrayLike] | None,
         feature_groups: Mapping[str, Sequence[int]] | None,
-    ) -> _Setup:
-        self.__dict__.pop("_vector", None)
+    ) -> Setup:
+        self.__dict__.pop("_predictor", None)
         data, codes = self._check_training(X, y)
-        self._plan()
-        self.groups_ = check_groups(feature_groups, data.shape[1])
-        self.attributes_, groups = group_codes(sensitive_features, self.attributes, len(codes))
-        held = self._generator("validation").random(len(codes)) < self.validation_share
-        layout = Layout.fit(data, self.groups_)
-        never = {*layout.constant, *self.attributes_}
-        self.allowed_ = np.array([name not in never for name in self.groups_])
-        if not self.allowed_.any():
-            raise ValueError("no feature group is left to ask: all are constant or sensitive.")
-        self._layout = layout
-        attribute = attribute_outcome(groups, codes, self.criterion)
-        train = ~held
-        if np.unique(codes[train]).size < 2:
-            raise ValueError(
-                f"of {len(codes)} rows {train.sum()} are left to train on, not of both labels: give more "
-                "rows or a smaller validation_share."
-            )
-        problem = Problem(
-            layout,
-            layout.rows(data[train]),
-            label_outcome(codes[train], self.class_balance),
-            attribute._replace(
-                code=groups[train], weight=attribute.weight[train], start=attribute.start[train]
-            ),
-            self.allowed_,
-            self._costs(),
-        )
-        training = fingerprint(
-            data,
-            codes,
-            groups,
-            list(self.groups_.items()),
-            self.attributes_,
-            type(self).__name__,
-            self._described(),
-        )
-        judged = (codes == 1) | (self.criterion != "equal_opportunity")
-        held_out = HeldOut(data[held], codes[held], groups[held], attribute.classes, judged[held])
-        return _Setup(problem, held_out, training)
-
-    def _described(self) -> list[tuple[str, Any]]:
-        return [(name, repr(value)) for name, value in sorted(self.get_params(deep=False).items())]
-
-    def _costs(self) -> Float64:
-        costs = dict(self.costs or {})
-        for name, cost in costs.items():
-            if name not in self.groups_:
-                raise ValueError(
-                    f"costs names {name!r}, which is no feature group: {', '.join(self.groups_)}."
-                )
-            if not (math.isfinite(cost) and cost >= 0):
-                raise ValueError(f"costs[{name!r}] must be finite and not negative, got {cost!r}.")
-        return np.array([float(costs.get(name, 0.0)) for name in self.groups_])
+        parameters = self.get_params(deep=False)
+        make_plan(parameters)
+        return prepare(data, codes, sensitive_features, feature_groups, parameters)
 
     def _train(
         self,
-        setup: _Setup,
+        setup: Setup,
         pretrained: Weights | None,
         callback: Callback | None,
         checkpoint: str | Path | None,
     ) -> Self:
-        plan, problem = self._plan(), setup.problem
-        kept = Checkpoint(checkpoint, setup.training)
-        found = kept.load()
-        self.history_: dict[str, list[float]] = {}
-        if found is not None:
-            pretrained = Weights(found["pretrained.predictor"], found["pretrained.adversary"])
-        elif pretrained is None:
-            pretrained = pretrain(problem, plan, self._generator("pretraining"))
-        joint = JointTraining(problem, plan, pretrained, self._generator("joint training"))
-        if found is not None:
-            joint.restore(found)
-            self.history_ = json.loads(found["history"].tobytes().decode())
-        self._shape, adversary_shape = plan.shapes(problem)
-        while not joint.done:
-            told = joint.advance(EVERY)
-            for name, value in {"step": float(joint.iteration), **told}.items():
-                self.history_.setdefault(name, []).append(value)
-            if callback is not None:
-                callback(joint.iteration, plan.n_iterations, told)
-            if kept.due():
-                kept.save(
-                    joint.state()
-                    | {
-                        "pretrained.predictor": pretrained.predictor,
-                        "pretrained.adversary": pretrained.adversary,
-                        "history": np.frombuffer(json.dumps(self.history_).encode(), np.uint8),
-                    }
-                )
-        self._vector = joint.weights.predictor
-
-        def readers(weights: Weights) -> tuple[Reader, Reader]:
-            vectors = zip((self._shape, adversary_shape), (weights.predictor, weights.adversary), strict=True)
-            return tuple(Reader(*each, self._layout, self.processing_steps) for each in vectors)  # type: ignore[return-value]
-
-        joint.check()
-        names = list(self.groups_)
-        asked = np.zeros((0, len(names)), np.uint8)
-        if len(setup.held.X):
-            asked = self.acquire(setup.held.X).known.astype(np.uint8)
-        self.feature_report_ = group_report(
-            names, self.allowed_, setup.held, readers(pretrained), readers(joint.weights), asked
-        )
+        parameters, problem = self.get_params(deep=False), setup.problem
+        plan, kept = make_plan(parameters), Checkpoint(checkpoint, setup.training)
+        random = partial(generator_for, parameters)
+        trained = train(problem, plan, random, kept, pretrained=pretrained, callback=callback)
+        before, after = (readers(problem, plan, each) for each in (trained.pretrained, trained.weights))
+        predictor, allowed = after[0], problem.allowed
+        known = ask(predictor, allowed, setup.held.X).known.astype(np.uint8)
+        names = list(problem.layout.groups)
+        self.feature_report_ = group_report(names, allowed, setup.held, before, after, known)
+        self.history_ = trained.history
+        self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
+        self.allowed_, self.attributes_ = allowed, setup.attributes
+        self._predictor = predictor
         kept.remove()
         return self
-
-    def _reader(self) -> Reader:
-        return Reader(self._shape, self._vector, self._layout, self.processing_steps)
-
-    def _known(self, known: ArrayLike, n: int) -> NDArray[np.uint8]:
-        mask = np.asarray(known)
-        if mask.shape != (n, len(self.groups_)):
-            raise ValueError(
-                f"known has shape {mask.shape}, expected one column for each of {len(self.groups_)} groups "
-                f"and {n} rows."
-            )
-        return mask.astype(bool).astype(np.uint8)
 
     def _data(self, X: ArrayLike) -> Float32:
         check_is_fitted(self)
@@ -428,29 +274,7 @@ class DADIClassifier(BinaryMethod):
             What is known at first; None: nothing.
         """
         data = self._data(X)
-        n, groups = len(data), len(self.groups_)
-        mask = np.zeros((n, groups), np.uint8) if known is None else self._known(known, n)
-        order = np.full((n, groups), -1, np.int64)
-        logits = np.zeros((n, 2), np.float32)
-        network = self._shape.network(self._vector)
-        # to set the limit takes longer than to ask a few people, whose products are too small to share out
-        with threadpool_limits(1, "blas") if n > FEW_ROWS else nullcontext():
-            for start in range(0, n, CHUNK_ROWS):
-                part = slice(start, start + CHUNK_ROWS)
-                acquire(
-                    network.encoder,
-                    network.policy,
-                    network.classify,
-                    self._layout.columns,
-                    self._layout.rows(data[part]),
-                    self.allowed_,
-                    self.processing_steps,
-                    mask[part],
-                    order[part],
-                    logits[part],
-                )
-        probability = softmax(logits.astype(np.float64), axis=1)[:, 1]
-        return Acquisition(mask.astype(bool), order, (order >= 0).sum(axis=1), probability)
+        return ask(self._predictor, self.allowed_, data, known)
 
     def _positive_probability(self, X: Float32) -> Float64:
         return self.acquire(X).probability
@@ -470,8 +294,8 @@ class DADIClassifier(BinaryMethod):
         ndarray of float64, shape (n, 2)
         """
         data = self._data(X)
-        mask = self._known(known, len(data))
-        logits = self._reader().outputs("classify", data, mask)
+        mask = check_known(known, len(data), len(self.groups_))
+        logits = self._predictor.outputs("classify", data, mask)
         probabilities: Float64 = softmax(logits.astype(np.float64), axis=1)
         return probabilities
 
@@ -482,8 +306,8 @@ class DADIClassifier(BinaryMethod):
         Actions that are not possible, known or never asked groups, are minus infinity.
         """
         data = self._data(X)
-        mask = self._known(known, len(data))
-        values = self._reader().outputs("policy", data, mask)
+        mask = check_known(known, len(data), len(self.groups_))
+        values = self._predictor.outputs("policy", data, mask)
         possible = np.ones(values.shape, bool)
         possible[:, :-1] = self.allowed_ & ~mask.astype(bool)
         return np.where(possible, values.astype(np.float64) / self.value_scale, -np.inf)
@@ -503,38 +327,16 @@ class DADIClassifier(BinaryMethod):
         return np.where(order == 0, values.shape[1] - 1, order - 1).astype(np.int64)
 
     def _write(self, folder: Path) -> None:
-        from safetensors.numpy import save_file
-
-        kept = {
-            "groups": list(self.groups_.items()),  # their order is that of the actions
+        more = {
             "allowed": self.allowed_.tolist(),
             "attributes": self.attributes_,
-            "layout": self._layout.kept(),
-            "hidden": list(self._shape.hidden),
-            "memory_size": self._shape.memory,
             "feature_report": self.feature_report_,
         }
-        save_file(
-            {name: np.ascontiguousarray(view) for name, view in self._shape.named(self._vector).items()},
-            str(folder / WEIGHTS_FILE),
-            metadata={"dadi": json.dumps(kept, sort_keys=True)},
-        )
+        write_network(folder / WEIGHTS_FILE, self._predictor, more)
 
     def _read(self, folder: Path) -> None:
-        from safetensors import safe_open
-
-        with safe_open(str(folder / WEIGHTS_FILE), "numpy") as stored:
-            kept = json.loads(stored.metadata()["dadi"])
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
+        self._predictor, kept = read_network(folder / WEIGHTS_FILE, self.processing_steps)
         self.groups_ = dict(kept["groups"])
         self.allowed_ = np.array(kept["allowed"], bool)
         self.attributes_ = kept["attributes"]
         self.feature_report_ = kept["feature_report"]
-        self._layout = Layout.restore(self.groups_, kept["layout"])
-        first, second = kept["hidden"]
-        self._shape = NetworkShape(
-            self.n_features_in_, 2, len(self.groups_) + 1, (first, second), kept["memory_size"]
-        )
-        self._vector = np.zeros(self._shape.size, np.float32)
-        for name, view in self._shape.named(self._vector).items():
-            view[...] = tensors[name]

@@ -109,4 +109,5 @@ class Layout:
         columns = self.columns
         values = X[:, columns.table]
         upper = np.abs(values - columns.high) < np.abs(values - columns.low)
-        return Rows(upper.astype(np.uint8), np.ascontiguousarray(X[:, columns.own]))
+        # always the same layout: the kernels are compiled for each one anew
+        return Rows(np.ascontiguousarray(upper, np.uint8), np.ascontiguousarray(X[:, columns.own]))

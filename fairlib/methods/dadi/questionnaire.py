@@ -15,7 +15,7 @@ import pandas as pd
 
 from fairlib.methods.base import Float32
 from fairlib.methods.dadi.classifier import DADIClassifier
-from fairlib.preprocessing.encoder import TableEncoder, category_name
+from fairlib.preprocessing.encoder import NUMERIC_KINDS, TableEncoder, category_name
 
 __all__ = ["MISSING", "Question", "Questionnaire"]
 
@@ -105,7 +105,7 @@ class Questionnaire:
     def choices(self, name: str) -> list[str] | None:
         """Names of the values that a feature may have; None for a number or a date."""
         item, allowed = self._fitted[name], self.questions[name].allowed
-        if item.kind in ("standard", "date"):
+        if item.kind in NUMERIC_KINDS:
             return None if allowed is None else [category_name(value) for value in allowed]
         if allowed is None:
             return list(item.categories)
@@ -201,7 +201,7 @@ class Questionnaire:
             value = TRUTH.get(str(value).strip().lower(), value)
         if choices is not None and category_name(value) not in choices:
             raise ValueError(f"{name}: no such value; expected one of {', '.join(choices)}.")
-        if item.kind == "standard":
+        if item.kind in ("standard", "unit"):
             return _number(name, value, question)
         return _date(name, value, question) if item.kind == "date" else value
 
@@ -210,7 +210,7 @@ def _anything(item: Any) -> Any:
     """A valid value for what is not known: no answer depends on it."""
     if item.kind == "date":
         return pd.Timestamp("1970-01-01")
-    return item.mean if item.kind == "standard" else item.categories[0]
+    return item.mean if item.kind in ("standard", "unit") else item.categories[0]
 
 
 def _is_missing(value: Any) -> bool:

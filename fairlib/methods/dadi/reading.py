@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from fairlib.methods.base import Float32
-from fairlib.methods.dadi._inference import head_outputs, read_sets
+from fairlib.methods.dadi._inference import Columns, head_outputs, read_sets
+from fairlib.methods.dadi._network import Network
 from fairlib.methods.dadi.layout import Layout
 from fairlib.methods.dadi.parameters import NetworkShape
 
-__all__ = ["CHUNK_ROWS", "HeldOut", "Reader", "group_report"]
+__all__ = ["CHUNK_ROWS", "HeldOut", "Known", "Reader", "group_report"]
 
 CHUNK_ROWS = 1024
 Codes = NDArray[np.int64]
@@ -30,14 +31,25 @@ class Reader:
     layout: Layout
     steps: int
 
+    def for_kernels(self) -> tuple[Network, Columns]:
+        """
+        Network and columns as the kernels take them.
+
+        Read-only arrays, as of a model in shared memory, are copied: they would be compiled for anew.
+        """
+        columns = Columns(*(np.require(part, requirements=["C", "W"]) for part in self.layout.columns))
+        return self.shape.network(np.require(self.vector, requirements=["C", "W"])), columns
+
     def outputs(self, head: str, X: Float32, known: Known) -> Float32:
         """Outputs of ``classify`` or ``policy`` for rows of which groups are known, shape (n, outputs)."""
-        network = self.shape.network(self.vector)
+        network, columns = self.for_kernels()
+        # always the same layout: the kernels are compiled for each one anew
+        known = np.ascontiguousarray(known)
         parts = []
         for start in range(0, len(X), CHUNK_ROWS):
             part = slice(start, start + CHUNK_ROWS)
             rows = self.layout.rows(X[part])
-            vectors = read_sets(network.encoder, self.layout.columns, rows, known[part], self.steps)
+            vectors = read_sets(network.encoder, columns, rows, known[part], self.steps)
             parts.append(head_outputs(getattr(network, head), vectors))
         width = getattr(network, head).bias3.size
         return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
@@ -78,7 +90,7 @@ def group_report(
     known: Known,
 ) -> dict[str, Any]:
     """
-    AUC of classifier and adversary on the rows set aside.
+    Measure AUCs of classifier and adversary on the rows set aside.
 
     Parameters
     ----------
@@ -93,13 +105,16 @@ def group_report(
     -------
     dict
         ``rows``, and AUCs for each of ``groups`` alone (pretrained), for ``all`` that may be asked and for
-        what is ``acquired``.
+        what is ``acquired``. Those of groups that may not be asked are None: no training showed them.
     """
     n = len(held.X)
     report: dict[str, Any] = {"rows": n, "groups": {}}
     if n == 0:
         return report
     for g, name in enumerate(names):
+        if not allowed[g]:
+            report["groups"][name] = {"classifier_auc": None, "adversary_auc": None}
+            continue
         alone = np.zeros((n, len(names)), np.uint8)
         alone[:, g] = 1
         report["groups"][name] = held.aucs(*pretrained, alone)

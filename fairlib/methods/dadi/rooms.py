@@ -6,25 +6,21 @@ import numpy as np
 
 from fairlib.methods.dadi._encoder import ReadTrace, SetTrace, States
 from fairlib.methods.dadi._inference import Columns
+from fairlib.methods.dadi._learner import Adam, Learner, Room
 from fairlib.methods.dadi._perceptron import HeadTrace
-from fairlib.methods.dadi._training import Adam, Learner, Room
 from fairlib.methods.dadi.parameters import Float32, NetworkShape
 
 __all__ = ["make_learner", "make_states"]
 
 
-def make_states(agents: int, times: int, columns: Columns) -> tuple[States, ...]:
-    """Room for sets of known columns at several times; there are two people per agent."""
+def make_states(agents: int, times: int, columns: Columns) -> States:
+    """Room for sets of known columns at several times (first axis); there are two people per agent."""
     t, c = columns.table.size, columns.own.size
-    upper = np.zeros((2 * agents, t), np.float32)
-    return tuple(
-        States(
-            np.zeros(agents, np.int64),
-            upper,
-            np.zeros((agents, t), np.float32),
-            np.zeros((agents, c), np.float32),
-        )
-        for _ in range(times)
+    return States(
+        np.zeros((times, agents), np.int64),
+        np.zeros((2 * agents, t), np.float32),
+        np.zeros((times, agents, t), np.float32),
+        np.zeros((times, agents, c), np.float32),
     )
 
 

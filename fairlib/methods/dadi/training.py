@@ -3,82 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlib.methods.base import Callback, Float32
+from fairlib.methods.checkpoint import Checkpoint
 from fairlib.methods.dadi._inference import Rows, head_outputs, read_sets
-from fairlib.methods.dadi._training import Agents, Knobs, Outcome, joint_training, pretraining
-from fairlib.methods.dadi.layout import Layout
-from fairlib.methods.dadi.parameters import NetworkShape
+from fairlib.methods.dadi._training import Agents, joint_training, pretraining
+from fairlib.methods.dadi.plan import Plan
+from fairlib.methods.dadi.problem import Problem
+from fairlib.methods.dadi.reading import Reader
 from fairlib.methods.dadi.rooms import make_learner, make_states
 
-__all__ = ["JointTraining", "Plan", "Problem", "Weights", "pretrain"]
+__all__ = ["JointTraining", "Trained", "Weights", "pretrain", "readers", "train"]
 
-Float32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
+EVERY = 100
 CHECKED_ROWS = 256
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Training rows and what is to be learned of them."""
-
-    layout: Layout
-    rows: Rows
-    label: Outcome
-    attribute: Outcome
-    allowed: NDArray[np.bool_]
-    costs: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Sizes and rates; the parameters of :class:`DADIClassifier` under their names."""
-
-    gamma: float
-    hidden: tuple[int, int]
-    memory_size: int
-    processing_steps: int
-    pretrain_iterations: int
-    n_iterations: int
-    agents: int
-    n_step: int
-    exploration_start: float
-    exploration_end: float
-    exploration_iterations: int
-    target_every: int
-    learning_rate: float
-    final_learning_rate: float
-    value_scale: float
-    value_weight: float
-
-    def shapes(self, problem: Problem) -> tuple[NetworkShape, NetworkShape]:
-        """Of the predictor and of the adversary."""
-        d = sum(len(columns) for columns in problem.layout.groups.values())
-        outputs = int(problem.attribute.start.max()) + problem.attribute.classes
-        predictor = NetworkShape(d, 2, problem.allowed.size + 1, self.hidden, self.memory_size)
-        return predictor, replace(predictor, classes=outputs, actions=0)
-
-    def knobs(self, problem: Problem) -> Knobs:
-        """Numbers of the compiled training, each of one type: another type would be compiled anew."""
-        return Knobs(
-            float(self.gamma),
-            float(self.value_scale),
-            float(self.value_weight),
-            float(self.learning_rate),
-            float(self.final_learning_rate),
-            float(self.exploration_start),
-            float(self.exploration_end),
-            int(self.exploration_iterations),
-            int(self.target_every),
-            int(self.n_iterations),
-            problem.costs,
-            problem.allowed,
-        )
 
 
 @dataclass
@@ -87,6 +32,24 @@ class Weights:
 
     predictor: Float32
     adversary: Float32
+
+
+def readers(problem: Problem, plan: Plan, weights: Weights) -> tuple[Reader, Reader]:
+    """Predictor and adversary with their parameters."""
+    predictor, adversary = (
+        Reader(shape, vector, problem.layout, plan.processing_steps)
+        for shape, vector in zip(plan.shapes(problem), (weights.predictor, weights.adversary), strict=True)
+    )
+    return predictor, adversary
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Both networks before and after joint training, and what was told on the way."""
+
+    pretrained: Weights
+    weights: Weights
+    history: dict[str, list[float]]
 
 
 def pretrain(problem: Problem, plan: Plan, random: np.random.Generator) -> Weights:
@@ -112,7 +75,7 @@ def pretrain(problem: Problem, plan: Plan, random: np.random.Generator) -> Weigh
         problem.rows,
         problem.label,
         problem.attribute,
-        make_states(plan.agents, 1, columns)[0],
+        make_states(plan.agents, 1, columns),
         plan.knobs(problem),
         random,
         plan.pretrain_iterations,
@@ -251,3 +214,60 @@ class JointTraining:
         for field, value in self._agents._asdict().items():
             value[...] = arrays[f"agents.{field}"]
         self.random.bit_generator.state = json.loads(arrays["random"].tobytes().decode())
+
+
+def train(
+    problem: Problem,
+    plan: Plan,
+    random: Callable[[str], np.random.Generator],
+    kept: Checkpoint,
+    *,
+    pretrained: Weights | None = None,
+    callback: Callback | None = None,
+) -> Trained:
+    """
+    Train one trade-off, from its checkpoint if there is one.
+
+    Parameters
+    ----------
+    random : callable
+        Gives the random numbers for a purpose, the same ones at every call.
+    kept : Checkpoint
+        It stays: who has taken up the result removes it.
+    pretrained : Weights or None
+        None: pretraining is done first.
+    callback : callable or None
+        Called every 100 iterations with (iteration, iterations, what was told of them).
+
+    Raises
+    ------
+    FloatingPointError
+        A loss, or an output of the trained networks, became NaN or infinite.
+    """
+    history: dict[str, list[float]] = {}
+    found = kept.load()
+    if found is not None:
+        pretrained = Weights(found["pretrained.predictor"], found["pretrained.adversary"])
+    elif pretrained is None:
+        pretrained = pretrain(problem, plan, random("pretraining"))
+    joint = JointTraining(problem, plan, pretrained, random("joint training"))
+    if found is not None:
+        joint.restore(found)
+        history = json.loads(found["history"].tobytes().decode())
+    while not joint.done:
+        told = joint.advance(EVERY)
+        for name, value in {"step": float(joint.iteration), **told}.items():
+            history.setdefault(name, []).append(value)
+        if callback is not None:
+            callback(joint.iteration, plan.n_iterations, told)
+        if kept.due():
+            kept.save(
+                joint.state()
+                | {
+                    "pretrained.predictor": pretrained.predictor,
+                    "pretrained.adversary": pretrained.adversary,
+                    "history": np.frombuffer(json.dumps(history).encode(), np.uint8),
+                }
+            )
+    joint.check()
+    return Trained(pretrained, joint.weights, history)

@@ -37,11 +37,8 @@ def check_classifier(job: Job, contract: Contract, method: str, arguments: Mappi
     InputError
         One line that names the key and the cure.
     """
-    if job.sensitive is not None:
-        raise InputError(
-            f"job {job.name}: sensitive chooses the attributes of a proxy, and {method} is none: give those "
-            "columns the role sensitive in the contract."
-        )
+    sensitive = [column.name for column in contract.sensitive]
+    _check_names(job, "sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
     if "filter" in job.model_fields_set:
         raise InputError(f"job {job.name}: filter is for jobs of a proxy, and {method} is none: remove it.")
     _check_metric(job, contract)
@@ -51,8 +48,10 @@ def check_classifier(job: Job, contract: Contract, method: str, arguments: Mappi
             f"job {job.name}: method {method} pairs people with their counterfactuals, and there are none: "
             "give evaluate.counterfactuals."
         )
-    if METHODS[method].needs_feature_groups:
+    if METHODS[method].asks:
         _check_asking(job, contract, arguments)
+    elif METHODS[method].needs_groups:
+        _check_compared(job, contract, method, arguments)
 
 
 def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> float | None:
@@ -69,7 +68,7 @@ def classifier_metrics(job: Job, contract: Contract, method: str, budget: float 
     """Metrics that the job will have; which intersections there are, the data decides."""
     attributes = [column.name for column in contract.sensitive]
     known = [name for name in METRIC_MEANINGS if "." not in name and name != "features_asked"]
-    known += ["features_asked"] if METHODS[method].needs_feature_groups else []
+    known += ["features_asked"] if METHODS[method].asks else []
     known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
     known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
     if budget is not None:
@@ -116,7 +115,7 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
             f"job {job.name}: method.criterion {criterion!r} is not known{nearest(criterion, CRITERIA)}; "
             f"known: {', '.join(CRITERIA)}."
         )
-    sensitive = [column.name for column in contract.sensitive]
+    sensitive = job.sensitive or [column.name for column in contract.sensitive]
     if not sensitive:
         raise InputError(
             f"job {job.name}: the contract {contract.name!r} has no sensitive column for the adversary to "
@@ -136,6 +135,30 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
             raise InputError(
                 f"job {job.name}: method.costs.{name} is {cost:g}, expected a finite number, not negative."
             )
+
+
+def _check_compared(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> None:
+    """There are sensitive columns to compare by and, where the group is read from the inputs, it is there."""
+    sensitive = job.sensitive or [column.name for column in contract.sensitive]
+    if not sensitive:
+        raise InputError(
+            f"job {job.name}: the contract {contract.name!r} has no sensitive column, and {method} compares "
+            "the groups of one: give one the role sensitive."
+        )
+    named = list(arguments.get("attributes") or [])
+    named += [arguments["attribute"]] if arguments.get("attribute") is not None else []
+    key = "method.attributes" if arguments.get("attributes") else "method.attribute"
+    _check_names(job, key, named, sensitive, "the sensitive columns are")
+    if not METHODS[method].needs_feature_groups:
+        return
+    compared = [column for column in contract.sensitive if column.name in (named or sensitive)]
+    hidden = [column.name for column in compared if not column.is_feature]
+    if hidden:
+        raise InputError(
+            f"job {job.name}: {method} reads {hidden[0]!r} from the model inputs, and it is none: give it "
+            "use: feature in the contract, or take a method that trains with groups alone, such as "
+            "exponentiated-gradient."
+        )
 
 
 def _check_names(job: Job, key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
@@ -161,7 +184,7 @@ def _check_counterfactuals(job: Job, contract: Contract) -> None:
                 )
             column = features[column_name]
             if values == "all":
-                if column.encoding == "standard":
+                if column.encoding in ("standard", "unit"):
                     raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
                 continue
             if not values:

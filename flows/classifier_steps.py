@@ -11,6 +11,7 @@ from flows.metric_kinds import SubspaceMetric
 from flows.resolved_job import ResolvedJob
 from tasks.artifacts import Artifact
 from tasks.errors import InputError
+from tasks.fingerprint import library_versions
 
 __all__ = ["method_modules", "more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
 
@@ -32,6 +33,11 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
             inputs["metric"] = steps.output("fair_metric", "metric")
     modules = method_modules(resolved.method)
     training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
+    if job.sensitive and method.needs_groups:
+        training["sensitive"] = job.sensitive
+    if method.requires:
+        # what they compute is part of the model
+        training["libraries"] = library_versions(method.requires)
     if method.needs_counterfactuals:
         training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
         inputs["encoder"] = steps.output("preprocess", "encoder")
@@ -71,7 +77,7 @@ def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "label_values": steps.run.records["preprocess"].facts["label_values"],
         "booleans": [column.name for column in features if column.logical_type == "boolean"],
     }
-    if METHODS[resolved.method].needs_feature_groups:
+    if METHODS[resolved.method].asks:
         inputs["questions"] = {column.name: _question(column) for column in features}
     return inputs
 

@@ -8,9 +8,12 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from fairlib.methods.registry import MethodSpec
 
 __all__ = ["app", "main"]
 
@@ -205,12 +208,18 @@ def datasets() -> None:
 @app.command()
 def methods() -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
-    from fairlib.methods.registry import METHODS
+    from fairlib.methods.registry import METHODS, installed
     from fairlib.proxies.registry import PROXIES
+
+    def lacking(spec: MethodSpec) -> str:
+        return "" if installed(spec) else f" (not installed: {spec.install_command})"
 
     _rows(
         [
-            *((spec.name, f"{spec.summary} [{', '.join(spec.tasks)}]") for spec in METHODS.values()),
+            *(
+                (spec.name, f"{spec.summary} [{', '.join(spec.tasks)}]{lacking(spec)}")
+                for spec in METHODS.values()
+            ),
             *((proxy.name, f"{proxy.summary} [proxy]") for proxy in PROXIES.values()),
         ]
     )

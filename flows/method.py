@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from fairlib.methods.registry import METHODS, method_class
+from fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from flows.job import Job, as_number, nearest
 from tasks.errors import InputError
 
@@ -30,7 +30,7 @@ def resolve_method(job: Job) -> tuple[str, dict[str, Any]]:
     Raises
     ------
     InputError
-        An unknown name or key, or a value of another type.
+        An unknown name or key, a value of another type, or a method whose optional extra is not installed.
     """
     arguments = dict(job.method)
     name = arguments.pop("name", None)
@@ -53,6 +53,8 @@ def resolve_method(job: Job) -> tuple[str, dict[str, Any]]:
 def _constructor(job: Job, name: Any) -> tuple[Any, list[str]]:
     """Constructor of a method, and the arguments that its name stands for."""
     if isinstance(name, str) and name in METHODS:
+        if not installed(METHODS[name]):
+            raise InputError(f"job {job.name}: {needed_extra(METHODS[name])}")
         return method_class(name).__init__, []
     # late: a job with a classifier need not wait for what proxies are made of
     from fairlib.proxies.registry import PROXIES, proxy_class

@@ -23,6 +23,7 @@ from tasks.reporting.asked import asked_sections
 from tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
 from tasks.reporting.invariance import invariance_sections
 from tasks.reporting.page import render_report
+from tasks.reporting.selected import selection_sections
 from tasks.store import Store
 
 __all__ = ["new_run_id", "model_card", "write_report"]
@@ -209,13 +210,14 @@ def _of_classifier(
 
 
 def _sections(store: Store, run: Run, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What an agent asks; what the auditor and the adversary found, where the run has certificates."""
-    acquisition, certificate, audit, plain = (
+    """What an agent asks or a selector leaves out; what auditor and adversary found, given certificates."""
+    acquisition, selection, certificate, audit, plain = (
         _read(store, run, "evaluate", name)
-        for name in ("acquisition", "certificate", "audit", "without_adversary")
+        for name in ("acquisition", "selection", "certificate", "audit", "without_adversary")
     )
     return [
         *asked_sections(acquisition, evaluation),
+        *selection_sections(selection),
         *invariance_sections(certificate, evaluation),
         *adversary_sections(audit, plain, evaluation),
     ]

@@ -19,6 +19,7 @@ from fairlib.evaluation.tradeoff import (
     pareto_front,
     summarise,
 )
+from flows.comparison import comparison
 from flows.grid import Grid, PointResult, as_text
 from tasks.reporting.proxy_words import PROXY_METRICS
 
@@ -37,6 +38,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     `values` has one entry a grid value, in order; `front`, `fronts` and `best` point into it. `fronts` holds
     for every fairness metric the front of balanced accuracy against it, `front` that of all of them at once.
     Proxies have the fronts of their imbalance against their disclosivity, held out and on the training rows.
+    `comparison` holds methods against each other where they are swept.
     """
     of_proxies = all(point.resolved.is_proxy for point in grid.points)
     performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
@@ -68,6 +70,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "fronts": {name: _front(rows, [other, name]) for name, other in pairs.items()},
         "best": None if index is None else {"value": index} | values[index],
         "miss": _no_best(grid.goal, values) if grid.goal and index is None else None,
+        "comparison": None if of_proxies else comparison(grid, results, known),
         "points": [_point(grid, i, result) for i, result in enumerate(results)],
     }
 

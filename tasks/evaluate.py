@@ -32,6 +32,7 @@ from tasks.audit import audit_model, write_audit
 from tasks.counterfactuals import check_counterfactuals
 from tasks.dataset import Dataset, read_dataset
 from tasks.invariance import certify_model, write_certificate
+from tasks.selection import selects, write_selection
 from tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
@@ -48,7 +49,7 @@ class Decides(Protocol):
         """Class probabilities, shape (n, 2)."""
 
     def predict(self, X: NDArray[np.float32]) -> NDArray[Any]:
-        """Likeliest labels, shape (n,)."""
+        """Labels, shape (n,)."""
 
 
 def evaluate(context: StepContext) -> StepResult:
@@ -58,7 +59,7 @@ def evaluate(context: StepContext) -> StepResult:
     With a certificate also ``audit.json`` and ``pairs.parquet``, of a network ``certificate.json``, and
     ``without_adversary.json`` if the training gave such a model: its metrics on the same rows, without
     intervals. Of a model that asks for features ``acquisition.json``; what is measured is what it predicts
-    after its questions.
+    after its questions. Of one with a selector of features ``selection.json``.
     """
     settings = context.parameters["evaluate"]
     model = load_model(context.inputs["model"])
@@ -80,6 +81,8 @@ def evaluate(context: StepContext) -> StepResult:
     if acquired is not None:
         evaluation, written = _with_acquisition(context, evaluation, model, acquired, data, encoder)
         outputs |= written
+    if selects(model):
+        outputs |= write_selection(model, data.X, settings=settings, folder=folder)
     if "without_adversary" in context.inputs:
         plain = load_model(context.inputs["without_adversary"])
         compared = _with_certificates(
@@ -122,14 +125,15 @@ def _outcomes(
 ) -> Outcomes:
     """What the model decides about every row, and whether it decides the same about every copy."""
     if acquired is None:
-        probabilities = model.predict_proba(data.X)
+        # a model may have a threshold of its own
+        score, predicted = model.predict_proba(data.X)[:, 1], model.predict(data.X)
     else:
         # the questions are asked once
-        probabilities = np.stack([1.0 - acquired.probability, acquired.probability], axis=1)
+        score, predicted = acquired.probability, model.classes_[(acquired.probability > 0.5).astype(int)]
     return Outcomes(
         y_true=data.y,
-        y_pred=model.classes_[probabilities.argmax(axis=1)].astype(np.int64),
-        score=probabilities[:, 1],
+        y_pred=predicted.astype(np.int64),
+        score=score,
         sensitive={name: values.astype(str) for name, values in data.sensitive.items()},
         consistent={
             name: is_consistent(model, encoder, data.X, changes)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlib.distances.registry import load_metric
-from fairlib.methods.registry import METHODS, method_class
+from fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from fairlib.preprocessing.counterfactuals import encoded_copies
 from fairlib.preprocessing.encoder import TableEncoder
 from fairlib.randomness import derive_seed
@@ -29,6 +29,9 @@ def train(context: StepContext) -> StepResult:
     give without the method's adversary, to measure what fairness cost.
     """
     spec = METHODS[context.parameters["method"]]
+    if not installed(spec):
+        # where the job was checked it was: this worker is another machine
+        raise InputError(needed_extra(spec))
     data = read_dataset(context.inputs["train"])
     arguments = dict(context.parameters["arguments"])
     if spec.needs_metric:
@@ -36,7 +39,8 @@ def train(context: StepContext) -> StepResult:
     model = method_class(spec.name)(
         **arguments, random_state=derive_seed(context.parameters["seed"], "train")
     )
-    groups = {name: values.astype(str) for name, values in data.sensitive.items()}
+    chosen = context.parameters.get("sensitive", data.sensitive)
+    groups = {name: data.sensitive[name].astype(str) for name in chosen}
     options: dict[str, Any] = {"checkpoint": context.checkpoint} if spec.resumable else {}
     if spec.needs_counterfactuals:
         options["counterfactuals"] = _copies(context, data)

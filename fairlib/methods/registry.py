@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairlib.methods.base import MODEL_FILE, Method
 
-__all__ = ["METHODS", "MethodSpec", "load_model", "method_class"]
+__all__ = ["METHODS", "MethodSpec", "installed", "load_model", "method_class", "needed_extra"]
+
+DISTRIBUTION = "evenhand"
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,17 @@ class MethodSpec:
     resumable : bool
         Takes ``checkpoint`` at ``fit``: a killed training goes on where it was.
     needs_feature_groups : bool
-        Takes ``feature_groups`` at ``fit``: matrix columns by table column, which it asks for one by one.
+        Takes ``feature_groups`` at ``fit``: matrix columns by table column.
+    asks : bool
+        Asks people for features one by one.
+    selects : bool
+        Has ``selection_probabilities``: how likely each feature is used.
     differentiable : bool
         Is a network, so that a certificate of invariance can be had.
+    extra : str or None
+        Optional extra of our distribution without which ``fit`` cannot work.
+    requires : tuple of str
+        Top-level modules that the extra brings.
     """
 
     name: str
@@ -50,7 +61,16 @@ class MethodSpec:
     needs_counterfactuals: bool = False
     resumable: bool = False
     needs_feature_groups: bool = False
+    asks: bool = False
+    selects: bool = False
     differentiable: bool = False
+    extra: str | None = None
+    requires: tuple[str, ...] = ()
+
+    @property
+    def install_command(self) -> str | None:
+        """What installs the method's extra; none if it needs none."""
+        return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"
 
 
 METHODS: dict[str, MethodSpec] = {
@@ -126,10 +146,100 @@ METHODS: dict[str, MethodSpec] = {
             "agent that asks each person only for features that an adversary cannot use (DADI)",
             needs_groups=True,
             needs_feature_groups=True,
+            asks=True,
             resumable=True,
+        ),
+        MethodSpec(
+            "faias",
+            "fairlib.methods.faias.classifier",
+            "FAIASClassifier",
+            "network trained against a selector of features that tell the sensitive one (FAIAS)",
+            tasks=("binary", "multiclass"),
+            needs_groups=True,
+            needs_feature_groups=True,
+            selects=True,
+            resumable=True,
+        ),
+        MethodSpec(
+            "logistic",
+            "fairlib.methods.comparators.logistic",
+            "LogisticClassifier",
+            "logistic regression, no mitigation",
+        ),
+        MethodSpec(
+            "reweigh-logistic",
+            "fairlib.methods.comparators.reweighing",
+            "ReweighedLogisticClassifier",
+            "Kamiran-Calders weights, then logistic regression and a chosen threshold",
+            needs_groups=True,
+        ),
+        MethodSpec(
+            "disparate-impact-remover",
+            "fairlib.methods.comparators.repair",
+            "RepairedLogisticClassifier",
+            "features repaired until two groups have them alike, then logistic regression",
+            needs_groups=True,
+            needs_feature_groups=True,
+            extra="comparators",
+            requires=("aif360", "BlackBoxAuditing"),
+        ),
+        MethodSpec(
+            "calibrated-equalized-odds",
+            "fairlib.methods.comparators.calibration",
+            "CalibratedOddsClassifier",
+            "logistic regression, scores of the better-served of two groups mixed with its base rate",
+            needs_groups=True,
+            needs_feature_groups=True,
+            extra="comparators",
+            requires=("aif360",),
+        ),
+        MethodSpec(
+            "adversarial-debiasing",
+            "fairlib.methods.comparators.adversarial",
+            "AdversarialClassifier",
+            "network trained against an adversary that guesses the group from its output",
+            needs_groups=True,
+            extra="comparators",
+            requires=("fairlearn",),
+        ),
+        MethodSpec(
+            "threshold-optimizer",
+            "fairlib.methods.comparators.thresholds",
+            "GroupThresholdsClassifier",
+            "logistic regression with thresholds per group that equalise a rate",
+            needs_groups=True,
+            needs_feature_groups=True,
+            extra="comparators",
+            requires=("fairlearn",),
+        ),
+        MethodSpec(
+            "exponentiated-gradient",
+            "fairlib.methods.comparators.reduction",
+            "ExponentiatedGradientClassifier",
+            "weighted vote of logistic regressions that meets a constraint on groups",
+            needs_groups=True,
+            extra="comparators",
+            requires=("fairlearn",),
         ),
     )
 }
+
+
+def installed(spec: MethodSpec) -> bool:
+    """Whether all modules that a method requires can be found; none is imported."""
+    return all(_is_found(module) for module in spec.requires)
+
+
+def needed_extra(spec: MethodSpec) -> str:
+    """What to tell of a method that is not installed."""
+    return f"method {spec.name} needs an optional extra: {spec.install_command}"
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # a module that blocks it, or that was put in place without a spec
+        return False
 
 
 def method_class(name: str) -> type[Method]:

@@ -12,6 +12,7 @@ from tasks.reporting.page import environment
 from tasks.reporting.proxy_words import PROXY_METRICS
 from tasks.reporting.sweep_asked import asked_part
 from tasks.reporting.sweep_balance import share_panels, tell_panels
+from tasks.reporting.sweep_methods import methods_part
 from tasks.reporting.sweep_panels import best_value, better, estimate, is_of_proxies, panels
 from tasks.reporting.sweep_plots import profile_plot
 
@@ -69,6 +70,7 @@ def render_sweep(
             interval=sweep_words.interval_name(document),
             plain=[name for name in document["metrics"] if "&" not in name],
             of_proxies=is_of_proxies(document),
+            methods=methods_part(document),
             panels=panels(document),
             shares=share_panels(document, balances),
             tells=tell_panels(document, balances),

@@ -77,6 +77,12 @@ METRICS: dict[str, tuple[str, str, Better | None]] = {
         "get the positive answer.",
         "lower",
     ),
+    "balanced_accuracy_difference": (
+        "Gap in balanced accuracy",
+        "The largest difference by {about} in a group's balanced accuracy, the average of the shares of its "
+        "true positives and of its true negatives that are found.",
+        "lower",
+    ),
     "theil_index": (
         "Inequality of errors (Theil)",
         "How unevenly wrong answers in people's favour and against them are spread over all "

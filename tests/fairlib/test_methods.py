@@ -76,19 +76,36 @@ def build(name: str, **arguments: Any) -> Any:
     if METHODS[name].needs_metric:
         metric = SensitiveSubspace(indicators=[0]).fit(np.zeros((2, 5)))
         arguments = {"metric": metric} | arguments
-    if METHODS[name].needs_feature_groups:
-        small = {"hidden": (8, 8), "memory_size": 4, "agents": 8, "n_iterations": 3, "pretrain_iterations": 3}
-        return method_class(name)(**small | arguments)
-    return method_class(name)(n_steps=3, **arguments)
+    return method_class(name)(**small_parameters(name) | arguments)
+
+
+def small_parameters(name: str) -> dict[str, Any]:
+    """Parameters that make a method's training short."""
+    own: dict[str, dict[str, Any]] = {
+        "dadi": {
+            "hidden": (8, 8),
+            "memory_size": 4,
+            "agents": 8,
+            "n_iterations": 3,
+            "pretrain_iterations": 3,
+        },
+        "faias": {"hidden": (8, 8), "n_epochs": 3, "batch_size": 32},
+        "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},
+        "exponentiated-gradient": {"max_iter": 3},
+    }
+    return own.get(name, {"n_steps": 3} if "n_steps" in method_class(name)().get_params() else {})
 
 
 def fit(model: Any, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any]) -> Any:
     """Fit with everything that any method may ask for."""
-    extra = {}
+    extra: dict[str, Any] = {}
     if "counterfactuals" in inspect.signature(model.fit).parameters:
         copy = X.copy()
         copy[:, 0] = 1 - copy[:, 0]
         extra["counterfactuals"] = [copy]
+    if "feature_groups" in inspect.signature(model.fit).parameters and not hasattr(model, "acquire"):
+        # these want to know which column states the group; the one that asks would never ask for it
+        extra["feature_groups"] = {"group": [0], **{f"x{j}": [j] for j in range(1, X.shape[1])}}
     return model.fit(X, y, sensitive_features={"group": group}, **extra)
 
 
@@ -97,7 +114,8 @@ def test_every_method_refuses_one_label_and_no_steps(name: str, people: People) 
     X, y, group = people(40)
     with pytest.raises(ValueError, match="one class only"):
         fit(build(name), X, np.zeros(40), group)
-    steps = "n_step" if METHODS[name].needs_feature_groups else "n_steps"
+    parameters = build(name).get_params(deep=False)
+    steps = next(each for each in ("n_step", "n_steps", "n_epochs", "max_iter") if each in parameters)
     with pytest.raises(ValueError, match=f"{steps} .*at least 1"):
         fit(build(name).set_params(**{steps: 0}), X, y, group)
 
@@ -145,7 +163,25 @@ def test_same_seed_same_model(name: str, people: People) -> None:
 
 
 def test_registry_names_real_classes() -> None:
-    assert sorted(METHODS) == ["budro", "clp", "dadi", "gbdt", "nn", "project", "reweigh", "sensei", "sensr"]
+    assert sorted(METHODS) == [
+        "adversarial-debiasing",
+        "budro",
+        "calibrated-equalized-odds",
+        "clp",
+        "dadi",
+        "disparate-impact-remover",
+        "exponentiated-gradient",
+        "faias",
+        "gbdt",
+        "logistic",
+        "nn",
+        "project",
+        "reweigh",
+        "reweigh-logistic",
+        "sensei",
+        "sensr",
+        "threshold-optimizer",
+    ]
     for name, spec in METHODS.items():
         assert method_class(name).__name__ == spec.class_name
 
@@ -159,6 +195,9 @@ def test_the_registry_says_what_the_classes_take(name: str) -> None:
     assert ("counterfactuals" in fitted) == spec.needs_counterfactuals
     assert ("feature_groups" in fitted) == spec.needs_feature_groups
     assert ("checkpoint" in fitted) == spec.resumable
+    assert hasattr(cls, "acquire") == spec.asks
+    assert hasattr(cls, "selection_probabilities") == spec.selects
+    assert (spec.extra is None) == (not spec.requires)
     assert ("multiclass" in spec.tasks) == cls.multiclass
 
 

@@ -14,20 +14,27 @@ from fairlib.methods import METHODS, load_model, method_class
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 ENDINGS = {".json", ".ubj", ".safetensors"}
+SMALL: dict[str, dict[str, Any]] = {
+    "dadi": {"hidden": (8, 8), "memory_size": 4, "agents": 8, "n_iterations": 20},
+    "faias": {"hidden": (8, 8), "n_epochs": 3, "batch_size": 32},
+    "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},
+    "exponentiated-gradient": {"max_iter": 5},
+}
 
 
 def train(name: str, X: NDArray[Any], y: NDArray[Any], group: NDArray[Any], **arguments: Any) -> Any:
-    spec, extra = METHODS[name], {}
+    spec, extra = METHODS[name], dict[str, Any]()
     if spec.needs_metric:
         arguments["metric"] = SensitiveSubspace(indicators=[0]).fit(X, sensitive_features={"g": group})
     if spec.needs_counterfactuals:
         copy = X.copy()
         copy[:, 0] = 1 - copy[:, 0]
         extra["counterfactuals"] = [copy]
-    if spec.needs_feature_groups:
-        arguments |= {"hidden": (8, 8), "memory_size": 4, "agents": 8, "n_iterations": 20}
-    else:
-        arguments = {"n_steps": 5} | ({} if spec.differentiable else {"max_depth": 2}) | arguments
+    if spec.needs_feature_groups and not spec.asks:
+        extra["feature_groups"] = {"g": [0], **{f"x{j}": [j] for j in range(1, X.shape[1])}}
+    arguments = SMALL.get(name, {}) | arguments
+    taken = method_class(name)().get_params(deep=False)
+    arguments |= {key: value for key, value in {"n_steps": 5, "max_depth": 2}.items() if key in taken}
     model = method_class(name)(random_state=0, **arguments)
     return model.fit(X, y, sensitive_features={"g": group}, **extra)
 
@@ -48,8 +55,9 @@ def test_loaded_model_predicts_the_same(name: str, people: People, tmp_path: Pat
         assert list(loaded.classes_) == ["bad", "good"]
         assert loaded.n_features_in_ == 5
         expected = {**model.get_params(deep=False), "metric": None}
-        if "hidden" in expected:
-            expected["hidden"] = list(expected["hidden"])
+        expected = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in expected.items()
+        }
         assert {"metric": None, **loaded.get_params(deep=False)} == expected
         with pytest.raises(ValueError, match="4 features"):
             loaded.predict(X[:, :4])

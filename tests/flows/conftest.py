@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,11 +232,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a run sets in the environment ends with the test."""
-    before = dict(os.environ)
+    """What a run sets in the environment ends with the test, and so do folders of code that MLflow adds."""
+    before, path = dict(os.environ), list(sys.path)
     for name in ("MLFLOW_TRACKING_URI", "EVENHAND_STORE", "PREFECT_API_URL", "EVENHAND_LOG"):
         monkeypatch.delenv(name, raising=False)
     yield
+    # a later test's worker would import a published model's copy of this code, and compile it anew
+    sys.path[:] = path
     os.environ.clear()
     os.environ.update(before)
 

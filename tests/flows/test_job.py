@@ -141,6 +141,17 @@ def test_a_model_is_named_after_its_job_unless_told_otherwise(written: Any) -> N
     assert written("publish.model=other").model_name == "other"
 
 
+@pytest.mark.parametrize(("table", "column"), [("german", "month"), ("german-sex", "month")])
+def test_a_number_has_no_list_of_all_values(table: str, column: str, tmp_path: Path) -> None:
+    """However it is encoded."""
+    path = tmp_path / "job.yaml"
+    changes = {"evaluate": {"counterfactuals": {"longer": {column: "all"}}}}
+    path.write_text(yaml.safe_dump({"name": "one", "table": table, "method": "gbdt", **changes}))
+    with pytest.raises(InputError, match=f"'longer': '{column}' is a number: list values, not all"):
+        resolve(*load_job(str(path)))
+    assert resolve(*load_job(str(path), [f"evaluate.counterfactuals={{longer: {{{column}: [6, 60]}}}}"]))
+
+
 def test_gates_of_intersections_are_left_to_the_data(written: Any) -> None:
     gate = "gates={gap_max.age&sex: {max: 0.5}}"
     assert written("evaluate.intersections=true", gate).job.gates
@@ -172,7 +183,10 @@ def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("table", ["adult", "bank", "census", "compas", "german"])
+@pytest.mark.parametrize(
+    "table",
+    ["adult", "bank", "bank-age", "census", "compas", "compas-charges", "german", "german-sex"],
+)
 def test_every_shipped_contract_fits_its_table(table: str, data_folder: Path) -> None:
     from fairlib.datasets.recipes import RECIPES
 

@@ -1,0 +1,257 @@
+"""
+FAIAS and the group-fairness comparators: ``python -m benchmarks.faias [PART ...]``.
+
+Parts: ``tables`` (figures 20 and 21: three tables, five splits, every method through the real pipeline),
+``planted`` (what the selector finds where it is known), ``gradient`` (variance of its estimators), ``speed``
+(100 epochs on Bank). Runs of ``tables`` are kept one by one: an interrupted part goes on with the next. Needs
+the raw files in EVENHAND_DATA and the extra ``comparators``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from fairlib.cores import one_thread
+from fairlib.methods.faias import FAIASClassifier
+from fairlib.methods.faias.features import Features
+from fairlib.methods.faias.game import sensitivity
+from fairlib.methods.faias.networks import selu_network
+from fairlib.methods.faias.selector import (
+    one_flip_gradient,
+    score_function_gradient,
+    straight_through_gradient,
+)
+from tasks.artifacts import Artifact
+from tasks.dataset import read_dataset
+from tasks.store import Store
+
+RESULT = "faias"
+SPLITS = 5
+JOBS = {"german": "german-faias", "compas": "compas-faias", "bank": "bank-faias"}
+METHODS = (
+    "faias",
+    "logistic",
+    "reweigh-logistic",
+    "disparate-impact-remover",
+    "calibrated-equalized-odds",
+    "adversarial-debiasing",
+    "threshold-optimizer",
+    "exponentiated-gradient",
+    "reweigh",
+)
+PLANTED: dict[str, Any] = {
+    "hidden": (64, 64, 64),
+    "n_epochs": 20,
+    "batch_size": 64,
+    "learning_rate": 1e-3,
+    "initial_probability": 0.5,
+    "validation_share": 0.0,
+}
+
+Matrix = NDArray[np.float32]
+Codes = NDArray[np.int64]
+
+
+def tables_part(kept: dict[str, Any]) -> None:
+    """Every method on every split of every table."""
+    store = Store(os.environ.get("EVENHAND_STORE"))
+    for (table, job), method in itertools.product(JOBS.items(), METHODS):
+        runs = kept.setdefault(table, {}).setdefault(method, [])
+        for seed in range(len(runs), SPLITS):
+            # the job's own method keeps the job's arguments
+            given = [] if method == "faias" else [f"method={method}"]
+            resolved, run = run_unpublished(store, job, [*given, f"seed={seed}", "evaluate.draws=0"])
+            assert run.metrics is not None
+            found = json.loads(store.fetch(run.metrics).read_text())
+            attribute = resolved.job.sensitive[0] if resolved.job.sensitive else ""
+            runs.append(
+                {name: value["value"] for name, value in found["metrics"].items()}
+                | {"signed": signed(found["counts"][attribute]), "seconds": run.seconds.get("train")}
+            )
+            save("tables", kept)
+        log(table, method, {name: mean(runs, name) for name in ("accuracy", "balanced_accuracy")})
+
+
+def mean(runs: Sequence[dict[str, Any]], name: str) -> float:
+    """Mean over the splits."""
+    return round(statistics.fmean(run[name] for run in runs), 4)
+
+
+def signed(counts: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Differences of two groups' rates with their sign: absolute ones are never zero on average."""
+    groups = sorted({row["group"] for row in counts})
+    rates = {(row["group"], row["label"]): row["rate"] for row in counts}
+    true, false = (rates[groups[1], label] - rates[groups[0], label] for label in (1, 0))
+    return {"equal_opportunity": true, "average_odds": (true + false) / 2}
+
+
+def planted_table(seed: int, n: int = 2000) -> tuple[Matrix, Codes]:
+    """Feature 1 is sensitive, 2 and 3 are copies of it with a tenth flipped, 4 to 6 are independent."""
+    draws = np.random.default_rng(seed)
+    sensitive = (draws.random(n) < 0.5).astype(float)
+    copies = [np.where(draws.random(n) < 0.1, 1 - sensitive, sensitive) for _ in range(2)]
+    others = [draws.random(n) for _ in range(3)]
+    score = 1.5 * sensitive + sum(others) + draws.normal(0, 0.5, n)
+    return np.stack([sensitive, *copies, *others], axis=1).astype(np.float32), (score > 2.25).astype(np.int64)
+
+
+def planted_part(kept: dict[str, Any]) -> None:
+    """Selection probabilities of the copies and of the independent features, ten seeds an estimator."""
+    kept["parameters"] = {name: str(value) for name, value in PLANTED.items()}
+    variants: dict[str, dict[str, Any]] = {
+        "score_function": {},
+        "one_flip": {"gradient_estimator": "one_flip"},
+        "straight_through": {"gradient_estimator": "straight_through"},
+        "data_dependent": {"data_dependent": True},
+    }
+    for name, given in variants.items():
+        found = []
+        for seed in range(10):
+            X, y = planted_table(seed)
+            model = FAIASClassifier(**PLANTED, **given, random_state=seed)
+            model.fit(X, y, sensitive_features={"x0": X[:, 0]})
+            found.append(model.selection_probabilities(X).mean(axis=0)[1:].tolist())
+        kept[name] = {
+            "probabilities": found,
+            "ordered": sum(max(row[:2]) < min(row[2:]) for row in found),
+        }
+        save("planted", kept)
+        log("planted", name, kept[name]["ordered"])
+
+
+def gradient_part(kept: dict[str, Any]) -> None:
+    """Bias and variance of the estimators beside the exact gradient, by enumeration of 2^10 selections."""
+    groups, rows, draws = 10, 64, 4000
+    seeds = torch.Generator().manual_seed(0)
+    features = Features.of({f"x{j}": [j] for j in range(groups + 1)}, ["x0"])
+    predictor = selu_network(groups + 1, (32, 32), 2, seeds)
+    x = torch.rand(rows, groups + 1, generator=seeds)
+    p = torch.full((1, groups + 1), 0.7) * features.free
+
+    def loss_of(selection: torch.Tensor) -> torch.Tensor:
+        return sensitivity(predictor, features.masked(x, selection), x, features.sensitive)[1]
+
+    exact = torch.zeros(groups + 1, dtype=torch.float64)
+    with torch.no_grad():
+        for chosen in itertools.product((0.0, 1.0), repeat=groups):
+            s = torch.tensor([0.0, *chosen])
+            chance = torch.where(s == 1, p[0], 1 - p[0])[1:].double().prod()
+            exact += chance * loss_of(s[None]).double().mean() * (s - p[0]).double()
+    found: dict[str, list[torch.Tensor]] = {"score_function": [], "one_flip": [], "straight_through": []}
+    found["score_function, no baseline"] = []
+    for _ in range(draws):
+        selection = (torch.rand(rows, groups + 1, generator=seeds) < p).float().requires_grad_()
+        losses = loss_of(selection)
+        (slopes,) = torch.autograd.grad(losses.sum(), selection)
+        losses, drawn = losses.detach(), selection.detach()
+        plain = losses[:, None] * (drawn - p)
+        flipped = one_flip_gradient(losses, drawn, p, features.free, loss_of, seeds)
+        for name, gradient in (
+            ("score_function, no baseline", plain),
+            ("score_function", score_function_gradient(losses, drawn, p)),
+            ("one_flip", flipped),
+            ("straight_through", straight_through_gradient(slopes, p)),
+        ):
+            found[name].append((gradient * features.free).mean(0).double())
+    scale = float(exact.norm())
+    for name, estimates in found.items():
+        stacked = torch.stack(estimates)
+        kept[name] = {
+            "relative_bias": float((stacked.mean(0) - exact).norm()) / scale,
+            "relative_standard_deviation": float(stacked.var(0).sum().sqrt()) / scale,
+            "sampling_error_of_bias": float((stacked.var(0).sum() / draws).sqrt()) / scale,
+        }
+        log("gradient", name, kept[name])
+    save("gradient", kept)
+
+
+def speed_part(kept: dict[str, Any]) -> None:
+    """100 epochs on Bank, and one epoch with rows fetched one by one, three times each."""
+    store = Store(os.environ.get("EVENHAND_STORE"))
+    resolved, run = run_unpublished(store, "bank-faias", ["method=logistic", "evaluate.draws=0"])
+    train: Artifact = run.output("preprocess", "train")
+    data = read_dataset(store.fetch(train))
+    names = dict(sorted(data.groups.items(), key=lambda group: group[1]))
+    from flows.job import load_job
+
+    arguments = {k: v for k, v in load_job("bank-faias")[0].method.items() if k not in ("name", "patience")}
+    arguments |= {"n_epochs": 100, "patience": None}
+    seconds = []
+    for repeat in range(3):
+        started = time.perf_counter()
+        model = FAIASClassifier(**arguments, random_state=repeat)
+        model.fit(
+            data.X,
+            data.y,
+            sensitive_features={resolved.job.sensitive[0]: data.y},  # type: ignore[index]
+            feature_groups=names,
+        )
+        seconds.append(time.perf_counter() - started)
+        log("speed", seconds)
+    x, labels, size = torch.from_numpy(data.X), torch.from_numpy(data.y), model.batch_size
+    dataset = torch.utils.data.TensorDataset(x, labels)
+    ways: dict[str, Callable[[], None]] = {
+        "index": lambda: [None for rows in torch.randperm(len(x)).split(size) if (x[rows], labels[rows])],  # type: ignore[dict-item,return-value]
+        "loader": lambda: [None for _ in torch.utils.data.DataLoader(dataset, size, shuffle=True)],  # type: ignore[dict-item,return-value]
+    }
+    fetched: dict[str, list[float]] = {name: [] for name in ways}
+    with one_thread():
+        for _, (name, way) in itertools.product(range(3), ways.items()):
+            started = time.perf_counter()
+            way()
+            fetched[name].append(time.perf_counter() - started)
+    kept |= {
+        "rows": len(data.y),
+        "features": data.X.shape[1],
+        "epochs": len(model.history_["epoch"]),
+        "seconds": seconds,
+        "median_seconds": statistics.median(seconds),
+        "fetch_an_epoch_seconds": {name: statistics.median(found) for name, found in fetched.items()},
+    }
+    save("speed", kept)
+
+
+def save(part: str, kept: dict[str, Any]) -> None:
+    """Keep a part beside the others."""
+    path = RESULTS / f"{RESULT}.json"
+    content = json.loads(path.read_text()) if path.exists() else {}
+    content[part] = provenance(f"python -m benchmarks.faias {part}") | {"result": kept}
+    write_result(RESULT, content)
+
+
+PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "planted": planted_part,
+    "gradient": gradient_part,
+    "speed": speed_part,
+    "tables": tables_part,
+}
+
+
+def main() -> None:
+    """Run the parts that are named, all of them by default."""
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        raise SystemExit(f"no part {unknown[0]!r}: {', '.join(PARTS)}")
+    for name in wanted:
+        path = RESULTS / f"{RESULT}.json"
+        content = json.loads(path.read_text()) if path.exists() else {}
+        # runs of the tables are kept; the others are measured anew
+        kept = content.get(name, {}).get("result", {}) if name == "tables" else {}
+        PARTS[name](kept)
+
+
+if __name__ == "__main__":
+    main()

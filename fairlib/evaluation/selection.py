@@ -1,0 +1,84 @@
+"""How likely a selector uses each feature: its probabilities over people, feature by feature."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["MIN_ROWS", "selection_report"]
+
+MIN_ROWS = 20
+"""Quartiles over fewer people would come near to single rows."""
+
+
+def selection_report(
+    probabilities: ArrayLike,
+    names: Sequence[str],
+    attributes: Collection[str],
+    *,
+    data_dependent: bool,
+    min_cell: int,
+) -> list[dict[str, Any]]:
+    """
+    Summarise selection probabilities over people, as plain JSON types.
+
+    Parameters
+    ----------
+    probabilities : array-like, shape (n, G)
+        How likely each group is selected for each of n >= 1 people.
+    names : sequence of str, length G
+        Of the groups.
+    attributes : collection of str
+        Names of the sensitive groups, which are never selected.
+    data_dependent : bool
+        Whether the probabilities depend on a person's features. If not, all rows are one and the same, and
+        no number is anybody's.
+    min_cell : int
+        Of a data-dependent selector over fewer people there is no mean.
+
+    Returns
+    -------
+    list of dict
+        For each group, in order: ``name``, ``sensitive``, ``mean``, ``sd`` (of all n, divided by n) and the
+        quartiles ``q1``, ``median`` and ``q3`` (linear between ranks). Of a data-dependent selector over
+        fewer than ``MIN_ROWS`` people, spread and quartiles are None.
+
+    Raises
+    ------
+    ValueError
+        If the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group can be selected,
+        or rows of a selector that does not depend on data differ.
+    """
+    table = np.asarray(probabilities, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != len(names) or not len(table):
+        raise ValueError(f"probabilities: got shape {table.shape}, expected (n, {len(names)}) with n >= 1")
+    if not ((table >= 0) & (table <= 1)).all():
+        raise ValueError("probabilities: got a number outside [0, 1], or NaN")
+    for name, column in zip(names, table.T, strict=True):
+        if name in attributes and column.any():
+            raise ValueError(
+                f"probabilities: the sensitive group {name!r} can be selected, expected 0 in every row"
+            )
+    if not data_dependent and (table != table[0]).any():
+        raise ValueError("probabilities: rows differ, although the selector does not depend on data")
+    if not data_dependent:
+        table = table[:1]
+    no_person = not data_dependent
+    has_mean, has_spread = (no_person or len(table) >= least for least in (min_cell, MIN_ROWS))
+    quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
+    return [
+        {
+            "name": name,
+            "sensitive": name in attributes,
+            "mean": float(column.mean()) if has_mean else None,
+            "sd": float(column.std()) if has_spread else None,
+            **{
+                key: float(found) if has_spread else None
+                for key, found in zip(("q1", "median", "q3"), quartiles[:, group], strict=True)
+            },
+        }
+        for group, (name, column) in enumerate(zip(names, table.T, strict=True))
+    ]

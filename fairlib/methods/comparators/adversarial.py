@@ -1,0 +1,295 @@
+"""A network trained against an adversary that guesses the group from its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from fairlib.cores import one_thread
+from fairlib.methods.base import Callback, Float32, Float64
+from fairlib.methods.comparators._checks import check_count
+from fairlib.methods.comparators._libraries import optional_import
+from fairlib.methods.comparators._stored import Arrays, ArraysMethod
+from fairlib.methods.comparators.groups import check_labels, read_groups
+from fairlib.randomness import derive_seed, generator
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+__all__ = ["AdversarialClassifier"]
+
+METHOD = "adversarial-debiasing"
+CONSTRAINTS = ("demographic_parity", "equalized_odds")
+CHUNK_ROWS = 16_384
+
+
+class AdversarialClassifier(ArraysMethod):
+    r"""
+    Fairlearn's AdversarialFairnessClassifier on torch (Zhang et al. 2018, algorithm of section 3).
+
+    A predictor with loss :math:`L_P` is trained against an adversary, which guesses the group from the
+    predicted probability (and the label, for equalized odds) with loss :math:`L_A`. Of its weights
+    :math:`W` the predictor follows
+
+    .. math:: \nabla_W L_P - \mathrm{proj}_{\nabla_W L_A} \nabla_W L_P - \alpha \nabla_W L_A
+
+    for each tensor of weights. After training the adversary is dropped; the group is not needed to predict.
+
+    Parameters
+    ----------
+    constraint : {"demographic_parity", "equalized_odds"}
+    hidden : sequence of int
+        ReLU units of each hidden layer of the predictor; empty for a logistic regression.
+    adversary_hidden : sequence of int
+        The same of the adversary.
+    adversary_weight : float
+        :math:`\alpha`, not negative.
+    n_epochs : int
+        Passes over the training rows.
+    batch_size : int
+    learning_rate, adversary_learning_rate : float
+        Of Adam, for predictor and adversary. An adversary that is not much quicker falls behind, and the
+        predictor flees it into favouring the other group.
+    attribute : str or None
+        The sensitive feature that forms the groups. None: all, crossed.
+    random_state : int or None
+
+    Attributes
+    ----------
+    weights_, biases_ : list of ndarray of float32
+        Of each layer of the predictor, shapes (in, out) and (out,).
+    """
+
+    weights_: list[Float32]
+    biases_: list[Float32]
+
+    def __init__(
+        self,
+        *,
+        constraint: Literal["demographic_parity", "equalized_odds"] = "demographic_parity",
+        hidden: Sequence[int] = (200,),
+        adversary_hidden: Sequence[int] = (),
+        adversary_weight: float = 0.1,
+        n_epochs: int = 50,
+        batch_size: int = 128,
+        learning_rate: float = 0.001,
+        adversary_learning_rate: float = 0.1,
+        attribute: str | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.constraint = constraint
+        self.hidden = hidden
+        self.adversary_hidden = adversary_hidden
+        self.adversary_weight = adversary_weight
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.adversary_learning_rate = adversary_learning_rate
+        self.attribute = attribute
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """
+        Train, on one thread: the same seed gives the same model.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : array-like, shape (n,)
+            Two distinct values.
+        sensitive_features : mapping of str to array-like, shape (n,)
+            Group of every row, per attribute. Not needed to predict.
+        callback : callable or None
+            Called after every epoch with (epoch, epochs, {}).
+
+        Raises
+        ------
+        ValueError
+            No sensitive features, an unknown attribute or one of a single group, a group without one of the
+            labels if the constraint is equalized odds, or a parameter out of its range.
+        FloatingPointError
+            An output is no finite number.
+        ImportError
+            The optional extra is not installed.
+        """
+        data, codes = self._check_training(X, y)
+        self._check_parameters()
+        groups = read_groups(sensitive_features, self.attribute, len(codes), crossed=True)
+        if self.constraint == "equalized_odds":
+            check_labels(groups.codes, codes, groups.names, groups.subject, "training")
+        with optional_import(METHOD):
+            import torch
+            from fairlearn.adversarial import AdversarialFairnessClassifier
+        seed = 0 if self.random_state is None else int(self.random_state)
+        seen = 2 if self.constraint == "equalized_odds" else 1
+        outputs = 1 if len(groups.names) == 2 else len(groups.names)
+        # Fairlearn seeds torch itself, with the same number for every seed: what depends on ours, the first
+        # weights and the order of the rows that it shuffles, is therefore drawn here
+        order = generator(seed, "rows").permutation(len(codes))
+        with one_thread(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "layers"))
+            predictor = _perceptron(data.shape[1], self.hidden, 1)
+            adversary = _perceptron(seen, self.adversary_hidden, outputs)
+            predictor.register_forward_hook(self._watch(len(codes), callback))
+            model = AdversarialFairnessClassifier(
+                backend="torch",
+                predictor_model=predictor,
+                adversary_model=adversary,
+                predictor_optimizer=_followed(predictor, self.learning_rate, self.adversary_weight),
+                adversary_optimizer=lambda network: torch.optim.Adam(
+                    network.parameters(), lr=self.adversary_learning_rate
+                ),
+                constraints=self.constraint,
+                alpha=self.adversary_weight,
+                epochs=int(self.n_epochs),
+                batch_size=int(self.batch_size),
+                shuffle=True,
+                random_state=0,
+            )
+            model.fit(data[order].astype(np.float64), codes[order], sensitive_features=groups.codes[order])
+        layers = [layer for layer in predictor if isinstance(layer, torch.nn.Linear)]
+        self.weights_ = [layer.weight.detach().numpy().T.copy() for layer in layers]
+        self.biases_ = [layer.bias.detach().numpy().copy() for layer in layers]
+        if not all(np.isfinite(values).all() for values in (*self.weights_, *self.biases_)):
+            raise FloatingPointError(NOT_FINITE)
+        if callback is not None:
+            callback(int(self.n_epochs), int(self.n_epochs), {})
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.constraint not in CONSTRAINTS:
+            raise ValueError(f"constraint must be one of {', '.join(CONSTRAINTS)}, got {self.constraint!r}.")
+        for name in ("n_epochs", "batch_size"):
+            check_count(name, getattr(self, name))
+        for name in ("hidden", "adversary_hidden"):
+            for units in getattr(self, name):
+                check_count(f"every number of {name}", units)
+        for name in ("learning_rate", "adversary_learning_rate"):
+            rate = getattr(self, name)
+            if not (np.isfinite(rate) and rate > 0):
+                raise ValueError(f"{name} must be positive and finite, got {rate!r}.")
+        if not (np.isfinite(self.adversary_weight) and self.adversary_weight >= 0):
+            raise ValueError(
+                f"adversary_weight must be finite and not negative, got {self.adversary_weight!r}."
+            )
+
+    def _watch(self, n: int, callback: Callback | None) -> Any:
+        """Hook that sees every output in training: the library tells nothing cheaper of its progress."""
+        batches = -(-n // int(self.batch_size))
+        steps = 0
+
+        def watch(module: nn.Module, inputs: Any, output: Any) -> None:
+            nonlocal steps
+            if not output.detach().isfinite().all():
+                raise FloatingPointError(NOT_FINITE)
+            if callback is not None and steps and steps % batches == 0:
+                callback(steps // batches, int(self.n_epochs), {})
+            steps += 1
+
+        return watch
+
+    def _positive_probability(self, X: Float32) -> Float64:
+        size = CHUNK_ROWS
+        parts = [self._outputs(X[start : start + size]) for start in range(0, len(X), size)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _outputs(self, X: Float32) -> Float64:
+        """In float64, of which a float32 network's rounding is no part: no row depends on its batch."""
+        found: NDArray[np.float64] = X.astype(np.float64)
+        *inner, last = zip(self.weights_, self.biases_, strict=True)
+        for weights, biases in inner:
+            found = np.maximum(found @ weights + biases, 0.0)
+        probability: Float64 = expit(found @ last[0] + last[1])[:, 0]
+        return probability
+
+    def _arrays(self) -> Arrays:
+        return {
+            f"{kind}.{number}": values
+            for kind, layers in (("weight", self.weights_), ("bias", self.biases_))
+            for number, values in enumerate(layers)
+        }
+
+    def _restore(self, arrays: Arrays) -> None:
+        count = len(arrays) // 2
+        self.weights_ = [arrays[f"weight.{number}"] for number in range(count)]
+        self.biases_ = [arrays[f"bias.{number}"] for number in range(count)]
+
+
+NOT_FINITE = (
+    "an output of the network is no finite number: try a smaller learning_rate or a smaller adversary_weight."
+)
+
+
+def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: float) -> Any:
+    """
+    Adam for the predictor that follows the paper's gradient, from those of both losses.
+
+    Fairlearn's own is the same where a layer has one output. Of a matrix its projection sums the products of
+    all pairs of rows, and where the adversary's gradient is zero, as with saturated outputs, it divides zero
+    by zero.
+    """
+    from torch import optim
+
+    gradients: dict[Any, list[Any]] = {weights: [] for weights in predictor.parameters()}
+    for weights, seen in gradients.items():
+        # of the predictor's loss, then of the adversary's
+        weights.register_hook(lambda gradient, seen=seen: seen.append(gradient.clone()))
+
+    class Followed(optim.Adam):
+        def step(self, closure: Any = None) -> Any:
+            for weights, seen in gradients.items():
+                own, adverse = seen
+                weights.grad = followed_gradient(own, adverse, adversary_weight)
+                seen.clear()
+            return super().step(closure)
+
+    return lambda model: Followed(model.parameters(), lr=learning_rate)
+
+
+def followed_gradient(own: torch.Tensor, adverse: torch.Tensor, adversary_weight: float) -> torch.Tensor:
+    r"""
+    :math:`g - \mathrm{proj}_h g - \alpha h` (Zhang et al. 2018, equation 1).
+
+    Parameters
+    ----------
+    own, adverse : torch.Tensor
+        :math:`g` and :math:`h`: gradients of the predictor's and of the adversary's loss in one tensor of
+        weights. There is nothing to be projected out along a zero `adverse`.
+    adversary_weight : float
+
+    Returns
+    -------
+    torch.Tensor
+    """
+    norm = adverse.norm()
+    if norm == 0:
+        return own
+    unit = adverse / norm
+    return own - (unit * own).sum() * unit - adversary_weight * adverse
+
+
+def _perceptron(n_inputs: int, hidden: Sequence[int], n_outputs: int) -> Any:
+    """ReLU layers; one output as a probability, several as logits, which is what Fairlearn's losses take."""
+    from torch import nn
+
+    sizes = [n_inputs, *map(int, hidden), n_outputs]
+    layers: list[nn.Module] = []
+    for before, after in zip(sizes, sizes[1:], strict=False):
+        layer = nn.Linear(before, after)
+        nn.init.xavier_uniform_(layer.weight)
+        nn.init.zeros_(layer.bias)
+        layers += [layer, nn.ReLU()]
+    layers[-1:] = [nn.Sigmoid()] if n_outputs == 1 else []
+    return nn.Sequential(*layers)

@@ -1,0 +1,150 @@
+r"""
+The selector: how likely each feature group is shown, and the gradient of the sensitivity loss for that.
+
+A selection :math:`s \in \{0, 1\}^G` has the probability
+:math:`\pi(s) = \prod_j p_j^{s_j} (1 - p_j)^{1 - s_j}` with :math:`p = \sigma(\theta)` (FAIAS, equation 6.5).
+All estimators below give for each row an estimate of :math:`\partial E_s[L] / \partial \theta_j`, whether a
+vector or a network is behind :math:`\theta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from fairlib.methods.faias.networks import selu_network
+
+__all__ = [
+    "ESTIMATORS",
+    "Estimator",
+    "Selector",
+    "one_flip_gradient",
+    "score_function_gradient",
+    "straight_through_gradient",
+]
+
+Estimator = Literal["score_function", "one_flip", "straight_through"]
+ESTIMATORS: tuple[str, ...] = get_args(Estimator)
+
+
+class Selector(nn.Module):
+    r"""
+    Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or :math:`g_\theta(x)`.
+
+    Parameters
+    ----------
+    free : Tensor of bool, shape (G,)
+        Groups that may be selected; the others have probability 0.
+    initial_probability : float
+        In (0, 1], of every free group; 1 stays 1.
+    n_inputs : int
+        Columns of x; the network reads those that `readable` says.
+    hidden : sequence of int or None
+        Hidden layers of :math:`g_\theta`; None: one probability per group for everybody.
+    readable : Tensor of bool, shape (n_inputs,), or None
+    generator : torch.Generator or None
+        Of the network's first weights.
+    """
+
+    free: Tensor
+    readable: Tensor
+
+    def __init__(
+        self,
+        free: Tensor,
+        initial_probability: float,
+        *,
+        n_inputs: int = 0,
+        hidden: Sequence[int] | None = None,
+        readable: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        groups = len(free)
+        # the sigmoid of 30 is 1 in float32, and unlike infinity it can be averaged
+        start = torch.full((groups,), float(initial_probability)).logit().clamp(max=30.0)
+        self.register_buffer("free", free)
+        self.theta: nn.Parameter | None = None
+        self.network: nn.Sequential | None = None
+        if hidden is None:
+            self.theta = nn.Parameter(start)
+        else:
+            self.network = selu_network(n_inputs, hidden, groups, generator)
+            with torch.no_grad():
+                last: nn.Linear = self.network[-1]  # type: ignore[assignment]
+                last.bias.copy_(start)
+            assert readable is not None
+            self.register_buffer("readable", readable)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Log-odds, shape (n, G), or (1, G) where they are the same for all."""
+        if self.theta is not None:
+            return self.theta[None]
+        assert self.network is not None
+        logits: Tensor = self.network(x * self.readable)
+        return logits
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Probabilities of log-odds; 0 for groups that are never selected."""
+        return torch.sigmoid(logits) * self.free
+
+
+def score_function_gradient(losses: Tensor, selection: Tensor, probabilities: Tensor) -> Tensor:
+    r"""
+    Score-function estimate (FAIAS, equation 6.10), shape (n, G).
+
+    .. math:: (L_i - b_i) \, \nabla_\theta \log \pi(s_i) = (L_i - b_i)(s_i - p_i)
+
+    The baseline :math:`b_i` is the mean loss of the other rows: it does not depend on :math:`s_i`, so the
+    estimate stays unbiased, and most of the variance goes.
+    """
+    n = len(losses)
+    baseline = (losses.sum() - losses) / (n - 1) if n > 1 else torch.zeros_like(losses)
+    return (losses - baseline)[:, None] * (selection - probabilities)
+
+
+def one_flip_gradient(
+    losses: Tensor,
+    selection: Tensor,
+    probabilities: Tensor,
+    free: Tensor,
+    loss_of: Callable[[Tensor], Tensor],
+    generator: torch.Generator,
+) -> Tensor:
+    r"""
+    Leave-one-out estimate: one free group of every row, drawn uniformly, is switched; shape (n, G).
+
+    .. math:: \frac{\partial E[L]}{\partial \theta_j} = p_j (1 - p_j) \, E[L(s_j{=}1) - L(s_j{=}0)]
+
+    Exact for the group that is switched and zero for the others, times the number of free groups: unbiased.
+    It costs another pass of the predictor, without a gradient.
+    """
+    choices = torch.nonzero(free)[:, 0]
+    rows = torch.arange(len(losses))
+    switched = choices[torch.randint(len(choices), (len(losses),), generator=generator)]
+    other = selection.clone()
+    other[rows, switched] = 1 - other[rows, switched]
+    with torch.no_grad():
+        rise = (losses - loss_of(other)) * (2 * selection[rows, switched] - 1)
+    gradient = torch.zeros_like(selection)
+    gradient[rows, switched] = len(choices) * rise
+    return gradient * probabilities * (1 - probabilities)
+
+
+def straight_through_gradient(mask_gradient: Tensor, probabilities: Tensor) -> Tensor:
+    r"""
+    Straight-through estimate, shape (n, G): as if the selection were its probability.
+
+    .. math:: p_j (1 - p_j) \, \partial L / \partial s_j
+
+    (Bengio et al. 2013.) Biased, for it takes the loss to be linear between 0 and 1.
+
+    Parameters
+    ----------
+    mask_gradient : Tensor, shape (n, G)
+        Derivative of every row's loss by its selection.
+    """
+    return mask_gradient * probabilities * (1 - probabilities)

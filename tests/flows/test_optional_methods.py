@@ -1,0 +1,159 @@
+"""Methods that an optional extra brings, with it and without."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from fairlib.methods.registry import METHODS
+
+BLOCKED = ("aif360", "BlackBoxAuditing", "fairlearn")
+
+
+@pytest.fixture
+def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the extra is not installed."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in BLOCKED else found(name))
+
+
+@pytest.fixture
+def readable(bench: Any) -> Any:
+    """People whose sex is a model input."""
+    bench.properties["sex"]["customProperties"].append({"property": "use", "value": "feature"})
+    return bench
+
+
+def command(*arguments: str) -> Any:
+    """Carry a command line out in this process."""
+    from flows.cli import app
+
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_list_says_what_is_not_installed(without_extra: None) -> None:
+    lines = command("methods").stdout.splitlines()
+    note = "(not installed: pip install 'evenhand[comparators]')"
+    noted = {line.split()[0] for line in lines if line.endswith(note)}
+    assert noted == {name for name, spec in METHODS.items() if spec.extra is not None}
+    assert "adversarial-debiasing" in noted
+
+
+def test_the_list_has_no_note_where_all_is_installed() -> None:
+    done = command("methods")
+    assert "adversarial-debiasing" in done.stdout
+    assert "not installed" not in done.stdout
+
+
+@pytest.mark.parametrize("more", [["run"], ["sweep", "--over", "method.adversary_weight=0.1,1"]])
+def test_a_job_fails_before_anything_runs(bench: Any, without_extra: None, more: list[str]) -> None:
+    bench.job["method"] = {"name": "adversarial-debiasing"}
+    done = command(*more, str(bench.write()), "--direct", "--store", str(bench.store))
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "evenhand: job people-gbdt: method adversarial-debiasing needs an optional extra: "
+        "pip install 'evenhand[comparators]'"
+    ]
+    assert not list(bench.store.glob("steps/*"))
+
+
+def test_a_group_that_is_no_input_is_refused_before_anything_runs(bench: Any) -> None:
+    bench.job["method"] = {"name": "threshold-optimizer", "attribute": "sex"}
+    done = bench.run()
+    assert done.code == 2
+    assert "threshold-optimizer reads groups from the model inputs, and 'sex' is none" in done.err
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ({"name": "reweigh-logistic", "attribute": "sexx"}, "method.attribute names 'sexx'"),
+        ({"name": "calibrated-equalized-odds", "cost_constraint": "tpr"}, "method.cost_constraint is 'tpr'"),
+        ({"name": "exponentiated-gradient", "constraint": "parity"}, "method.constraint is 'parity'"),
+    ],
+)
+def test_words_that_a_method_does_not_know(readable: Any, method: dict[str, Any], said: str) -> None:
+    readable.job["method"] = method
+    done = readable.run()
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_method_that_compares_groups_needs_a_sensitive_column(bench: Any) -> None:
+    for name in ("sex", "age"):
+        bench.properties[name]["customProperties"] = [{"property": "role", "value": "feature"}]
+    bench.job["method"] = {"name": "reweigh-logistic"}
+    done = bench.run()
+    assert done.code == 2
+    assert "has no sensitive column, and reweigh-logistic compares the groups of one" in done.err
+
+
+PREDICT = """
+import json, sys
+import mlflow, pyarrow.parquet as pq
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("aif360", "BlackBoxAuditing", "fairlearn", "flows", "tasks"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+print(json.dumps(model.predict(pq.read_table(sys.argv[3]).to_pandas()).to_dict("list")))
+"""
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "reweigh-logistic", "threshold": 0.7},
+        {"name": "calibrated-equalized-odds", "attribute": "sex", "threshold": 0.3},
+        {"name": "threshold-optimizer", "attribute": "sex"},
+    ],
+)
+def test_what_is_published_decides_as_what_was_measured(publishing: Any, method: dict[str, Any]) -> None:
+    """By a threshold of its own, in a process that lacks the extra."""
+    publishing.properties["sex"]["customProperties"].append({"property": "use", "value": "feature"})
+    publishing.job["method"] = method
+    done = publishing.run("--json")
+    assert done.code == 0, done.err
+    measured = pq.read_table(done.json["artifacts"]["evaluate.predictions"]).to_pandas()
+    threshold = method.get("threshold", np.nextafter(0.5, 1))
+    np.testing.assert_array_equal(measured["prediction"] == 1, measured["probability"] >= threshold)
+    if "threshold" in method:
+        # a threshold of one half would decide otherwise
+        assert ((measured["probability"] >= 0.5) != (measured["prediction"] == 1)).any()
+    rows = publishing.folder / "test.parquet"
+    pq.write_table(publishing.table.take(measured["row"].to_list()), rows)
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            PREDICT,
+            f"sqlite:///{done.store / 'mlflow.db'}",
+            done.json["model"]["uri"],
+            rows,
+        ],
+        cwd=done.store.parent.parent,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        | {"MLFLOW_DISABLE_TELEMETRY": "true"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    found = json.loads(finished.stdout.splitlines()[-1])
+    assert found["probability"] == measured["probability"].to_list()
+    assert found["prediction"] == ["yes" if positive else "no" for positive in measured["prediction"]]

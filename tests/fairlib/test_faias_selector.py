@@ -168,6 +168,17 @@ def test_one_flip_is_unbiased() -> None:
     assert (torch.bincount(switched.flatten(), minlength=5)[FREE] - 768).abs().max() < 120
 
 
+def test_one_flip_by_hand() -> None:
+    # the loss is 3 s0 + 5 s2; two groups are free, so each counts twice
+    loss_of: Callable[[Tensor], Tensor] = lambda s: 3 * s[:, 0] + 5 * s[:, 2]  # noqa: E731
+    selection = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]).repeat(50, 1)
+    p = torch.tensor([[0.5, 0.0, 0.2]]).expand(100, 3)
+    free = torch.tensor([True, False, True])
+    found = one_flip_gradient(loss_of(selection), selection, p, free, loss_of, _seeds())
+    rows = {tuple(np.round(row, 5)) for row in found.tolist()}
+    assert rows == {(1.5, 0.0, 0.0), (0.0, 0.0, 1.6)}
+
+
 def test_one_flip_of_draws() -> None:
     selection, losses = _draws(5_000, 5)
     estimates = _one_flip(X.repeat(5_000, 1), selection, losses, 6)
@@ -267,6 +278,9 @@ def test_distinct_selections_are_counted() -> None:
     masks, counts = selections(levels, np.array([0.5, 0.5], dtype=np.float32))
     assert masks.tolist() == [[False, True], [True, False]]
     assert counts.tolist() == [1, 3]
+    # what is never selected is not selected by a level of zero either
+    masks, _ = selections(np.zeros((1, 2), dtype=np.float32), np.array([0.0, 0.5], dtype=np.float32))
+    assert masks.tolist() == [[False, True]]
 
 
 def _mean(levels: np.ndarray, selector: Selector) -> np.ndarray:

@@ -127,7 +127,9 @@ class Game:
         selection.requires_grad_(through)
         shown = features.masked(x, selection)
         outputs, changes = sensitivity(self.predictor, shown, x, features.sensitive)
-        prediction = functional.cross_entropy(outputs, labels, weight=self.class_weights)
+        # the mean over a batch's own weights would count a small class by how often it is in the batch
+        own = functional.cross_entropy(outputs, labels, reduction="none")
+        prediction = (own * self.class_weights[labels]).mean()
         losses = changes.detach()
         if through:
             (slopes,) = torch.autograd.grad(changes.sum(), selection, retain_graph=True)

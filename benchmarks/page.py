@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import dadi_page, plots, proxies_page, sensei_page
+from benchmarks import dadi_page, faias_page, plots, proxies_page, sensei_page
 from benchmarks.common import RESULTS
 from benchmarks.tables import format_row, verdict
 
@@ -62,7 +62,9 @@ def main() -> None:
     proxies_page.write(proxies, plots.DOCS)
     dadi = _kept("dadi")
     dadi_page.write(dadi, plots.DOCS)
-    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi))
+    faias = _kept("faias")
+    faias_page.write(faias, plots.DOCS)
+    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias))
 
 
 def _kept(name: str) -> dict[str, Any]:
@@ -78,6 +80,7 @@ def page(
     sensei: dict[str, Any] | None = None,
     proxies: dict[str, Any] | None = None,
     dadi: dict[str, Any] | None = None,
+    faias: dict[str, Any] | None = None,
 ) -> str:
     """The text; parts of all but `tables` and `speed` that are missing are left out."""
     parts = [HEAD]
@@ -104,6 +107,7 @@ def page(
     parts += sensei_page.sections(sensei or {}, _provenance)
     parts += proxies_page.sections(proxies or {}, _provenance)
     parts += dadi_page.sections(dadi or {}, _provenance)
+    parts += faias_page.sections(faias or {}, _provenance)
     return "\n".join(parts)
 
 

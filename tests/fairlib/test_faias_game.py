@@ -201,7 +201,7 @@ def _plain_training(plan: Plan, probability: float, epochs: int, weights: Tensor
                 score.append(log_chance[[0, 2, 3]].sum())
             w = weights[labels[rows]]
             lasts = torch.stack(sensitive)
-            loss = (w * torch.stack(prediction)).sum() / w.sum() + plan.sensitivity_weight * lasts.mean()
+            loss = (w * torch.stack(prediction)).mean() + plan.sensitivity_weight * lasts.mean()
             fixed = lasts.detach()
             others = (fixed.sum() - fixed) / max(1, len(rows) - 1)
             gain = ((fixed - (others if len(rows) > 1 else 0)) * torch.stack(score)).mean()

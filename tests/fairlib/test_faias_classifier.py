@@ -284,6 +284,7 @@ def test_groups_are_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"n_masks": 0}, "n_masks must be at least 1"),
         ({"patience": 0}, "patience must be at least 1 or None, got 0"),
+        ({"patience": 1.5}, "patience must be at least 1 or None, got 1.5"),
         ({"learning_rate": 0.0}, "^learning_rate must be positive"),
         ({"learning_rate": float("nan")}, "^learning_rate must be positive"),
         ({"selector_learning_rate": float("inf")}, "selector_learning_rate must be positive"),
@@ -422,6 +423,7 @@ def test_several_attributes_count_unless_one_is_named() -> None:
     named = _fit(attributes=["age"])
     assert named.attributes_ == ["age"]
     _same(named, _fit(features=["age"], attributes=["age"]))
+    _same(named, _fit(attributes=["age", "age"]))
     X, _ = _people(seed=1)
     other = X.copy()
     other[:, 6] = 1 - other[:, 6]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -185,6 +186,34 @@ def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
         known = job.evaluate.counterfactuals if kind == "consistency" else columns
         assert not subject or subject in known
     assert shipped_jobs()[name]
+
+
+def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
+    from flows import classifier_steps
+
+    told: dict[str, Any] = {}
+
+    class Steps:
+        run = SimpleNamespace(records={"train": SimpleNamespace(outputs={})})
+
+        def __call__(self, name: str, parameters: Any, inputs: Any, **others: Any) -> None:
+            told[name] = parameters
+
+        def output(self, step: str, name: str) -> str:
+            return f"{step}/{name}"
+
+    for method, expected in (("faias", ["sex"]), ("threshold-optimizer", ["sex"]), ("logistic", None)):
+        resolved = resolve(*load_job("compas-faias", [f"method={method}"]))
+        classifier_steps.train_and_measure(resolved, Steps())  # type: ignore[arg-type]
+        assert told["train"].get("sensitive") == expected
+        # what is measured is not restricted
+        assert "average_odds_difference.race" in resolved.known_metrics
+    with pytest.raises(
+        InputError, match="sensitive names 'age'.*; the contract's sensitive columns are sex, race"
+    ):
+        resolve(*load_job("compas-faias", ["sensitive=[age]"]))
+    with pytest.raises(InputError, match="method.attributes names 'race'; the sensitive columns are sex"):
+        resolve(*load_job("compas-faias", ["method.attributes=[race]"]))
 
 
 @pytest.mark.data

@@ -275,7 +275,7 @@ class FAIASClassifier(Method):
         """Names of the sensitive feature groups, each of which varies, beside another that does."""
         if not sensitive_features:
             raise ValueError("sensitive_features is missing: the selector needs to know what to hide.")
-        names = list(sensitive_features) if self.attributes is None else list(self.attributes)
+        names = list(dict.fromkeys(sensitive_features if self.attributes is None else self.attributes))
         if not names:
             raise ValueError("attributes is empty: name at least one sensitive feature.")
         varies = {name: bool(np.ptp(data[:, cols], axis=0).any()) for name, cols in self.groups_.items()}

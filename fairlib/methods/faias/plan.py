@@ -38,7 +38,7 @@ def checked_plan(given: Any) -> Plan:
         value = getattr(given, name)
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be at least 1, a whole number, got {value!r}.")
-    if given.patience is not None and given.patience < 1:
+    if given.patience is not None and (not isinstance(given.patience, int) or given.patience < 1):
         raise ValueError(f"patience must be at least 1 or None, got {given.patience!r}.")
     for name in ("learning_rate", "selector_learning_rate"):
         value = getattr(given, name)

@@ -23,12 +23,13 @@ from fairlib.methods.dadi import classifier as classifier_module
 from fairlib.methods.dadi import training as training_module
 from fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
 from fairlib.methods.dadi._training import joint_training, pretraining
-from fairlib.methods.dadi.layout import Layout, check_groups
+from fairlib.methods.dadi.layout import Layout
 from fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
 from fairlib.methods.dadi.plan import Plan
 from fairlib.methods.dadi.problem import Problem
 from fairlib.methods.dadi.reading import Reader
 from fairlib.methods.dadi.training import JointTraining, Weights, pretrain
+from fairlib.methods.feature_groups import check_groups
 from fairlib.randomness import generator
 
 PLAN: dict[str, Any] = {

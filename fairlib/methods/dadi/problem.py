@@ -16,9 +16,10 @@ from fairlib.methods.base import Float32, Float64
 from fairlib.methods.checkpoint import fingerprint
 from fairlib.methods.dadi._inference import Rows
 from fairlib.methods.dadi._learner import Outcome
-from fairlib.methods.dadi.layout import Layout, check_groups
+from fairlib.methods.dadi.layout import Layout
 from fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
 from fairlib.methods.dadi.reading import HeldOut
+from fairlib.methods.feature_groups import check_groups
 from fairlib.randomness import generator
 
 __all__ = ["Problem", "Setup", "generator_for", "prepare"]

@@ -124,7 +124,6 @@ def test_copies_of_the_sensitive_feature_are_selected_least(
         validation_share=0.0,
         gradient_estimator=estimator,
         data_dependent=dependent,
-        selector_learning_rate=1e-3 if dependent else 1e-2,
         random_state=seed,
     ).fit(X, y, sensitive_features={"x0": X[:, 0]})
     p = model.selection_probabilities(X).mean(axis=0)

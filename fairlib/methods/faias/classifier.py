@@ -67,8 +67,10 @@ class FAIASClassifier(Method):
     hidden : sequence of int
         SELU layers of the predictor before the softmax layer.
     n_epochs, batch_size : int
-    learning_rate, selector_learning_rate : float
-        Of the predictor's and the selector's Adam.
+    learning_rate : float
+        Of the predictor's Adam.
+    selector_learning_rate : float or None
+        Of the selector's. None: 0.01, and 0.001 for a network, which saturates at the former.
     weight_decay : float
         Of the predictor's Adam.
     class_balance : float
@@ -114,7 +116,7 @@ class FAIASClassifier(Method):
         n_epochs: int = 100,
         batch_size: int = 128,
         learning_rate: float = 1e-4,
-        selector_learning_rate: float = 1e-2,
+        selector_learning_rate: float | None = None,
         weight_decay: float = 0.0,
         class_balance: float = 0.0,
         averaging: float = 0.999,
@@ -221,7 +223,7 @@ class FAIASClassifier(Method):
                 raise FloatingPointError(
                     f"the losses or weights are no longer finite at epoch {epoch}: lower "
                     f"learning_rate (now {self.learning_rate}) or selector_learning_rate "
-                    f"(now {self.selector_learning_rate})."
+                    f"(now {game.plan.selector_learning_rate})."
                 )
             game.exchange()
             if len(X):

@@ -11,6 +11,9 @@ from fairlib.methods.faias.selector import ESTIMATORS, Estimator
 
 __all__ = ["Plan", "checked_plan"]
 
+# Defaults of the selector: one step of a network moves all probabilities of everybody.
+VECTOR_RATE, NETWORK_RATE = 1e-2, 1e-3
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -40,10 +43,13 @@ def checked_plan(given: Any) -> Plan:
             raise ValueError(f"{name} must be at least 1, a whole number, got {value!r}.")
     if given.patience is not None and (not isinstance(given.patience, int) or given.patience < 1):
         raise ValueError(f"patience must be at least 1 or None, got {given.patience!r}.")
-    for name in ("learning_rate", "selector_learning_rate"):
-        value = getattr(given, name)
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive, got {value!r}.")
+    rate = given.selector_learning_rate
+    if rate is None:
+        rate = NETWORK_RATE if given.data_dependent else VECTOR_RATE
+    if not (math.isfinite(rate) and rate > 0):
+        raise ValueError(f"selector_learning_rate must be positive or None, got {rate!r}.")
+    if not (math.isfinite(given.learning_rate) and given.learning_rate > 0):
+        raise ValueError(f"learning_rate must be positive, got {given.learning_rate!r}.")
     for name in ("sensitivity_weight", "weight_decay"):
         value = getattr(given, name)
         if not (math.isfinite(value) and value >= 0):
@@ -64,4 +70,5 @@ def checked_plan(given: Any) -> Plan:
         raise ValueError(
             f"gradient_estimator must be one of {', '.join(ESTIMATORS)}, got {given.gradient_estimator!r}."
         )
-    return Plan(**{field.name: getattr(given, field.name) for field in fields(Plan)})
+    values = {field.name: getattr(given, field.name) for field in fields(Plan)}
+    return Plan(**values | {"selector_learning_rate": float(rate)})

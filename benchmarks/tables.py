@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from fairlib.evaluation.metrics import better
 from fairlib.methods.projection import ProjectedGBDTClassifier
 from fairlib.methods.registry import load_model
 from fairlib.preprocessing.counterfactuals import encoded_copies
@@ -28,7 +29,6 @@ JOBS = (
     *("adult-gbdt", "adult-project", "adult-reweigh", "adult-nn"),
     *("compas-gbdt", "compas-project", "compas-reweigh", "compas-nn"),
 )
-HIGHER_IS_BETTER = ("accuracy", "balanced_accuracy", "consistency")
 
 
 def main(names: list[str]) -> None:
@@ -113,7 +113,7 @@ def format_row(printed: list[Any]) -> str:
 def verdict(metric: str, mean: float, printed: list[Any]) -> str:
     """Whether ours is at least as good, or how many printed standard deviations worse."""
     shortfall = mean - printed[0]
-    if metric.split(".")[0] in HIGHER_IS_BETTER:
+    if better(metric) == "higher":
         shortfall = -shortfall
     if shortfall <= 5e-4:  # the printed numbers have three decimals
         return "as good or better"

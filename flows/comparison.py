@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
-from fairlib.evaluation.tradeoff import direction
+from fairlib.evaluation.metrics import better
 from flows.grid import Grid, PointResult, as_text
 
 __all__ = ["comparison"]
@@ -133,4 +133,4 @@ def _verdict(name: str, test: PairedTest, p: Number) -> str:
         return "no test"
     if p >= SIGNIFICANCE:
         return "not significant"
-    return "better" if (test.difference > 0) == (direction(name) == "higher") else "worse"
+    return "better" if (test.difference > 0) == (better(name) == "higher") else "worse"

@@ -106,8 +106,14 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
 
 
 def _check_gates(resolved: ResolvedJob, gates: Sequence[Gate]) -> None:
-    """Every gate names a metric that this job will have, known before anything is trained."""
+    """Every gate is one that this job can be held to, known before anything is trained."""
     for gate in gates:
+        if gate.no_worse_than_baseline is not None:
+            raise InputError(
+                f"job {resolved.job.name}: the gate {gate.metric!r} has no_worse_than_baseline, but a job "
+                "has no baseline: give it a min or max here, and hold its model against another with "
+                "`evenhand evaluate --baseline`."
+            )
         if not resolved.may_have(gate.metric):
             known = resolved.known_metrics
             raise InputError(

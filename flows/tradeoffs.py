@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from fairlib.evaluation.metrics import better
 from fairlib.evaluation.tradeoff import (
     UNDIRECTED,
     Goal,
     Summary,
     best,
-    direction,
     nearest_miss,
     pareto_front,
     summarise,
@@ -63,7 +63,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "goal_metrics": grid.goal.metrics if grid.goal else [],
         "limits": _limits(grid.goal),
         "performance": performance,
-        "metrics": {name: None if name in UNDIRECTED else direction(name) for name in known},
+        "metrics": {name: None if name in UNDIRECTED else better(name) for name in known},
         "without_evidence": [name for name in names if name not in known],
         "values": values,
         "front": _front(rows, [performance, *fairness]) if fairness else [],
@@ -145,7 +145,7 @@ def _means(value: Mapping[str, Any]) -> dict[str, float | None]:
 
 def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> list[int]:
     table = [[math.nan if row.get(name) is None else row[name] for name in names] for row in rows]
-    return pareto_front(np.array(table, dtype=np.float64), [direction(name) for name in names])
+    return pareto_front(np.array(table, dtype=np.float64), [better(name) for name in names])
 
 
 def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:

@@ -45,8 +45,16 @@ class CellCounts:
     agreeing: Mapping[str, NDArray[np.int64]]
 
 
-class _CellSum:
-    """Sum atoms into cells along the last axis; cells that no atom falls in are zero."""
+class CellSum:
+    """Sum atoms into cells along the last axis; cells that no atom falls in are zero.
+
+    Parameters
+    ----------
+    cell_of_atom : int array, shape (A,)
+        Cell of every atom.
+    n_cells : int
+        Number of cells.
+    """
 
     def __init__(self, cell_of_atom: NDArray[np.int64], n_cells: int) -> None:
         self.n_cells = n_cells
@@ -54,12 +62,66 @@ class _CellSum:
         self.cells, self.starts = np.unique(cell_of_atom[self.order], return_index=True)
 
     def __call__(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Turn weights of atoms, shape (..., A), into those of cells, shape (..., n_cells)."""
         result = np.zeros((*weights.shape[:-1], self.n_cells), dtype=np.int64)
         result[..., self.cells] = np.add.reduceat(weights[..., self.order], self.starts, axis=-1)
         return result
 
 
-class JointTable:
+Codes = Mapping[str, tuple[NDArray[np.int64], int]]
+Flags = Mapping[str, NDArray[np.bool_]]
+
+
+class _Counter:
+    """Turn weights of atoms into the counts of one set of predictions; every column is per atom."""
+
+    def __init__(
+        self, label: NDArray[np.int64], prediction: NDArray[np.int64], codes: Codes, consistent: Flags
+    ) -> None:
+        cell = label * 2 + prediction
+        self._overall = CellSum(cell, 4)
+        self._groups = {
+            name: CellSum(code * 4 + cell, 4 * n_groups) for name, (code, n_groups) in codes.items()
+        }
+        self._agreeing = {name: CellSum(flags.astype(np.int64), 2) for name, flags in consistent.items()}
+
+    def __call__(self, weights: NDArray[np.int64]) -> CellCounts:
+        lead = weights.shape[:-1]
+        return CellCounts(
+            self._overall(weights).reshape(*lead, 2, 2),
+            {name: total(weights).reshape(*lead, -1, 2, 2) for name, total in self._groups.items()},
+            {name: total(weights)[..., 1] for name, total in self._agreeing.items()},
+        )
+
+
+class _Atoms:
+    """Rows compressed to atoms over a label, sets of predictions with their flags, and groups."""
+
+    def __init__(
+        self,
+        y_true: NDArray[np.int64],
+        predictions: Sequence[NDArray[np.int64]],
+        codes: Codes,
+        consistent: Sequence[Flags],
+    ) -> None:
+        self.n = len(y_true)
+        columns = [(y_true, 2), *((y_pred, 2) for y_pred in predictions), *codes.values()]
+        columns += [(column.astype(np.int64), 2) for flags in consistent for column in flags.values()]
+        # One row stands for each atom: what it says of an attribute, all rows of the atom say.
+        row_of_atom, self.weights = distinct_rows(columns)
+        groups = {name: (code[row_of_atom], n_groups) for name, (code, n_groups) in codes.items()}
+        self._counters = [
+            _Counter(
+                y_true[row_of_atom],
+                y_pred[row_of_atom],
+                groups,
+                {name: column[row_of_atom] for name, column in flags.items()},
+            )
+            for y_pred, flags in zip(predictions, consistent, strict=True)
+        ]
+
+
+class JointTable(_Atoms):
     """The rows compressed to atoms: distinct combinations of label, prediction, groups and agreement.
 
     Parameters
@@ -80,36 +142,13 @@ class JointTable:
     """
 
     def __init__(
-        self,
-        y_true: NDArray[np.int64],
-        y_pred: NDArray[np.int64],
-        codes: Mapping[str, tuple[NDArray[np.int64], int]],
-        consistent: Mapping[str, NDArray[np.bool_]],
+        self, y_true: NDArray[np.int64], y_pred: NDArray[np.int64], codes: Codes, consistent: Flags
     ) -> None:
-        self.n = len(y_true)
-        columns = [(y_true, 2), (y_pred, 2), *codes.values()]
-        columns += [(flags.astype(np.int64), 2) for flags in consistent.values()]
-        # One row stands for each atom: what it says of an attribute, all rows of the atom say.
-        row_of_atom, self.weights = _distinct_rows(columns)
-        label, prediction = y_true[row_of_atom], y_pred[row_of_atom]
-        cell = label * 2 + prediction
-        self._overall = _CellSum(cell, 4)
-        self._groups = {
-            name: _CellSum(code[row_of_atom] * 4 + cell, 4 * n_groups)
-            for name, (code, n_groups) in codes.items()
-        }
-        self._agreeing = {
-            name: _CellSum(flags[row_of_atom].astype(np.int64), 2) for name, flags in consistent.items()
-        }
+        super().__init__(y_true, [y_pred], codes, [consistent])
 
     def counts(self, weights: NDArray[np.int64]) -> CellCounts:
         """Turn weights of atoms, shape (..., A), into counts."""
-        lead = weights.shape[:-1]
-        return CellCounts(
-            self._overall(weights).reshape(*lead, 2, 2),
-            {name: total(weights).reshape(*lead, -1, 2, 2) for name, total in self._groups.items()},
-            {name: total(weights)[..., 1] for name, total in self._agreeing.items()},
-        )
+        return self._counters[0](weights)
 
     def draws(
         self, draws: int, rng: np.random.Generator, chunk_bytes: int = CHUNK_BYTES
@@ -134,10 +173,71 @@ class JointTable:
             yield self.counts(weights)
 
 
-def _distinct_rows(
+class PairedTable(_Atoms):
+    """The rows as two models see them, compressed to atoms, so that one draw resamples both alike.
+
+    Parameters
+    ----------
+    y_true : int array, shape (n,)
+        Labels in {0, 1}.
+    predictions : pair of int array, shape (n,)
+        Predictions in {0, 1} of the model and of the baseline.
+    codes : mapping of str to (int array of shape (n,), int)
+        Per sensitive attribute, the group number of every row and the number of groups.
+    consistent : pair of mapping of str to bool array, shape (n,)
+        Agreement of the counterfactual copies under the model and under the baseline.
+
+    Attributes
+    ----------
+    weights : int array, shape (A,)
+        Rows per atom; atoms are in an order that does not depend on that of the rows.
+    n : int
+        Number of rows.
+    """
+
+    def __init__(
+        self,
+        y_true: NDArray[np.int64],
+        predictions: tuple[NDArray[np.int64], NDArray[np.int64]],
+        codes: Codes,
+        consistent: tuple[Flags, Flags],
+    ) -> None:
+        super().__init__(y_true, predictions, codes, consistent)
+
+    def counts(self, weights: NDArray[np.int64]) -> tuple[CellCounts, CellCounts]:
+        """Turn weights of atoms, shape (..., A), into the counts of the model and of the baseline."""
+        model, baseline = self._counters
+        return model(weights), baseline(weights)
+
+    def draws(
+        self, draws: int, rng: np.random.Generator, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[tuple[CellCounts, CellCounts]]:
+        """Resample the rows, in chunks of draws; parameters as in :meth:`JointTable.draws`.
+
+        Yields
+        ------
+        pair of CellCounts
+            Of the model and of the baseline on the same resampled rows, with one leading axis of draws.
+        """
+        for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes):
+            yield self.counts(weights)
+
+
+def distinct_rows(
     columns: Sequence[tuple[NDArray[np.int64], int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find each distinct combination's first row and row count; columns are (codes, number of values)."""
+    """Find each distinct combination of values.
+
+    Parameters
+    ----------
+    columns : sequence of (int array of shape (n,), int)
+        Codes of every row, and the number of values that they can have.
+
+    Returns
+    -------
+    first, weights : int array, shape (A,)
+        Per combination, in the order of its values, the first row that has it and how many rows do.
+    """
     code, size = columns[0]
     for values, n_values in columns[1:]:
         if size * n_values >= 2**62:  # re-number, so that the mixed-radix code fits 64 bits

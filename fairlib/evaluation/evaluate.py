@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,20 +57,21 @@ class MetricValue:
 
     def __post_init__(self) -> None:
         """Refuse what a reader could mistake for a measured number."""
+        name = type(self).__name__
         numbers = [x for x in (self.value, self.low, self.high) if x is not None]
         if not all(math.isfinite(x) for x in numbers):
-            raise ValueError("MetricValue: got NaN or infinity, expected a finite number; use insufficient()")
+            raise ValueError(f"{name}: got NaN or infinity, expected a finite number; use insufficient()")
         if self.status not in ("ok", "insufficient_evidence"):
             raise ValueError(f"status: got {self.status!r}, expected 'ok' or 'insufficient_evidence'")
         if self.status == "ok" and self.value is None:
-            raise ValueError("MetricValue: got no value with status 'ok'; use insufficient()")
+            raise ValueError(f"{name}: got no value with status 'ok'; use insufficient()")
         if self.status != "ok" and numbers:
-            raise ValueError("MetricValue: got a number with status 'insufficient_evidence'; leave it None")
+            raise ValueError(f"{name}: got a number with status 'insufficient_evidence'; leave it None")
         if (self.low is None) != (self.high is None):
-            raise ValueError("MetricValue: got one bound of the interval, expected both or none")
+            raise ValueError(f"{name}: got one bound of the interval, expected both or none")
 
     @classmethod
-    def insufficient(cls, reason: str) -> MetricValue:
+    def insufficient(cls, reason: str) -> Self:
         """Metric without a number, because of ``reason``."""
         return cls(None, None, None, "insufficient_evidence", reason)
 
@@ -178,19 +179,14 @@ def evaluate(
     that is exactly 0 or 1 in every group has an interval of no width, however few the rows: raise
     ``min_cell`` where that matters.
     """
-    _check_settings(draws, level, min_cell)
-    sensitive = with_intersections(outcomes.sensitive) if intersections else dict(outcomes.sensitive)
-    names: dict[str, tuple[str, ...]] = {}
-    codes: dict[str, tuple[NDArray[np.int64], int]] = {}
-    for attribute, column in sensitive.items():
-        names[attribute], code = encode_groups(column, outcomes.groups.get(attribute, ()))
-        codes[attribute] = (code, len(names[attribute]))
+    check_settings(draws, level, min_cell)
+    names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
     table = JointTable(outcomes.y_true, outcomes.y_pred, codes, outcomes.consistent)
 
     counts = table.counts(table.weights)
-    point = _metric_values(counts, outcomes.n)
+    point = metric_values(counts, outcomes.n)
     point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score))
-    shortages = _shortages(counts, min_cell)
+    shortages = find_shortages(counts, min_cell)
 
     resampled = _resample(table, draws, seed)
     if draws and not shortages["auc"]:
@@ -198,14 +194,10 @@ def evaluate(
             outcomes.y_true, outcomes.score, draws, generator(seed, "bootstrap", "auc")
         )
 
-    metrics = {}
-    for name in _reading_order(point, outcomes):
-        shortage = shortages[name]
-        metrics[name] = (
-            MetricValue.insufficient(shortage)
-            if shortage
-            else _with_interval(float(point[name]), resampled.get(name), level)
-        )
+    metrics = {
+        name: measured(MetricValue, float(point[name]), shortages[name], resampled.get(name), level)
+        for name in reading_order(point, outcomes.consistent)
+    }
     return Evaluation(
         metrics,
         {
@@ -217,7 +209,8 @@ def evaluate(
     )
 
 
-def _check_settings(draws: int, level: float, min_cell: int) -> None:
+def check_settings(draws: int, level: float, min_cell: int) -> None:
+    """Refuse, with ``ValueError``, settings of a bootstrap that are out of their range."""
     if draws != 0 and draws < MIN_DRAWS:
         raise ValueError(f"draws: got {draws}, expected 0 or at least {MIN_DRAWS}; 1000 is usual")
     if not 0.0 < level < 1.0:
@@ -226,8 +219,37 @@ def _check_settings(draws: int, level: float, min_cell: int) -> None:
         raise ValueError(f"min_cell: got {min_cell}, expected at least 1; an empty cell is no evidence")
 
 
-def _metric_values(counts: CellCounts, n: int) -> dict[str, NDArray[np.float64]]:
-    """All metrics that follow from counts, for one table or for many draws at once."""
+def encode_sensitive(
+    sensitive: Mapping[str, NDArray[np.object_]], groups: Mapping[str, Iterable[str]], intersections: bool
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[NDArray[np.int64], int]]]:
+    """Give the groups of every attribute numbers.
+
+    Parameters
+    ----------
+    sensitive : mapping of str to object array of str, shape (n,)
+        Group label of every row, per sensitive attribute.
+    groups : mapping of str to iterable of str
+        Groups that are known to exist, per attribute.
+    intersections : bool
+        Whether to add the intersection of every pair of attributes.
+
+    Returns
+    -------
+    names : dict of str to tuple of str
+        Sorted group labels per attribute.
+    codes : dict of str to (int array of shape (n,), int)
+        Per attribute, the group number of every row and the number of groups.
+    """
+    names: dict[str, tuple[str, ...]] = {}
+    codes: dict[str, tuple[NDArray[np.int64], int]] = {}
+    for attribute, column in (with_intersections(sensitive) if intersections else sensitive).items():
+        names[attribute], code = encode_groups(column, groups.get(attribute, ()))
+        codes[attribute] = (code, len(names[attribute]))
+    return names, codes
+
+
+def metric_values(counts: CellCounts, n: int) -> dict[str, NDArray[np.float64]]:
+    """All metrics that follow from counts, for one table of n rows or for many draws of it at once."""
     values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
     for copies, agreeing in counts.agreeing.items():
         values[f"consistency.{copies}"] = consistency(agreeing, n)
@@ -240,13 +262,13 @@ def _metric_values(counts: CellCounts, n: int) -> dict[str, NDArray[np.float64]]
 def _resample(table: JointTable, draws: int, seed: int) -> dict[str, NDArray[np.float64]]:
     chunks: dict[str, list[NDArray[np.float64]]] = {}
     for counts in table.draws(draws, generator(seed, "bootstrap", "cells")):
-        for name, values in _metric_values(counts, table.n).items():
+        for name, values in metric_values(counts, table.n).items():
             chunks.setdefault(name, []).append(values)
     return {name: np.concatenate(parts) for name, parts in chunks.items()}
 
 
-def _shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
-    """Per metric, why its cells hold too few rows; empty where they suffice."""
+def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
+    """Say per metric why its cells hold too few rows; empty where they suffice."""
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
     overall["auc"] = "cells"
     overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
@@ -281,21 +303,46 @@ def _shortage(subject: str, cells: NDArray[np.int64], needs: Needs, min_cell: in
     )
 
 
-def _with_interval(value: float, draws: NDArray[np.float64] | None, level: float) -> MetricValue:
+M = TypeVar("M", bound=MetricValue)
+
+
+def measured(
+    kind: type[M], value: float, shortage: str, draws: NDArray[np.float64] | None, level: float
+) -> M:
+    """Give a number its interval, or the reason why there is none.
+
+    Parameters
+    ----------
+    kind : type
+        ``MetricValue`` or a subclass of it.
+    value : float
+        Point estimate; NaN where it is undefined.
+    shortage : str
+        Why the rows do not suffice; empty if they do.
+    draws : float array, shape (draws,), or None
+        Bootstrap values; None for no interval.
+    level : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    kind
+        Insufficient if rows are short, the value is undefined, or too few draws are defined.
+    """
+    if shortage:
+        return kind.insufficient(shortage)
     if math.isnan(value):
-        return MetricValue.insufficient("undefined on these rows: it would divide by zero")
+        return kind.insufficient("undefined on these rows: it would divide by zero")
     if draws is None:
-        return MetricValue(value)
+        return kind(value)
     interval = percentile_interval(draws, level, value)
     if interval is None:
         defined = int(np.sum(~np.isnan(draws)))
-        return MetricValue.insufficient(
-            f"undefined in {len(draws) - defined} of {len(draws)} bootstrap draws"
-        )
-    return MetricValue(value, *interval)
+        return kind.insufficient(f"undefined in {len(draws) - defined} of {len(draws)} bootstrap draws")
+    return kind(value, *interval)
 
 
-def _reading_order(values: Mapping[str, Any], outcomes: Outcomes) -> list[str]:
-    """List performance, consistency, then attribute by attribute, then the Theil index."""
-    first = ["accuracy", "balanced_accuracy", "auc", *(f"consistency.{name}" for name in outcomes.consistent)]
+def reading_order(values: Iterable[str], copies: Iterable[str]) -> list[str]:
+    """List performance, consistency per set of copies, then attribute by attribute, then the Theil index."""
+    first = ["accuracy", "balanced_accuracy", "auc", *(f"consistency.{name}" for name in copies)]
     return [*first, *(name for name in values if name not in first and name != "theil_index"), "theil_index"]

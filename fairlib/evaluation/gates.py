@@ -9,12 +9,17 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
+from fairlib.evaluation.metrics import better
+from fairlib.evaluation.paired import Comparison, Difference
 
 Bound = Literal["point", "interval"]
-Kind = Literal["min", "max"]
+Kind = Literal["min", "max", "no_worse_than_baseline"]
 Verdict = Literal["passed", "refused", "insufficient_evidence"]
 
-GATE_KEYS = ("min", "max", "bound")
+GATE_KEYS = ("min", "max", "bound", "no_worse_than_baseline")
+
+ROUNDING = 1e-12
+"""Two metrics' difference this near a tolerance is equal to it: 0.8 - 0.79 is no more than 0.01."""
 
 
 @dataclass(frozen=True)
@@ -29,25 +34,33 @@ class Gate:
         Smallest and largest value allowed; at least one is given.
     bound : {"point", "interval"}
         What is compared: the point estimate, or the unfavourable end of the interval (``low`` with ``min``,
-        ``high`` with ``max``).
+        ``high`` with ``max``; of the difference from a baseline, whichever end is worse).
+    no_worse_than_baseline : float or None
+        How much worse than a baseline on the same rows the metric may be, at least 0.
 
     Raises
     ------
     ValueError
-        If no limit is given, one is not finite, or ``min`` exceeds ``max``.
+        If no limit is given, one is not finite, ``min`` exceeds ``max``, or a tolerance is negative.
     """
 
     metric: str
     min: float | None = None
     max: float | None = None
     bound: Bound = "point"
+    no_worse_than_baseline: float | None = None
 
     def __post_init__(self) -> None:
         """Validate the limits."""
         where = f"gate {self.metric!r}"
-        if self.min is None and self.max is None:
-            raise ValueError(f"{where}: got no limit, expected min or max; add one or remove the gate")
-        for key, limit in (("min", self.min), ("max", self.max)):
+        tolerance = self.no_worse_than_baseline
+        limits = {"min": self.min, "max": self.max, "no_worse_than_baseline": tolerance}
+        if all(limit is None for limit in limits.values()):
+            raise ValueError(
+                f"{where}: got no limit, expected min, max or no_worse_than_baseline; "
+                "add one or remove the gate"
+            )
+        for key, limit in limits.items():
             if limit is None:
                 continue
             # bool is an int to Python, but `min: true` is a slip and not a limit of 1.
@@ -55,6 +68,8 @@ class Gate:
                 raise ValueError(f"{where}: got {key}={limit!r}, expected a finite number")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"{where}: got min={self.min} above max={self.max}; swap or correct them")
+        if tolerance is not None and tolerance < 0:
+            raise ValueError(f"{where}: got no_worse_than_baseline={tolerance!r}, expected 0 or more")
         if self.bound not in ("point", "interval"):
             raise ValueError(f"{where}: got bound={self.bound!r}, expected 'point' or 'interval'")
 
@@ -71,10 +86,11 @@ class GateResult:
         What was compared.
     limit : float
         The limit.
-    kind : {"min", "max"}
-        Which side the limit is on.
+    kind : {"min", "max", "no_worse_than_baseline"}
+        Which side the limit is on, or that it is on how much worse than a baseline the metric is.
     value : float or None
-        The number compared with it; None if the evidence is insufficient.
+        The number compared with it, positive if worse than the baseline; None if the evidence is
+        insufficient.
     passed : bool
         True only if the value keeps the limit.
     status : {"ok", "insufficient_evidence"}
@@ -133,7 +149,7 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     Parameters
     ----------
     gates : mapping of str to mapping
-        Metric name to its limits, with the keys ``min``, ``max`` and ``bound``.
+        Metric name to its limits, with the keys ``min``, ``max``, ``bound`` and ``no_worse_than_baseline``.
 
     Returns
     -------
@@ -143,7 +159,8 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     Raises
     ------
     ValueError
-        If a key is unknown, a limit is missing, not a finite number, or ``min`` exceeds ``max``.
+        If a key is unknown, a limit is missing or not a finite number, ``min`` exceeds ``max``, or a
+        tolerance is negative.
     """
     if not isinstance(gates, Mapping):
         raise ValueError(f"gates: got {type(gates).__name__}, expected a mapping of metric names to limits")
@@ -160,8 +177,8 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     return parsed
 
 
-def decide(evaluation: Evaluation, gates: Sequence[Gate]) -> Decision:
-    """Compare an evaluation with gates.
+def decide(evaluation: Evaluation, gates: Sequence[Gate], comparison: Comparison | None = None) -> Decision:
+    """Compare an evaluation, and what sets it apart from a baseline, with gates.
 
     Parameters
     ----------
@@ -169,6 +186,8 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate]) -> Decision:
         What was measured.
     gates : sequence of Gate
         What must hold.
+    comparison : Comparison, optional
+        Differences from a baseline on the same rows, for gates with ``no_worse_than_baseline``.
 
     Returns
     -------
@@ -178,14 +197,16 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate]) -> Decision:
     Raises
     ------
     ValueError
-        If a gate names a metric that the evaluation does not have.
+        If a gate names a metric that the evaluation, or the comparison that the gate needs, does not have;
+        if a gate needs a comparison and there is none, or neither way of its metric is better.
     """
     for gate in gates:
-        if gate.metric not in evaluation.metrics:
-            raise ValueError(
-                f"gate {gate.metric!r}: the evaluation has no such metric; "
-                f"{_nearest(gate.metric, tuple(evaluation.metrics))}"
-            )
+        _check_known(gate, "evaluation", evaluation.metrics)
+        if gate.no_worse_than_baseline is None:
+            continue
+        if comparison is None:
+            raise ValueError(f"gate {gate.metric!r}: no_worse_than_baseline needs a baseline to compare with")
+        _check_known(gate, "comparison with the baseline", comparison.differences)
     results: list[GateResult] = []
     for gate in gates:
         metric = evaluation.metrics[gate.metric]
@@ -193,6 +214,9 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate]) -> Decision:
             results.append(_compare(gate, "min", gate.min, metric))
         if gate.max is not None:
             results.append(_compare(gate, "max", gate.max, metric))
+        if gate.no_worse_than_baseline is not None and comparison is not None:
+            difference = comparison.differences[gate.metric]
+            results.append(_compare_with_baseline(gate, gate.no_worse_than_baseline, difference))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -201,7 +225,13 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate]) -> Decision:
     return Decision(verdict == "passed", verdict, tuple(results), "" if gates else "no gates")
 
 
-def _compare(gate: Gate, kind: Kind, limit: float, metric: MetricValue) -> GateResult:
+def _check_known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> None:
+    if gate.metric not in known:
+        advice = _nearest(gate.metric, tuple(known))
+        raise ValueError(f"gate {gate.metric!r}: the {where} has no such metric; {advice}")
+
+
+def _compare(gate: Gate, kind: Literal["min", "max"], limit: float, metric: MetricValue) -> GateResult:
     limit = float(limit)
     words = "at least" if kind == "min" else "at most"
     if gate.bound == "point":
@@ -210,18 +240,48 @@ def _compare(gate: Gate, kind: Kind, limit: float, metric: MetricValue) -> GateR
         value, label = metric.low, f"{gate.metric} (lower end of its interval)"
     else:
         value, label = metric.high, f"{gate.metric} (upper end of its interval)"
-    if metric.status != "ok" or value is None:
-        reason = metric.reason or "it has no interval"
-        text = f"{gate.metric} must be {words} {limit:g}: insufficient evidence ({reason})"
-        return GateResult(
-            gate.metric, gate.bound, limit, kind, None, False, "insufficient_evidence", None, text
-        )
+    if value is None:
+        return _undecided(gate, kind, limit, f"must be {words} {limit:g}", metric)
     missing = limit - value if kind == "min" else value - limit
     passed = missing <= 0
     shown, asked = _distinct(value, limit)
     end = "passed" if passed else f"refused, {missing:.3g} {'too low' if kind == 'min' else 'too high'}"
     text = f"{label} is {shown} and must be {words} {asked}: {end}"
     return GateResult(gate.metric, gate.bound, limit, kind, value, passed, "ok", max(missing, 0.0), text)
+
+
+def _compare_with_baseline(gate: Gate, limit: float, difference: Difference) -> GateResult:
+    limit = float(limit)
+    lower = better(gate.metric) == "lower"
+    # The unfavourable end: the larger difference where lower is better, else the smaller one.
+    end, name = (difference.high, "upper") if lower else (difference.low, "lower")
+    value = difference.value if gate.bound == "point" else end
+    asked = "may be at most {} worse"
+    if value is None:
+        words = asked.format(f"{limit:g}") + " than the baseline's"
+        return _undecided(gate, "no_worse_than_baseline", limit, words, difference)
+    worse = value if lower else 0.0 - value  # not -value, which turns 0 into -0
+    if abs(worse - limit) <= ROUNDING:
+        worse = limit
+    excess = max(worse - limit, 0.0)
+    shown, allowed = _distinct(worse, limit)
+    if worse < 0:
+        found = f"is {_distinct(0.0 - worse, 0.0)[0]} better than the baseline's"
+    else:
+        found = f"is {shown} worse than the baseline's" if worse else "equals the baseline's"
+    if gate.bound == "interval":
+        found += f" ({name} end of the paired interval)"
+    verdict = f"refused, {excess:.3g} too much" if excess else "passed"
+    text = f"{gate.metric} {found} and {asked.format(allowed)}: {verdict}"
+    return GateResult(
+        gate.metric, gate.bound, limit, "no_worse_than_baseline", worse, not excess, "ok", excess, text
+    )
+
+
+def _undecided(gate: Gate, kind: Kind, limit: float, asked: str, metric: MetricValue) -> GateResult:
+    """Result of a limit that there is no number to compare with."""
+    text = f"{gate.metric} {asked}: insufficient evidence ({metric.reason or 'it has no interval'})"
+    return GateResult(gate.metric, gate.bound, limit, kind, None, False, "insufficient_evidence", None, text)
 
 
 def _distinct(value: float, limit: float) -> tuple[str, str]:

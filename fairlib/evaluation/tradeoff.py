@@ -12,58 +12,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
+from fairlib.evaluation.metrics import Better, better
+
 __all__ = [
     "UNDIRECTED",
-    "Direction",
     "Goal",
     "Limit",
     "Miss",
     "Summary",
     "best",
-    "direction",
     "nearest_miss",
     "pareto_front",
     "parse_goal",
     "summarise",
 ]
 
-Direction = Literal["higher", "lower"]
 Row = Mapping[str, float | None]
 
-HIGHER = ("accuracy", "balanced_accuracy", "auc", "consistency", "smallest_growth", "smallest_share", "kept")
-LOWER = re.compile(
-    r"gap(_.*)?|.*_difference|theil_index|certificate|features_asked|disclosivity(_of_.*)?|imbalance"
-)
 # Metrics that others are compared with: no way is better.
 UNDIRECTED = ("imbalance_before",)
 GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"
-
-
-def direction(metric: str) -> Direction:
-    """Tell which way a metric is better.
-
-    Parameters
-    ----------
-    metric : str
-        Flat metric name, such as ``gap_max.sex`` or ``disclosivity.train``.
-
-    Returns
-    -------
-    {"higher", "lower"}
-
-    Raises
-    ------
-    ValueError
-        If the metric is of no known kind, or one of ``UNDIRECTED``.
-    """
-    stem = metric.partition(".")[0]
-    if stem in HIGHER:
-        return "higher"
-    if LOWER.fullmatch(stem):
-        return "lower"
-    raise ValueError(
-        f"metric: got {metric!r}, which has no direction; `evenhand metrics` lists those that do"
-    )
 
 
 @dataclass(frozen=True)
@@ -131,7 +99,7 @@ def summarise(
     return Summary(mean, sd, n, mean - half, mean + half)
 
 
-def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int]:
+def pareto_front(values: ArrayLike, directions: Sequence[Better]) -> list[int]:
     """Find the rows that no other row dominates.
 
     A row dominates another if it is at least as good in every column and better in one, so rows that tie in
@@ -163,8 +131,8 @@ def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int
     known = np.flatnonzero(~np.isnan(cost).any(axis=1))
     cost = cost[known]
     no_worse = (cost[:, None] <= cost[None]).all(axis=2)
-    better = (cost[:, None] < cost[None]).any(axis=2)
-    dominated = (no_worse & better).any(axis=0)
+    ahead = (cost[:, None] < cost[None]).any(axis=2)
+    dominated = (no_worse & ahead).any(axis=0)
     return [int(i) for i in known[~dominated]]
 
 
@@ -220,7 +188,7 @@ def parse_goal(text: str) -> Goal:
     metric, where, rest = re.fullmatch(r"\s*(.*?)(\s+where\s+(.*))?\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not metric or re.search(r"[<>=]|\bwhere\b", metric):
         raise ValueError(f"goal: got {text!r}, expected {GOAL_FORM}")
-    direction(metric)
+    better(metric)  # a target must have one
     parts = re.split(r"\s+and\s+", rest.strip()) if where else []
     return Goal(metric, tuple(_limit(part) for part in parts))
 
@@ -250,7 +218,7 @@ def best(goal: Goal, rows: Sequence[Row]) -> int | None:
     int or None
         Index, the first of equals; None if no row qualifies.
     """
-    sign = 1.0 if direction(goal.metric) == "higher" else -1.0
+    sign = 1.0 if better(goal.metric) == "higher" else -1.0
     scores = {
         i: sign * _number(row, goal.metric)
         for i, row in enumerate(rows)

@@ -29,6 +29,10 @@ class _NothingToRemove:
     def project(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(X, dtype=np.float64)
 
+    def __repr__(self) -> str:
+        # part of the tests' names, which all workers of a parallel run must agree on
+        return "_NothingToRemove()"
+
 
 class ReweighedByTurns(ReweighedGBDTClassifier):
     """The checks know no `sensitive_features`: every other row is in the other group."""

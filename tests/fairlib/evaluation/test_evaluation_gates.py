@@ -5,8 +5,19 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fairlib.evaluation import Evaluation, Gate, MetricValue, decide, parse_gates
+from fairlib.evaluation import (
+    Comparison,
+    Difference,
+    Evaluation,
+    Gate,
+    MetricValue,
+    better,
+    decide,
+    parse_gates,
+)
 
 EVALUATION = Evaluation(
     {
@@ -18,6 +29,19 @@ EVALUATION = Evaluation(
     {},
     100,
 )
+
+COMPARISON = Comparison(
+    {
+        "balanced_accuracy": Difference(0.02, -0.01, 0.05),
+        "auc": Difference(-0.008, -0.012, -0.004),
+        "gap_max.sex": Difference(0.03, -0.02, 0.08),
+        "theil_index": Difference(-0.01, -0.04, -0.002),
+        "accuracy": Difference(0.0),
+        "gap_max.race": Difference.insufficient("race: 2 of 6 cells have fewer than 5 rows"),
+    },
+    100,
+)
+BOTH = Evaluation({name: MetricValue(0.5) for name in COMPARISON.differences}, {}, 100)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +131,16 @@ def test_unknown_metric_names_the_nearest() -> None:
             r"unknown key 'limit'; expected one of min, max, bound|did you mean",
         ),
         ({"auc": {}}, r"gate 'auc': got no limit"),
-        ({"auc": {"bound": "interval"}}, r"gate 'auc': got no limit"),
+        ({"auc": {"bound": "interval"}}, r"gate 'auc': got no limit, expected min, max or no_worse_than"),
+        (
+            {"auc": {"no_worse_than_baseline": -0.01}},
+            r"^gate 'auc': got no_worse_than_baseline=-0.01, expected 0 or more$",
+        ),
+        ({"auc": {"no_worse_than_baseline": math.nan}}, r"got no_worse_than_baseline=nan, expected a finite"),
+        ({"auc": {"no_worse_than_baseline": math.inf}}, r"got no_worse_than_baseline=inf, expected a finite"),
+        ({"auc": {"no_worse_than_baseline": True}}, r"got no_worse_than_baseline=True, expected a finite"),
+        ({"auc": {"no_worse_than_baseline": "0"}}, r"got no_worse_than_baseline='0', expected a finite"),
+        ({"auc": {"no_worse_than_base": 0}}, r"unknown key .*; did you mean 'no_worse_than_baseline'"),
         ({"auc": {"min": math.nan}}, r"got min=nan, expected a finite number"),
         ({"auc": {"max": math.inf}}, r"got max=inf, expected a finite number"),
         ({"auc": {"min": "0.7"}}, r"got min='0.7', expected a finite number"),
@@ -131,3 +164,193 @@ def test_decision_as_json() -> None:
     assert data["passed"] is False
     assert data["results"][0]["kind"] == "min"
     assert data["results"][1]["shortfall"] is None
+
+
+@pytest.mark.parametrize(
+    ("gates", "verdict", "found"),
+    [
+        # value (how much worse) and shortfall; higher is better: the lower the difference, the worse
+        ({"auc": {"no_worse_than_baseline": 0.01}}, "passed", [(0.008, 0.0)]),
+        ({"auc": {"no_worse_than_baseline": 0.005}}, "refused", [(0.008, 0.003)]),
+        ({"auc": {"no_worse_than_baseline": 0.01, "bound": "interval"}}, "refused", [(0.012, 0.002)]),
+        ({"auc": {"no_worse_than_baseline": 0.012, "bound": "interval"}}, "passed", [(0.012, 0.0)]),
+        ({"balanced_accuracy": {"no_worse_than_baseline": 0}}, "passed", [(-0.02, 0.0)]),
+        (
+            {"balanced_accuracy": {"no_worse_than_baseline": 0, "bound": "interval"}},
+            "refused",
+            [(0.01, 0.01)],
+        ),
+        # lower is better: the higher the difference, the worse
+        ({"gap_max.sex": {"no_worse_than_baseline": 0.05}}, "passed", [(0.03, 0.0)]),
+        ({"gap_max.sex": {"no_worse_than_baseline": 0.02}}, "refused", [(0.03, 0.01)]),
+        ({"gap_max.sex": {"no_worse_than_baseline": 0.05, "bound": "interval"}}, "refused", [(0.08, 0.03)]),
+        (
+            {"theil_index": {"no_worse_than_baseline": 0.0, "bound": "interval"}},
+            "passed",
+            [(-0.002, 0.0)],
+        ),
+        # beside other limits, in the order min, max, baseline
+        (
+            {"auc": {"no_worse_than_baseline": 0.005, "min": 0.4, "max": 0.45}},
+            "refused",
+            [(0.5, 0.0), (0.5, 0.05), (0.008, 0.003)],
+        ),
+        ({"accuracy": {"no_worse_than_baseline": 0}}, "passed", [(0.0, 0.0)]),
+        # no number, no verdict
+        ({"accuracy": {"no_worse_than_baseline": 1, "bound": "interval"}}, "insufficient_evidence", [None]),
+        ({"gap_max.race": {"no_worse_than_baseline": 1}}, "insufficient_evidence", [None]),
+        (
+            {"gap_max.race": {"no_worse_than_baseline": 1}, "auc": {"no_worse_than_baseline": 0}},
+            "refused",
+            [None, (0.008, 0.008)],
+        ),
+    ],
+)
+def test_beside_a_baseline(
+    gates: dict[str, Any], verdict: str, found: list[tuple[float, float] | None]
+) -> None:
+    decision = decide(BOTH, parse_gates(gates), COMPARISON)
+    assert decision.verdict == verdict
+    assert decision.passed == (verdict == "passed")
+    for result, expected in zip(decision.results, found, strict=True):
+        assert "\n" not in result.text
+        if expected is None:
+            assert (result.value, result.shortfall, result.passed) == (None, None, False)
+            assert result.status == "insufficient_evidence"
+            continue
+        value, shortfall = expected
+        assert result.value == pytest.approx(value, abs=1e-12)
+        assert result.shortfall == pytest.approx(shortfall, abs=1e-12)
+        assert (result.passed, result.status) == (shortfall == 0.0, "ok")
+    kinds = [result.kind for result in decision.results]
+    assert kinds[-1] == "no_worse_than_baseline"
+    assert kinds[:-1] == ["min", "max"] or set(kinds) == {"no_worse_than_baseline"}
+    assert decision.results[-1].limit == list(gates.values())[-1]["no_worse_than_baseline"]
+
+
+def baseline_text(metric: str, tolerance: float, bound: str = "point") -> str:
+    gates = {metric: {"no_worse_than_baseline": tolerance, "bound": bound}}
+    return decide(BOTH, parse_gates(gates), COMPARISON).results[0].text
+
+
+def test_words_beside_a_baseline() -> None:
+    assert baseline_text("auc", 0.01, "interval") == (
+        "auc is 0.012 worse than the baseline's (lower end of the paired interval) and may be at most "
+        "0.010 worse: refused, 0.002 too much"
+    )
+    assert baseline_text("gap_max.sex", 0.1, "interval") == (
+        "gap_max.sex is 0.080 worse than the baseline's (upper end of the paired interval) and may be at "
+        "most 0.100 worse: passed"
+    )
+    assert baseline_text("balanced_accuracy", 0) == (
+        "balanced_accuracy is 0.020 better than the baseline's and may be at most 0.000 worse: passed"
+    )
+    assert baseline_text("accuracy", 0.01) == (
+        "accuracy equals the baseline's and may be at most 0.010 worse: passed"
+    )
+    assert baseline_text("gap_max.race", 0.01) == (
+        "gap_max.race may be at most 0.01 worse than the baseline's: insufficient evidence "
+        "(race: 2 of 6 cells have fewer than 5 rows)"
+    )
+    assert "insufficient evidence (it has no interval)" in baseline_text("accuracy", 0.01, "interval")
+
+
+def test_no_difference_is_zero_and_not_minus_zero() -> None:
+    gate = Gate("accuracy", no_worse_than_baseline=0.01)
+    assert repr(decide(BOTH, [gate], COMPARISON).results[0].value) == "0.0"
+
+
+def test_a_difference_as_large_as_the_tolerance_passes_whatever_the_rounding() -> None:
+    # 79 of 100 rows right beside 80: the computer's 0.8 - 0.79 is a little more than its 0.01
+    comparison = Comparison({"auc": Difference(0.79 - 0.80)}, 100)
+    assert 0.80 - 0.79 > 0.01
+    result = decide(BOTH, [Gate("auc", no_worse_than_baseline=0.01)], comparison).results[0]
+    assert (result.passed, result.value, result.shortfall) == (True, 0.01, 0.0)
+    assert result.text.startswith("auc is 0.010 worse than the baseline's and may be at most 0.010 worse")
+    near = Comparison({"auc": Difference(-0.01 - 1e-9)}, 100)
+    refused = decide(BOTH, [Gate("auc", no_worse_than_baseline=0.01)], near).results[0]
+    assert not refused.passed
+    assert "is 0.010000001 worse" in refused.text
+    assert "at most 0.010000000 worse: refused, 1e-09 too much" in refused.text
+
+
+def test_a_baseline_that_is_needed_and_missing_is_named() -> None:
+    gates = parse_gates({"auc": {"no_worse_than_baseline": 0.01}})
+    with pytest.raises(ValueError, match=r"^gate 'auc': no_worse_than_baseline needs a baseline to compare"):
+        decide(BOTH, gates)
+    less = Comparison({"accuracy": Difference(0.0), "auuc": Difference(0.0)}, 10)
+    with pytest.raises(
+        ValueError, match=r"^gate 'auc': the comparison with the baseline has no such .* did you mean 'auuc'"
+    ):
+        decide(BOTH, gates, less)
+    with pytest.raises(ValueError, match=r"^gate 'auk': the evaluation has no such metric"):
+        decide(BOTH, parse_gates({"auk": {"no_worse_than_baseline": 0.01}}), COMPARISON)
+    # limits of other kinds do not need one, and do not mind one
+    assert decide(BOTH, [Gate("auc", min=0.4)], less) == decide(BOTH, [Gate("auc", min=0.4)])
+
+
+def test_decision_beside_a_baseline_as_json() -> None:
+    gates = {
+        "auc": {"min": 0.4, "no_worse_than_baseline": 0.01},
+        "gap_max.race": {"no_worse_than_baseline": 0},
+    }
+    data = decide(BOTH, parse_gates(gates), COMPARISON).to_json()
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert set(data) == {"passed", "verdict", "note", "results"}
+    keys = {"metric", "bound", "limit", "kind", "value", "passed", "status", "shortfall", "text"}
+    assert all(set(result) == keys for result in data["results"])
+    assert [result["kind"] for result in data["results"]] == ["min", *["no_worse_than_baseline"] * 2]
+
+
+NUMBERS = st.integers(-64, 64).map(lambda k: k / 64)
+NAMES = st.sampled_from(["accuracy", "auc", "consistency.a", "gap_max.sex", "theil_index"])
+DIFFERENCES = (
+    st.lists(NUMBERS, min_size=3, max_size=3).map(sorted).map(lambda x: Difference(x[1], x[0], x[2]))
+)
+
+
+@given(NAMES, DIFFERENCES, NUMBERS.map(abs), st.sampled_from(["point", "interval"]))
+def test_a_baseline_gate_by_definition(name: str, difference: Difference, limit: float, bound: Any) -> None:
+    evaluation, comparison = Evaluation({name: MetricValue(0.5)}, {}, 9), Comparison({name: difference}, 9)
+    decision = decide(evaluation, [Gate(name, bound=bound, no_worse_than_baseline=limit)], comparison)
+    assert difference.low is not None
+    assert difference.high is not None
+    candidates = [difference.value] if bound == "point" else [difference.low, difference.high]
+    worse = max(-x if better(name) == "higher" else x for x in candidates if x is not None)
+    (result,) = decision.results
+    assert result.value == worse
+    assert math.copysign(1, result.value) == 1 or worse < 0, "no minus zero"
+    assert result.passed == decision.passed == (worse <= limit)
+    assert result.shortfall == max(worse - limit, 0)
+    assert ("refused" in result.text) == (worse > limit)
+    assert ("better" in result.text) == (worse < 0)
+
+
+@given(NAMES, DIFFERENCES, NUMBERS.map(abs))
+def test_more_evidence_asked_or_less_tolerance_never_helps(
+    name: str, difference: Difference, limit: float
+) -> None:
+    evaluation, comparison = Evaluation({name: MetricValue(0.5)}, {}, 9), Comparison({name: difference}, 9)
+
+    def passes(bound: Any, tolerance: float) -> bool:
+        gate = Gate(name, bound=bound, no_worse_than_baseline=tolerance)
+        return decide(evaluation, [gate], comparison).passed
+
+    assert passes("interval", limit) <= passes("point", limit)
+    for bound in ("point", "interval"):
+        assert passes(bound, limit) <= passes(bound, limit + 0.125)
+
+
+@given(NAMES, DIFFERENCES, NUMBERS.map(abs))
+def test_swapping_model_and_baseline_turns_better_into_worse(
+    name: str, difference: Difference, limit: float
+) -> None:
+    evaluation = Evaluation({name: MetricValue(0.5)}, {}, 9)
+    gate = Gate(name, no_worse_than_baseline=limit)
+    assert difference.value is not None
+    values = [
+        decide(evaluation, [gate], Comparison({name: Difference(x)}, 9)).results[0].value
+        for x in (difference.value, -difference.value)
+    ]
+    assert values[0] == -values[1]
+    assert max(values) == abs(difference.value)

@@ -12,13 +12,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
+from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS, better
 from fairlib.evaluation.tradeoff import (
     UNDIRECTED,
     Goal,
     Limit,
     best,
-    direction,
     nearest_miss,
     pareto_front,
     parse_goal,
@@ -41,18 +40,26 @@ GOALS = st.builds(lambda metric, limits: Goal(metric, tuple(limits)), NAMES, st.
 
 
 def test_every_metric_that_a_job_can_have_has_a_direction() -> None:
-    higher = {name for name in METRIC_MEANINGS if direction(name) == "higher"}
+    higher = {name for name in METRIC_MEANINGS if better(name) == "higher"}
     assert higher == {"accuracy", "balanced_accuracy", "auc", "consistency.<name>"}
-    assert all(direction(f"{kind}.sex&race") == "lower" for kind in GROUP_METRICS)
+    assert all(better(f"{kind}.sex&race") == "lower" for kind in GROUP_METRICS)
+
+
+def test_which_way_is_better() -> None:
+    lower = [*(f"{kind}.sex" for kind in GROUP_METRICS), "theil_index", "features_asked"]
+    lower += ["certificate.dif", "certificate.drf"]
+    assert {name: better(name) for name in lower} == dict.fromkeys(lower, "lower")
+    higher = ["accuracy", "balanced_accuracy", "auc", "consistency.spouse"]
+    assert {name: better(name) for name in higher} == dict.fromkeys(higher, "higher")
 
 
 def test_every_metric_of_a_proxy_has_a_direction_but_the_one_to_compare_with() -> None:
     ways = {name: meaning.rpartition(", ")[2] for name, meaning in PROXY_METRICS.items()}
     undirected = [name for name, way in ways.items() if way not in ("higher", "lower")]
     assert undirected == list(UNDIRECTED) == ["imbalance_before"]
-    assert all(direction(name) == way for name, way in ways.items() if name not in undirected)
+    assert all(better(name) == way for name, way in ways.items() if name not in undirected)
     for name in ("disclosivity.train", "imbalance.train", "disclosivity.bound", "imbalance.bound"):
-        assert direction(name) == "lower"
+        assert better(name) == "lower"
 
 
 @pytest.mark.parametrize("name", ["imbalance_before", "imbalance_after", "disclosivity_x", "keptt"])
@@ -71,7 +78,7 @@ def test_the_least_imbalance_that_tells_little_enough_is_best() -> None:
 @pytest.mark.parametrize("name", ["", "acuracy", "gapmax.sex", "difference", "loss", "xgap_max"])
 def test_a_metric_of_no_known_kind_has_no_direction(name: str) -> None:
     with pytest.raises(ValueError, match="no direction"):
-        direction(name)
+        better(name)
 
 
 def test_a_summary_by_hand() -> None:
@@ -222,7 +229,7 @@ def test_best_and_nearest_miss_are_what_brute_force_finds(goal: Goal, rows: list
     found = best(goal, rows)
     if allowed:
         values = [rows[i][goal.metric] for i in allowed]
-        wanted = max(values) if direction(goal.metric) == "higher" else min(values)
+        wanted = max(values) if better(goal.metric) == "higher" else min(values)
         assert found == allowed[values.index(wanted)]
         return
     assert found is None

@@ -2,14 +2,16 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# files keep their order, in which those of few but long tests come early: else they would end alone
+TEST_WORKERS ?= 2
 
-.PHONY: demo test lint bench constraints clean
+.PHONY: demo test lint docs bench constraints clean
 
 demo: $(VENV)/.installed
 	$(BIN)/evenhand run loans-budro
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -17,11 +19,17 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The documentation site, into site/; a broken link fails the build.
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 # Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about five hours on two cores.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.budro
 	$(BIN)/python -m benchmarks.sensei
 	$(BIN)/python -m benchmarks.proxies
@@ -47,4 +55,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build site *.egg-info

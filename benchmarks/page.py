@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md and its pictures from the kept results: ``python -m benchmarks.page``."""
+"""Write docs/benchmarks.md, docs/choose-a-method.md and their pictures: ``python -m benchmarks.page``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import dadi_page, faias_page, plots, proxies_page, sensei_page
+from benchmarks import choose_page, dadi_page, faias_page, plots, proxies_page, sensei_page
 from benchmarks.common import RESULTS
 from benchmarks.tables import format_row, verdict
 
@@ -52,7 +52,7 @@ COMPARATORS = {"adult-gbdt": "plain boosting", "adult-project": "projection", "a
 
 
 def main() -> None:
-    """Write the page and the pictures that it shows."""
+    """Write the pages and the pictures that they show."""
     tables = json.loads((RESULTS / "tables.json").read_text())
     speed = json.loads((RESULTS / "speed.json").read_text())
     budro, sensei = _kept("budro"), _kept("sensei")
@@ -65,6 +65,9 @@ def main() -> None:
     faias = _kept("faias")
     faias_page.write(faias, plots.DOCS)
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias))
+    kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}
+    if all(kept.values()):
+        choose_page.write(plots.DOCS / "choose-a-method.md", kept)
 
 
 def _kept(name: str) -> dict[str, Any]:

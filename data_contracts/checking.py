@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +43,9 @@ _ROWS = "a number of rows within bounds"
 _LABEL = "both classes of the label"
 
 
-def check_table(table: pa.Table, contract: Contract) -> CheckResult:
+def check_table(
+    table: pa.Table, contract: Contract, *, callback: Callable[[int, int], None] | None = None
+) -> CheckResult:
     """Check a raw, labelled table.
 
     With ``on_violation: stop`` any violation fails the check. With ``quarantine`` rows that break a
@@ -58,6 +60,8 @@ def check_table(table: pa.Table, contract: Contract) -> CheckResult:
         Usually after :func:`coerce`.
     contract : Contract
         What the table promises.
+    callback : callable, optional
+        ``callback(done, total)``, in expectations of the suite; a table without rows has none.
 
     Returns
     -------
@@ -69,7 +73,7 @@ def check_table(table: pa.Table, contract: Contract) -> CheckResult:
     CheckCrashed
         Where a check could not be carried out.
     """
-    return _check(table, contract, contract.columns, table_suite(contract), labelled=True)
+    return _check(table, contract, contract.columns, table_suite(contract), labelled=True, callback=callback)
 
 
 def check_batch(table: pa.Table, contract: Contract) -> CheckResult:
@@ -134,7 +138,13 @@ def check_encoded(
 
 
 def _check(
-    table: pa.Table, contract: Contract, columns: Sequence[Column], rules: list[Rule], *, labelled: bool
+    table: pa.Table,
+    contract: Contract,
+    columns: Sequence[Column],
+    rules: list[Rule],
+    *,
+    labelled: bool,
+    callback: Callable[[int, int], None] | None = None,
 ) -> CheckResult:
     findings = Findings(table.num_rows)
     declared = [column.name for column in contract.columns]
@@ -152,7 +162,17 @@ def _check(
                 findings.dropped |= missing[name]
     nonfinite = {name: nonfinite_mask(values[name]) for name in usable}
     _finite(findings, nonfinite, usable, values)
-    _suite(findings, table, usable, rules, nonfinite, missing, examples=True, allow=contract)
+    _suite(
+        findings,
+        table,
+        usable,
+        rules,
+        nonfinite,
+        missing,
+        examples=True,
+        allow=contract,
+        callback=callback,
+    )
     if labelled:
         _all_missing(findings, usable, missing, contract)
         label = contract.label.name
@@ -278,11 +298,13 @@ def _suite(
     *,
     examples: bool,
     allow: Contract | None = None,
+    callback: Callable[[int, int], None] | None = None,
 ) -> None:
     """Run the suite on what can be looked at and note its outcomes."""
     rows = table.num_rows
     able = [rule for rule in rules if rule.column is None or rule.column in columns]
-    for outcome in run_suite(_frame(table, columns), able, allow.name if allow else "encoded"):
+    name = allow.name if allow else "encoded"
+    for outcome in run_suite(_frame(table, columns), able, name, callback=callback):
         rule = outcome.rule
         if rule.column is None:
             _note_table_rule(findings, outcome, rows)

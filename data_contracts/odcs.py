@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import types
 import typing
+from collections.abc import Collection
 from typing import Any, Literal
 
 import yaml
@@ -17,21 +18,38 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data_contracts.errors import ContractError, did_you_mean
 
-COLUMN_PROPERTIES = ("role", "use", "positive", "encoding", "bins")
-CONTRACT_PROPERTIES = ("unseenCategories", "onViolation", "quarantineShare", "missingSensitive")
+# What each of our own `customProperties` means; the reference shows it.
+COLUMN_PROPERTIES = {
+    "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
+    "use": "`feature`: a sensitive column that is a model input too.",
+    "positive": "The label's value that becomes 1; with `encoding: binary` the value that becomes 1.",
+    "encoding": "How a model input becomes numbers: `onehot`, `binary`, `standard` or `unit`.",
+    "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
+}
+CONTRACT_PROPERTIES = {
+    "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
+    "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
+    "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
+    "missingSensitive": "A missing sensitive value: `error` (default), `own_group`, or `drop` the row.",
+}
 
 Scalar = bool | int | float | str | dt.date
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=False)
+    # the reference is made from the lines below the keys; a key without one only documents
+    model_config = ConfigDict(
+        extra="forbid", strict=True, populate_by_name=False, use_attribute_docstrings=True
+    )
 
 
 class CustomProperty(_Strict):
     """One ``{property, value}`` pair, the standard's place for extensions."""
 
     property: str
+    """Its name."""
     value: Any
+    """Its value."""
     description: str | None = None
 
 
@@ -39,15 +57,20 @@ class TypeOptions(_Strict):
     """Inclusive range of a numeric or date column."""
 
     minimum: int | float | dt.date | None = None
+    """Smallest value allowed."""
     maximum: int | float | dt.date | None = None
+    """Largest value allowed."""
 
 
 class ValidValues(_Strict):
     """Quality rule of a column: the values it may hold."""
 
     type: Literal["library"] = "library"
+    """Kind of rule."""
     rule: Literal["validValues"]
+    """Which rule."""
     validValues: list[Scalar]
+    """All values that the column may hold."""
     name: str | None = None
     description: str | None = None
 
@@ -56,8 +79,11 @@ class RowCount(_Strict):
     """Quality rule of the table: inclusive bounds on its number of rows."""
 
     type: Literal["library"] = "library"
+    """Kind of rule."""
     rule: Literal["rowCount"]
+    """Which rule."""
     mustBeBetween: list[int] = Field(min_length=2, max_length=2)
+    """Smallest and largest number of rows."""
     name: str | None = None
     description: str | None = None
 
@@ -66,12 +92,19 @@ class PropertyDocument(_Strict):
     """One column."""
 
     name: str
+    """As in the table."""
     logicalType: Literal["string", "integer", "number", "boolean", "date"]
+    """What the values are."""
     required: bool = False
+    """A missing value breaks the contract."""
     description: str = ""
+    """One sentence for people; `evenhand ask` shows it."""
     logicalTypeOptions: TypeOptions = TypeOptions()
+    """Range of a numeric or date column."""
     quality: list[ValidValues] = []
+    """At most one rule: the values that the column may hold."""
     customProperties: list[CustomProperty] = []
+    """What the column is for; see below."""
     id: str | None = None
     businessName: str | None = None
     physicalType: str | None = None
@@ -84,9 +117,13 @@ class TableDocument(_Strict):
     """The one table that a contract describes."""
 
     name: str
+    """Name of the table."""
     logicalType: Literal["object"] = "object"
+    """What the standard calls a table."""
     properties: list[PropertyDocument]
+    """The columns."""
     quality: list[RowCount] = []
+    """At most one rule: how many rows there must be."""
     id: str | None = None
     description: str | None = None
     businessName: str | None = None
@@ -100,22 +137,34 @@ class Description(_Strict):
     """What the table is for, and what it is not for."""
 
     purpose: str = ""
+    """What the table is for."""
     limitations: str | None = None
+    """What it is not fit for."""
     usage: str | None = None
+    """How to use it."""
 
 
 class ContractDocument(_Strict):
     """A whole contract file."""
 
     apiVersion: str = Field(pattern=r"^v3\.\d+\.\d+$")
+    """Version of the standard."""
     kind: Literal["DataContract"]
+    """What the standard calls a contract."""
     id: str
+    """Identifier of the contract."""
     name: str
+    """Name of the contract."""
     version: str
+    """Its version: raise it when a promise changes."""
     status: str
+    """Such as `active`."""
     description: Description = Description()
+    """What the table is for."""
     tables: list[TableDocument] = Field(alias="schema", min_length=1, max_length=1)
+    """The one table."""
     customProperties: list[CustomProperty] = []
+    """What to do with bad rows; see below."""
     domain: str | None = None
     dataProduct: str | None = None
     tenant: str | None = None
@@ -185,7 +234,7 @@ def parse_document(text: str, source: str) -> ContractDocument:
         raise ContractError(f"contract {source}: {_first_problem(error, data)}") from None
 
 
-def custom_properties(entries: list[CustomProperty], known: tuple[str, ...], where: str) -> dict[str, Any]:
+def custom_properties(entries: list[CustomProperty], known: Collection[str], where: str) -> dict[str, Any]:
     """Turn a list of ``{property, value}`` into a mapping, refusing unknown and repeated names."""
     found: dict[str, Any] = {}
     for entry in entries:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +147,13 @@ def encoded_suite(kinds: Mapping[str, str], rows: int | None = None) -> list[Rul
     return rules
 
 
-def run_suite(frame: pd.DataFrame, rules: Sequence[Rule], name: str = "contract") -> list[RuleOutcome]:
+def run_suite(
+    frame: pd.DataFrame,
+    rules: Sequence[Rule],
+    name: str = "contract",
+    *,
+    callback: Callable[[int, int], None] | None = None,
+) -> list[RuleOutcome]:
     """Validate a frame in an ephemeral context and return one outcome per rule, in the rules' order.
 
     Parameters
@@ -158,6 +164,8 @@ def run_suite(frame: pd.DataFrame, rules: Sequence[Rule], name: str = "contract"
         At least one.
     name : str
         Of the suite.
+    callback : callable, optional
+        ``callback(done, total)``, in rules.
 
     Returns
     -------
@@ -180,7 +188,7 @@ def run_suite(frame: pd.DataFrame, rules: Sequence[Rule], name: str = "contract"
         raise CheckCrashed(f"suite '{name}' holds an expectation twice")
     frame = frame.reset_index(drop=True)
     by_key = {}
-    for entry in _validate(frame, rules, name):
+    for entry in _validate(frame, rules, name, callback):
         meta = entry.expectation_config.meta or {}
         by_key[meta.get("rule")] = entry
     if set(by_key) != set(keys):
@@ -189,7 +197,9 @@ def run_suite(frame: pd.DataFrame, rules: Sequence[Rule], name: str = "contract"
     return [_outcome(rule, by_key[rule.key], len(frame), name) for rule in rules]
 
 
-def _validate(frame: pd.DataFrame, rules: Sequence[Rule], name: str) -> list[Any]:
+def _validate(
+    frame: pd.DataFrame, rules: Sequence[Rule], name: str, callback: Callable[[int, int], None] | None
+) -> list[Any]:
     """Results of all rules, a few columns at a time."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import; a user may have said True
     with warnings.catch_warnings():  # deprecations inside the engine are not the user's to mend
@@ -220,6 +230,8 @@ def _validate(frame: pd.DataFrame, rules: Sequence[Rule], name: str) -> list[Any
                     "partial_unexpected_count": 0,
                 },
             ).results
+            if callback is not None:
+                callback(len(results), len(rules))
     if len(results) != len(rules):
         raise CheckCrashed(f"suite '{name}': {len(results)} results for {len(rules)} expectations")
     return results

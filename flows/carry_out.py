@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Iterator
 
 from flows.engine import CacheMiss, Engine, Run
 from flows.outcome import model_card, write_report
 from flows.pipeline import run_pipeline
+from flows.provenance import made_before, provenance, proxy_content
 from flows.resolved_job import ResolvedJob
 from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
 from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from tasks.store import Store
 
-__all__ = ["carry_out", "named_fault"]
+__all__ = ["carry_out", "leaving_verdict", "named_fault", "up_to_date"]
 
 
 def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
@@ -29,12 +32,29 @@ def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) 
     """
     run = Run()
     verdict = Verdict(run_id, "failed", 4)
-    try:
+    with leaving_verdict(store, verdict, run):
         outcome = run_pipeline(resolved, store, engine, run, time.perf_counter, model_card(resolved))
         verdict.exit_code = EXIT_OF_VERDICT[outcome]
         verdict.status = "published" if outcome == "passed" else "gated"
         _fill(verdict, store, run)
         write_report(store, resolved, run, verdict)
+    return verdict
+
+
+@contextlib.contextmanager
+def leaving_verdict(store: Store, verdict: Verdict, run: Run) -> Iterator[None]:
+    """
+    Write the verdict at the end of the block, whatever ends it; a fault becomes one line in it.
+
+    Raises
+    ------
+    EvenhandError
+        Whatever went wrong, as an error of ours.
+    CacheMiss
+        From an engine that may only look things up; no verdict is written.
+    """
+    try:
+        yield
     except CacheMiss:
         raise
     except EvenhandError as error:
@@ -49,6 +69,39 @@ def carry_out(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) 
         verdict.cached = list(run.cached)
         if verdict.status != "failed" or verdict.error:
             write_verdict(store, verdict)
+
+
+def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
+    """
+    Leave the verdict ``up_to_date`` if the registry has a model made from what a run would use now.
+
+    Returns
+    -------
+    Verdict or None
+        None if there is something to do; nothing is written then.
+
+    Raises
+    ------
+    EvenhandError
+        The table or the registry is out of reach, after the verdict of a failed run was written.
+    """
+    run = Run()
+    verdict = Verdict(run_id, "failed", 4)
+    with leaving_verdict(store, verdict, run):
+        started = time.perf_counter()
+        sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
+        digest = provenance(resolved, sources, proxy_content(resolved, store))
+        found = made_before(resolved, store, digest)
+        run.seconds["compare"] = time.perf_counter() - started
+        if found is None:
+            return None  # still `failed` without an error: that verdict is not written
+        verdict.status, verdict.exit_code, verdict.notes = "up_to_date", 0, [found.text]
+        verdict.model = {
+            "name": found.name,
+            "version": found.version,
+            "alias": found.alias,
+            "uri": f"models:/{found.name}/{found.version}",
+        }
     return verdict
 
 

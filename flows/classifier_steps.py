@@ -66,7 +66,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
 
 def parts(steps: Steps) -> dict[str, Artifact]:
     """What is published beside encoder, metrics and decision."""
-    return {"model": steps.output("train", "model")}
+    return {"model": steps.output("train", "model"), "reference": steps.output("profile", "reference")}
 
 
 def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
@@ -116,6 +116,7 @@ def _training_rows(resolved: ResolvedJob, steps: Steps) -> Artifact:
             f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
             f"{wanted.proxy}` first."
         )
+    steps.run.proxy_content = found.content
     steps(
         "balance",
         {

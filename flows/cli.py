@@ -51,11 +51,19 @@ def run(
     direct: Annotated[
         bool, typer.Option("--direct", help="Run the steps in this process, without Prefect.")
     ] = False,
+    if_changed: Annotated[
+        bool,
+        typer.Option("--if-changed", help="Do nothing if the registry has a model of the same data and job."),
+    ] = False,
 ) -> None:
     """Run a job: ingest, contract, preprocess, train, evaluate, gate, publish."""
     from flows.commands.run import run_job
 
-    raise typer.Exit(run_job(job, overrides or [], as_json=as_json, store_url=store, direct=direct))
+    raise typer.Exit(
+        run_job(
+            job, overrides or [], as_json=as_json, store_url=store, direct=direct, only_if_changed=if_changed
+        )
+    )
 
 
 @app.command()
@@ -131,6 +139,72 @@ def filter_command(
 
 
 @app.command()
+def evaluate(
+    model: Annotated[
+        str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder.")
+    ],
+    data: Annotated[str, typer.Option("--data", help="Known table, file, folder or URL to judge it on.")],
+    gates: Annotated[
+        str | None, typer.Option("--gates", help="YAML file: metrics and their limits, as in a job.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Model to compare with, on the same rows.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML there.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", help="Append a summary there, such as $GITHUB_STEP_SUMMARY.")
+    ] = None,
+    contract: Annotated[
+        str | None, typer.Option("--contract", help="Contract that the model must have been made under.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY=VALUE, such as table.delimiter=; or seed=1; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+    store: StoreOption = None,
+    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+    no_record: Annotated[
+        bool, typer.Option("--no-record", help="Leave no note of the gates' verdict on the model's version.")
+    ] = False,
+) -> None:
+    """Judge a published model on a table by gates, beside a baseline, for CI: JUnit, Markdown, exit code."""
+    from flows.commands.evaluate import Wish, evaluate_model
+
+    wish = Wish(model, data, gates, baseline, contract, overrides or [], record=not no_record)
+    raise typer.Exit(
+        evaluate_model(wish, junit=junit, markdown=markdown, as_json=as_json, store_url=store, direct=direct)
+    )
+
+
+@app.command()
+def monitor(
+    model: Annotated[
+        str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder.")
+    ],
+    data: Annotated[str, typer.Option("--data", help="Known table, file, folder or URL of new rows.")],
+    gates: Annotated[
+        str | None, typer.Option("--gates", help="YAML file: metrics of drift and their limits.")
+    ] = None,
+    retrain: Annotated[
+        str | None, typer.Option("--retrain", help="Job to run if the gates refuse, unless it is up to date.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY=VALUE, such as table.delimiter=; or seed=1; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+    store: StoreOption = None,
+    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+) -> None:
+    """Tell how far new rows are from those that a model learned from; exit code 1 if they have drifted."""
+    from flows.commands.monitor import Wish, monitor_model
+
+    wish = Wish(model, data, gates, overrides or [], retrain)
+    raise typer.Exit(monitor_model(wish, as_json=as_json, store_url=store, direct=direct))
+
+
+@app.command()
 def ask(
     model: Annotated[
         str,
@@ -148,6 +222,60 @@ def ask(
     from flows.commands.ask import ask_model
 
     raise typer.Exit(ask_model(model, known or [], as_json=as_json, store_url=store))
+
+
+@app.command()
+def promote(
+    model: Annotated[
+        str, typer.Argument(help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION.")
+    ],
+    alias: Annotated[str, typer.Option("--to", help="Alias that it gets.")] = "champion",
+    as_json: Json = False,
+    store: StoreOption = None,
+) -> None:
+    """Make a version champion, if its recorded evaluation passed. An older version: that is the way back."""
+    from flows.commands.promote import promote_model
+
+    raise typer.Exit(promote_model(model, alias, as_json=as_json, store_url=store))
+
+
+@app.command()
+def history(
+    model: Annotated[str, typer.Argument(help="Name of a model in the registry, such as adult-budro.")],
+    as_json: Json = False,
+    store: StoreOption = None,
+) -> None:
+    """Print who gave which version which alias, when, and by which evaluation."""
+    from flows.commands.promote import print_history
+
+    raise typer.Exit(print_history(model, as_json=as_json, store_url=store))
+
+
+@app.command()
+def notify(
+    config: Annotated[Path, typer.Argument(help="File that says who is told, such as deploy/notify.yaml.")],
+) -> None:
+    """Bring the file that says who is told of failed runs to the Prefect server."""
+    from flows.commands.notify import configure_notifications
+
+    raise typer.Exit(configure_notifications(config))
+
+
+@app.command()
+def serve(
+    config: Annotated[Path, typer.Argument(help="File with deployments.", show_default=True)] = Path(
+        "deploy/prefect.yaml"
+    ),
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Name of a deployment; may be repeated (default: all).")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Runs at a time.")] = 1,
+    store: StoreOption = None,
+) -> None:
+    """Run the deployments of a file when they are due, on this machine and with no work pool."""
+    from flows.commands.serve import serve as serve_here
+
+    raise typer.Exit(serve_here(config, only or [], limit=limit, store_url=store))
 
 
 @app.command()
@@ -236,15 +364,21 @@ def metrics() -> None:
 
 @app.command()
 def report(
-    run_id: Annotated[str, typer.Argument(help="A run's id, or `latest`.")] = "latest",
+    run_id: Annotated[str | None, typer.Argument(help="A run's id, or `latest` (the default).")] = None,
     store: StoreOption = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    all_runs: Annotated[
+        bool, typer.Option("--all", help="Write a page over all runs of the store, and print its path.")
+    ] = False,
 ) -> None:
-    """Print the path of a run's report."""
-    from flows.commands.report import report_path
+    """Print the path of a run's report, or of a page over all runs."""
+    from flows.commands.report import report_path, write_index
+    from tasks.errors import InputError
 
     def show() -> None:
-        path = report_path(run_id, store)
+        if all_runs and run_id is not None:
+            raise InputError(f"--all is about every run: leave out {run_id!r}.")
+        path = write_index(store) if all_runs else report_path(run_id or "latest", store)
         print(path)
         if open_it:
             typer.launch(path)

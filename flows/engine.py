@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tasks.artifacts import Artifact
-from tasks.progress import report_progress
-from tasks.sources import fetch_source, needs_network
+from tasks.progress import report_progress, working
+from tasks.sources import FETCH, fetch_source, needs_network
 from tasks.step import run_step, step_key
 from tasks.steps import get_step
 from tasks.store import StepRecord, Store
@@ -49,7 +49,9 @@ class DirectEngine:
         """Fetch, unless that would need the network while only the cache may be used."""
         if self.cached_only and needs_network(source):
             raise CacheMiss
-        return fetch_source(self.store, source)
+        with working(FETCH):
+            report = report_progress(FETCH)
+            return fetch_source(self.store, source, progress=lambda done, total: report(done, total, {}))
 
     def run(
         self,
@@ -78,16 +80,20 @@ class Run:
     """
     What has happened so far: records of finished steps, in order, and which were cached.
 
-    `metrics` is what the gates judge, `decision` what they said; `refusal` says why there is nothing to
-    publish whatever the gates say.
+    `sources` are the digests of the table's files, `proxy_content` that of the proxy that chose the training
+    rows; `metrics` is what the gates judge, `decision` what they said; `refusal` says why there is nothing to
+    publish whatever the gates say; `champion` is the version that was champion before.
     """
 
     records: dict[str, StepRecord] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    proxy_content: str | None = None
     metrics: Artifact | None = None
     decision: dict[str, Any] = field(default_factory=dict)
     refusal: str | None = None
+    champion: dict[str, Any] | None = None
 
     def output(self, step: str, name: str) -> Artifact:
         """Handle of a finished step's output."""

@@ -18,7 +18,9 @@ from prefect.logging import get_run_logger  # noqa: E402
 
 from flows.filter_run import FilterJob, Source, carry_out_filter, follow, resolve_filter  # noqa: E402
 from flows.outcome import new_run_id  # noqa: E402
+from flows.prefect_engine import lasting_store  # noqa: E402
 from flows.verdict import Verdict  # noqa: E402
+from flows.workers import dask_cluster  # noqa: E402
 from tasks.errors import InputError, NotCarriedOut  # noqa: E402
 from tasks.filtering.engine import Workers  # noqa: E402
 from tasks.filtering.records import UnitResult, UnitSpec  # noqa: E402
@@ -38,9 +40,9 @@ TASK_OPTIONS: dict[str, Any] = {
 
 
 @task(name="filter-files", description="Filter all files with threads of this process.", **TASK_OPTIONS)
-def filter_here(job: FilterJob, store_url: str, run_id: str) -> Verdict:
+def filter_here(job: FilterJob, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
     """Filter in this process."""
-    return carry_out_filter(job, Store(store_url), run_id, follow(prefect=True))
+    return carry_out_filter(job, Store(store_url), run_id, follow(prefect=True), keep_idle=keep_idle)
 
 
 @task(name="filter-unit", task_run_name="{label}", description="Filter a part of one file.", **TASK_OPTIONS)
@@ -73,7 +75,8 @@ def filter_flow(
 
     - **job**: name of a shipped job or path of a job file, whose method is a proxy
     - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec knows
-    - **output**: folder or URL for the sample; a later run goes on there, and files done before are skipped
+    - **output**: folder or URL for the sample; a later run goes on there, and files done before are skipped;
+      with `filter.settle_seconds` among the overrides the input is watched: nothing new is no error
     - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
     - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
     - **run_id**: name of the run's folder (default: a new one)
@@ -82,12 +85,17 @@ def filter_flow(
     filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
     planned = resolve_filter(job, overrides, input, output)
-    opened = Store(store)
+    opened = lasting_store(store)
     name = run_id or new_run_id(f"{planned.resolved.job.name}-filter")
     if planned.resolved.job.filter.engine == "dask":
-        verdict = carry_out_filter(planned, opened, name, follow(prefect=True), _on_dask(planned))
+        verdict = carry_out_filter(
+            planned, opened, name, follow(prefect=True), _on_dask(planned), keep_idle=run_id is not None
+        )
     else:
-        verdict = filter_here(planned, opened.url, name)
+        verdict = filter_here(planned, opened.url, name, run_id is not None)
+    if verdict.status == "up_to_date":
+        get_run_logger().info("%s", "; ".join(verdict.notes))
+        return verdict.to_dict()
     _show_in_prefect(planned, verdict)
     get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:
@@ -102,13 +110,10 @@ def _on_dask(job: FilterJob) -> Callable[[Source, FilterSettings], Workers]:
     from fairlib.cores import available_cores
 
     section = job.resolved.job.filter
-    own = {
-        "n_workers": section.workers or available_cores(),
-        "threads_per_worker": 1,
-        "dashboard_address": None,
-    }
     runner_settings: dict[str, Any] = (
-        {"address": section.address} if section.address else {"cluster_kwargs": own}
+        {"address": section.address}
+        if section.address
+        else {"cluster_kwargs": dask_cluster(section.workers or available_cores())}
     )
 
     def workers(source: Source, settings: FilterSettings) -> Workers:

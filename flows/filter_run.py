@@ -92,14 +92,19 @@ def carry_out_filter(
     run_id: str,
     report: Callable[[Progress], None],
     workers: Callable[[Source, FilterSettings], Workers] | None = None,
+    *,
+    keep_idle: bool = True,
 ) -> Verdict:
     """
     Filter, and leave a verdict and a report whatever happens.
 
+    A watched input with nothing new leaves a verdict only, and without `keep_idle` not even that: a schedule
+    of minutes would fill the store with them.
+
     Returns
     -------
     Verdict
-        ``filtered``; with exit code 2 where some files could not be.
+        ``filtered``, with exit code 2 where some files could not be; ``up_to_date`` where nothing was new.
 
     Raises
     ------
@@ -134,6 +139,9 @@ def carry_out_filter(
                 workers and workers(source, job.settings),
             )
         _fill(verdict, job, found, summary)
+        if job.settings.settle_seconds is not None and summary.idle:
+            verdict.status, verdict.notes = "up_to_date", [_idle_words(summary)]
+            return verdict
         _write(store, verdict, job, bundle, summary)
     except EvenhandError as error:
         verdict.error, verdict.exit_code = str(error), error.exit_code
@@ -143,9 +151,15 @@ def carry_out_filter(
         verdict.error, verdict.exit_code = str(named), named.exit_code
         raise named from error
     finally:
-        if verdict.status != "failed" or verdict.error:
+        idle = verdict.status == "up_to_date"
+        if (verdict.status != "failed" or verdict.error) and (keep_idle or not idle):
             write_verdict(store, verdict)
     return verdict
+
+
+def _idle_words(summary: FilterSummary) -> str:
+    waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
+    return f"up to date: {len(summary.files)} files were filtered before, none is new{waiting}."
 
 
 def follow(*, prefect: bool = False) -> Callable[[Progress], None]:

@@ -31,21 +31,37 @@ class Job(Section):
     """A job as written."""
 
     name: str
+    """Name of the job, and of its model in the registry unless `publish.model` gives another."""
     description: str = ""
+    """One line for people; `evenhand jobs` and the report show it."""
     table: TableSource
+    """Where the table is; a known name alone is enough, as in `table: adult`."""
     contract: str | None = None
+    """Shipped contract or path of one, beside the job file; default: the contract called as the table."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    """All chance follows from it: the split, training, the intervals."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
+    """Sensitive columns that the method is told of, or that a proxy balances; default: all."""
     split: Split = Split()
+    """How test rows are set apart."""
     balance: Balance | None = None
+    """A published proxy that filters the training rows; default: none."""
     fair_metric: FairMetric = SubspaceMetric()
+    """Which differences between people should count, for methods that use such a metric."""
     method: dict[str, Any]
+    """The method's name and its own keys; a name alone is enough, as in `method: gbdt`."""
     evaluate: Evaluate = Evaluate()
+    """What is measured, and how surely."""
     gates: dict[str, dict[str, Any]] = {}
+    """By metric what a model must reach to be published: `min`, `max`, and `bound: point` or `interval`."""
     publish: Publish = Publish()
+    """What the model is called once it has passed."""
     sweep: Sweep = Sweep()
+    """Who carries out a grid of runs."""
     filter: Filter = Filter()
+    """How the job's published proxy filters files; only for jobs that learn a proxy."""
     paper: Paper | None = None
+    """A row of a paper, shown beside ours in the report; default: none."""
 
     @field_validator("name")
     @classmethod

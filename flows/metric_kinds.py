@@ -19,17 +19,24 @@ class SubspaceMetric(Section):
     """The sensitive subspace; None means every sensitive attribute."""
 
     kind: Literal["sensitive-subspace"] = "sensitive-subspace"
+    """How the metric is learned."""
     indicators: list[str] | None = None
+    """Model inputs whose own columns are ignored; default: every sensitive one among them."""
     learned: list[str] | None = None
+    """Attributes whose predictive direction is ignored; default: every sensitive one."""
     strength: Annotated[float, Field(gt=0)] = 0.1
+    """Penalty of the logistic models that find the directions."""
 
 
 class ComparableMetric(Section):
     """A metric learned from comparable people: counterfactual copies, or rows that share some values."""
 
     kind: str
+    """How the metric is learned."""
     counterfactuals: Names | None = None
+    """Learn from people and these copies of `evaluate.counterfactuals`; default: all of them."""
     comparable_by: Names | None = None
+    """Or from people who share the values of these model inputs."""
 
     @model_validator(mode="after")
     def _one_source(self) -> ComparableMetric:
@@ -48,8 +55,11 @@ class FaceMetric(ComparableMetric):
     """FACE; without a number of directions, as many as explain 95% of the differences."""
 
     kind: Literal["face"]
+    """How the metric is learned."""
     n_directions: Annotated[int, Field(ge=1)] | None = None
+    """How many directions are ignored; default: as many as `explained_variance` needs."""
     explained_variance: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of the squared differences to ignore; default: 0.95."""
 
     @model_validator(mode="after")
     def _one_size(self) -> FaceMetric:
@@ -62,8 +72,11 @@ class ExploreMetric(ComparableMetric):
     """EXPLORE; `pairs` is the most that are drawn of each sort."""
 
     kind: Literal["explore"]
+    """How the metric is learned."""
     strength: Annotated[float, Field(gt=0)] = 0.01
+    """Penalty on the trace; larger ignores more."""
     pairs: Annotated[int, Field(ge=1)] = 20_000
+    """The most pairs that are drawn of each sort."""
 
 
 def _kind_of(value: Any) -> str:

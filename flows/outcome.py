@@ -147,6 +147,7 @@ def _context(
         "paper": job.paper.model_dump() if job.paper else None,
         "gates": _read(store, run, "gate", "decision"),
         "refusal": run.refusal,
+        "champion": run.champion,
         "steps": [
             {"name": name, "seconds": run.seconds[name], "cached": name in run.cached} for name in run.records
         ],

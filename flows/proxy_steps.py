@@ -53,6 +53,7 @@ def parts(steps: Steps) -> dict[str, Artifact]:
     return {
         "model": steps.output("learn_proxy", "proxy"),
         "balance": steps.output("measure_proxy", "balance"),
+        "reference": steps.output("profile", "reference"),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flows.runtime import make_prefect_home, prepare_environment
@@ -13,56 +13,15 @@ from prefect import flow  # noqa: E402
 from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
 
-from flows.carry_out import carry_out  # noqa: E402
+from flows.carry_out import carry_out, up_to_date  # noqa: E402
 from flows.job import load_job  # noqa: E402
 from flows.outcome import new_run_id  # noqa: E402
+from flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
 from flows.resolved_job import ResolvedJob, resolve  # noqa: E402
 from flows.verdict import Verdict  # noqa: E402
-from tasks.artifacts import Artifact  # noqa: E402
 from tasks.errors import GateRefused  # noqa: E402
-from tasks.orchestrated import STEP_TASKS, fetch_task  # noqa: E402
-from tasks.sources import fetch_source, needs_network  # noqa: E402
-from tasks.store import StepRecord, Store  # noqa: E402
 
-__all__ = ["PrefectEngine", "retrain"]
-
-
-class PrefectEngine:
-    """Runs every step as a Prefect task of the flow run around it."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
-        """Fetch in a task with retries where the network is involved."""
-        if not needs_network(source):
-            return fetch_source(self.store, source)
-        files = fetch_task(self.store.url, dict(source))
-        return {name: Artifact.from_dict(item) for name, item in files.items()}
-
-    def run(
-        self,
-        name: str,
-        key: str,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Artifact],
-        *,
-        refresh: bool,
-    ) -> tuple[StepRecord, bool]:
-        """Run the step's task; a Prefect record whose artifacts are gone is refreshed."""
-        if refresh:
-            self.store.forget(name, key)
-        whole = not refresh and self.store.find(name, key) is not None
-        state: Any = STEP_TASKS[name].with_options(refresh_cache=not whole)(
-            step=name,
-            key=key,
-            store_url=self.store.url,
-            parameters=dict(parameters),
-            inputs={label: artifact.to_dict() for label, artifact in inputs.items()},
-            return_state=True,
-        )
-        result: dict[str, Any] = state.result()
-        return StepRecord.from_dict(result["record"]), state.name == "Cached" or result["cached"]
+__all__ = ["retrain"]
 
 
 @flow(
@@ -78,6 +37,7 @@ def retrain(
     overrides: Sequence[str] = (),
     store: str | None = None,
     run_id: str | None = None,
+    only_if_changed: bool = False,
 ) -> dict[str, Any]:
     """
     Turn a job's table into a gated, published model.
@@ -86,14 +46,20 @@ def retrain(
     - **overrides**: `KEY=VALUE` strings, such as `method.eta=0.04`
     - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
     - **run_id**: name of the run's folder (default: a new one)
+    - **only_if_changed**: train nothing if the registry has a model made from the same data, job and code
 
     Returns the run's verdict. Raises `GateRefused` if the gates refuse, `InputError` if the job, the data or
     the contract is wrong, `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
     logger = get_run_logger()
     resolved = resolve(*load_job(job, overrides))
-    opened = Store(store)
-    verdict = carry_out(resolved, opened, run_id or new_run_id(resolved.job.name), PrefectEngine(opened))
+    opened = lasting_store(store)
+    engine, name = PrefectEngine(opened), run_id or new_run_id(resolved.job.name)
+    verdict = up_to_date(resolved, opened, name, engine) if only_if_changed else None
+    if verdict is not None:
+        logger.info("%s", "; ".join(verdict.notes))
+        return verdict.to_dict()
+    verdict = carry_out(resolved, opened, name, engine)
     _show_in_prefect(resolved, verdict)
     logger.info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:

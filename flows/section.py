@@ -8,6 +8,10 @@ __all__ = ["Section"]
 
 
 class Section(BaseModel):
-    """A section of a job: unknown keys and numbers that are not finite are refused."""
+    """
+    A section of a job: unknown keys and numbers that are not finite are refused.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    The line below a key says what it means; the reference is made from these lines.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)

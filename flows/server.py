@@ -26,12 +26,13 @@ PR_SET_PDEATHSIG = 1
 MAX_STARTS = 4
 
 
-def start_temporary_server(timeout_s: float) -> Callable[[], None]:
+def start_temporary_server(timeout_s: float, *, services: bool = False) -> Callable[[], None]:
     """
     Start a server on a free local port and point ``PREFECT_API_URL`` at it; nothing if that is set.
 
     The server lives as long as this process: Prefect sends its last logs and events while the interpreter
-    shuts down. It also ends if this process is killed.
+    shuts down. It also ends if this process is killed. `services` are those that schedule runs and act on
+    events; a single run needs none.
 
     Returns
     -------
@@ -45,7 +46,7 @@ def start_temporary_server(timeout_s: float) -> Callable[[], None]:
     """
     if os.environ.get("PREFECT_API_URL"):
         return lambda: None
-    server = _Server(_free_port())
+    server = _Server(_free_port(), services=services)
     os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{server.port}/api"
     # registered before Prefect is imported, so called after Prefect's own last words
     atexit.register(server.stop)
@@ -55,14 +56,14 @@ def start_temporary_server(timeout_s: float) -> Callable[[], None]:
 class _Server:
     """A server process, started at once and again if it ends before it answers."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, *, services: bool) -> None:
+        self.port, self.services = port, services
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = ("server", "start", "--host", "127.0.0.1", "--port", str(self.port), "--no-services")
+        command = ("server", "start", "--host", "127.0.0.1", "--port", str(self.port))
         return subprocess.Popen(
-            [sys.executable, "-m", "prefect", *command],
+            [sys.executable, "-m", "prefect", *command, *(() if self.services else ("--no-services",))],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,

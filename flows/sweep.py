@@ -23,7 +23,7 @@ from flows.outcome import new_run_id  # noqa: E402
 from flows.run_grid import in_worker, worker_count  # noqa: E402
 from flows.sweep_outcome import finish, read_tradeoffs  # noqa: E402
 from flows.verdict import Verdict  # noqa: E402
-from flows.workers import WorkerPool, cores, settle  # noqa: E402
+from flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
 from tasks.errors import GateRefused, NotCarriedOut  # noqa: E402
 from tasks.progress import report_progress  # noqa: E402
 from tasks.store import Store  # noqa: E402
@@ -151,8 +151,7 @@ def _run_on_dask(grid: Grid, store_url: str) -> list[PointResult]:
     from prefect_dask import DaskTaskRunner
 
     address, places, workers = grid.job.sweep.address, cores(), worker_count(grid)
-    own = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
-    settings: dict[str, Any] = {"address": address} if address else {"cluster_kwargs": own}
+    settings: dict[str, Any] = {"address": address} if address else {"cluster_kwargs": dask_cluster(workers)}
     shared = {"store_url": store_url, "places": None if address or workers == 1 else places}
     try:
         with DaskTaskRunner(**settings) as runner:

@@ -18,9 +18,10 @@ class Verdict:
     """
     What came of a run.
 
-    `status` is ``published``, ``gated``, ``evaluated`` (a sweep), ``filtered`` or ``failed``; `exit_code` 0
-    done, 1 a gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4
-    could not be carried out.
+    `status` is ``published``, ``gated``, ``up_to_date`` (a retraining had nothing to do), ``evaluated`` (a
+    sweep or an evaluation), ``filtered``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a gate refused,
+    2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not be carried
+    out. `notes` are sentences that whoever reads the verdict should know.
     """
 
     run_id: str
@@ -33,6 +34,8 @@ class Verdict:
     artifacts: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
+    baseline: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

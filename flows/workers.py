@@ -19,7 +19,7 @@ from typing import Any
 
 from tasks.errors import NotCarriedOut
 
-__all__ = ["WorkerPool", "cores", "settle"]
+__all__ = ["WorkerPool", "cores", "dask_cluster", "settle"]
 
 THREAD_LIMITS = (
     "OMP_NUM_THREADS",
@@ -39,6 +39,17 @@ def cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def dask_cluster(workers: int) -> dict[str, Any]:
+    """Settings of a Dask cluster of our own: workers of one thread each, no dashboard, any free port."""
+    return {
+        "n_workers": workers,
+        "threads_per_worker": 1,
+        # its scheduler answers over HTTP all the same; without an address at 8787, which another may hold
+        "dashboard_address": "127.0.0.1:0",
+        "scheduler_kwargs": {"dashboard": False},
+    }
 
 
 def settle(core: int | None) -> None:

@@ -20,6 +20,7 @@ from fairlib.evaluation.acquisition import (
 )
 from fairlib.evaluation.evaluate import MetricValue
 from fairlib.preprocessing.encoder import TableEncoder
+from fairlib.progress import Progress
 from tasks.dataset import Dataset
 
 __all__ = ["Acquired", "Acquires", "FullInformation", "questions_of", "write_acquisition"]
@@ -47,8 +48,8 @@ class Acquires(Protocol):
     gamma: float
     criterion: str
 
-    def acquire(self, X: Matrix) -> Acquired:
-        """Ask people one group after another."""
+    def acquire(self, X: Matrix, *, callback: Progress | None = None) -> Acquired:
+        """Ask people one group after another; `callback(done, total)` counts the people."""
 
     def predict_proba_known(self, X: Matrix, known: NDArray[np.bool_]) -> Float64:
         """Class probabilities from what is known."""

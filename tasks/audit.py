@@ -16,6 +16,7 @@ from fairlib.cores import available_cores
 from fairlib.distances.base import Metric
 from fairlib.evaluation.audit import Audit, audit
 from fairlib.methods.base import Method
+from fairlib.progress import Progress
 from tasks.dataset import Dataset
 
 __all__ = ["audit_model", "shown_counts", "write_audit"]
@@ -36,6 +37,7 @@ def audit_model(
     draws: int,
     level: float,
     seed: int,
+    callback: Progress | None = None,
 ) -> Audit:
     """Audit a model on encoded rows, with the fair metric of the run."""
     return audit(
@@ -48,6 +50,7 @@ def audit_model(
         level=level,
         seed=seed,
         jobs=available_cores(),
+        callback=callback,
     )
 
 

@@ -24,7 +24,7 @@ def check_contract(context: StepContext) -> StepResult:
     contract = Contract.from_dict(context.parameters["contract"])
     try:
         table = coerce(pq.read_table(context.inputs["raw"]), contract)
-        result = check_table(table, contract)
+        result = check_table(table, contract, callback=lambda done, total: context.progress(done, total, {}))
         raise_for(result)
     except (ContractViolation, ContractError) as error:
         raise InputError(str(error)) from None

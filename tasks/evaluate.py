@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from fairlib.distances.registry import load_metric
 from fairlib.evaluation.acquisition import features_asked
@@ -24,32 +23,20 @@ from fairlib.evaluation.outcomes import Outcomes
 from fairlib.methods.base import Method
 from fairlib.methods.networks.base import NetworkMethod
 from fairlib.methods.registry import load_model
-from fairlib.preprocessing.counterfactuals import encoded_copies
 from fairlib.preprocessing.encoder import TableEncoder
+from fairlib.progress import Progress
 from fairlib.randomness import derive_seed
 from tasks.acquisition import Acquired, Acquires, FullInformation, questions_of, write_acquisition
 from tasks.audit import audit_model, write_audit
 from tasks.counterfactuals import check_counterfactuals
 from tasks.dataset import Dataset, read_dataset
+from tasks.evaluating.decisions import Decides, acquire, decide_rows
 from tasks.invariance import certify_model, write_certificate
+from tasks.progress import Stages
 from tasks.selection import selects, write_selection
 from tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
-
-
-class Decides(Protocol):
-    """What predicts labels and their probabilities."""
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Labels."""
-
-    def predict_proba(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Class probabilities, shape (n, 2)."""
-
-    def predict(self, X: NDArray[np.float32]) -> NDArray[Any]:
-        """Labels, shape (n,)."""
 
 
 def evaluate(context: StepContext) -> StepResult:
@@ -67,28 +54,31 @@ def evaluate(context: StepContext) -> StepResult:
     check_counterfactuals(settings["counterfactuals"], encoder)
     data = read_dataset(context.inputs["test"])
     folder = context.workdir
-    acquired = model.acquire(data.X) if isinstance(model, Acquires) else None
-    outcomes = _outcomes(model, encoder, data, settings, acquired)
-    evaluation = _measure(context, outcomes, draws=settings["draws"])
+    stages = Stages(context.progress, _count_stages(context, model))
+    acquired = acquire(model, data.X, callback=stages.next()) if isinstance(model, Acquires) else None
+    outcomes = _outcomes(model, encoder, data, settings, acquired, callback=stages.next())
+    evaluation = _measure(context, outcomes, draws=settings["draws"], callback=stages.next())
     outputs: dict[str, tuple[Path, str]] = {}
-    audit = _audit(context, model, data, draws=settings["draws"])
+    audit = _audit(context, model, data, stages, draws=settings["draws"])
     if audit is not None:
         outputs |= write_audit(audit, data, settings["min_cell"], folder)
-    certificate = _certify(context, model, data, draws=settings["draws"])
+    certificate = _certify(context, model, data, stages, draws=settings["draws"])
     if certificate is not None:
         outputs |= write_certificate(certificate, folder)
     evaluation = _with_certificates(evaluation, audit, certificate)
     if acquired is not None:
-        evaluation, written = _with_acquisition(context, evaluation, model, acquired, data, encoder)
+        evaluation, written = _with_acquisition(
+            context, evaluation, model, acquired, data, encoder, callback=stages.next()
+        )
         outputs |= written
     if selects(model):
         outputs |= write_selection(model, data.X, settings=settings, folder=folder)
     if "without_adversary" in context.inputs:
         plain = load_model(context.inputs["without_adversary"])
         compared = _with_certificates(
-            _measure(context, _outcomes(plain, encoder, data, settings), draws=0),
-            _audit(context, plain, data, draws=0),
-            _certify(context, plain, data, draws=0),
+            _measure(context, _outcomes(plain, encoder, data, settings, callback=stages.next()), draws=0),
+            _audit(context, plain, data, stages, draws=0),
+            _certify(context, plain, data, stages, draws=0),
         )
         values = {name: metric.value for name, metric in compared.metrics.items()}
         (folder / "without_adversary.json").write_text(json.dumps(values, indent=1))
@@ -105,6 +95,7 @@ def evaluate(context: StepContext) -> StepResult:
         }
     )
     pq.write_table(predictions, folder / "predictions.parquet")
+    stages.finish()
     return StepResult(
         {
             "metrics": (folder / "metrics.json", "metrics"),
@@ -116,33 +107,45 @@ def evaluate(context: StepContext) -> StepResult:
     )
 
 
+def _count_stages(context: StepContext, model: Method) -> int:
+    """
+    Parts of the step that count for themselves.
+
+    The rows and their copies, and the metrics; with a budget the audit, and for a network the certificate;
+    for a model that asks, its questions and what it would know with all answers; of the model without its
+    adversary the same but the metrics, which have no intervals.
+    """
+    certificates = 0
+    if context.parameters["certificate"] is not None:
+        certificates = 2 if isinstance(model, NetworkMethod) else 1
+    questions = 2 if isinstance(model, Acquires) else 0
+    plain = 1 + certificates if "without_adversary" in context.inputs else 0
+    return 2 + questions + certificates + plain
+
+
 def _outcomes(
     model: Decides,
     encoder: TableEncoder,
     data: Dataset,
     settings: Mapping[str, Any],
     acquired: Acquired | None = None,
+    *,
+    callback: Progress | None = None,
 ) -> Outcomes:
     """What the model decides about every row, and whether it decides the same about every copy."""
-    if acquired is None:
-        # a model may have a threshold of its own
-        score, predicted = model.predict_proba(data.X)[:, 1], model.predict(data.X)
-    else:
-        # the questions are asked once
-        score, predicted = acquired.probability, model.classes_[(acquired.probability > 0.5).astype(int)]
+    decided = decide_rows(model, encoder, data.X, settings["counterfactuals"], acquired, callback=callback)
     return Outcomes(
         y_true=data.y,
-        y_pred=predicted.astype(np.int64),
-        score=score,
+        y_pred=decided.predicted,
+        score=decided.score,
         sensitive={name: values.astype(str) for name, values in data.sensitive.items()},
-        consistent={
-            name: is_consistent(model, encoder, data.X, changes)
-            for name, changes in settings["counterfactuals"].items()
-        },
+        consistent=decided.consistent,
     )
 
 
-def _measure(context: StepContext, outcomes: Outcomes, *, draws: int) -> Evaluation:
+def _measure(
+    context: StepContext, outcomes: Outcomes, *, draws: int, callback: Progress | None = None
+) -> Evaluation:
     """All metrics but the certificates."""
     settings = context.parameters["evaluate"]
     return measure(
@@ -152,6 +155,7 @@ def _measure(context: StepContext, outcomes: Outcomes, *, draws: int) -> Evaluat
         min_cell=settings["min_cell"],
         seed=derive_seed(context.parameters["seed"], "bootstrap"),
         intersections=settings["intersections"],
+        callback=callback,
     )
 
 
@@ -162,6 +166,8 @@ def _with_acquisition(
     acquired: Acquired,
     data: Dataset,
     encoder: TableEncoder,
+    *,
+    callback: Progress,
 ) -> tuple[Evaluation, dict[str, tuple[Path, str]]]:
     """Add how many features are asked, and write which, beside the metrics with all of them known."""
     settings = context.parameters["evaluate"]
@@ -173,7 +179,8 @@ def _with_acquisition(
         min_cell=settings["min_cell"],
         seed=derive_seed(context.parameters["seed"], "bootstrap"),
     )
-    informed = _measure(context, _outcomes(FullInformation(model), encoder, data, settings), draws=0)
+    outcomes = _outcomes(FullInformation(model), encoder, data, settings, callback=callback)
+    informed = _measure(context, outcomes, draws=0)
     written = write_acquisition(
         model,
         questions,
@@ -187,7 +194,7 @@ def _with_acquisition(
     return replace(evaluation, metrics={**evaluation.metrics, "features_asked": asked}), written
 
 
-def _audit(context: StepContext, model: Method, data: Dataset, *, draws: int) -> Audit | None:
+def _audit(context: StepContext, model: Method, data: Dataset, stages: Stages, *, draws: int) -> Audit | None:
     """What an adversary finds within the budget, if there is one."""
     budget = context.parameters["certificate"]
     if budget is None:
@@ -200,10 +207,13 @@ def _audit(context: StepContext, model: Method, data: Dataset, *, draws: int) ->
         draws=draws,
         level=context.parameters["evaluate"]["level"],
         seed=derive_seed(context.parameters["seed"], "audit"),
+        callback=stages.next(),
     )
 
 
-def _certify(context: StepContext, model: Method, data: Dataset, *, draws: int) -> Certificate | None:
+def _certify(
+    context: StepContext, model: Method, data: Dataset, stages: Stages, *, draws: int
+) -> Certificate | None:
     """How far a network's outputs can move within the budget, if there is one."""
     budget = context.parameters["certificate"]
     if budget is None or not isinstance(model, NetworkMethod):
@@ -216,6 +226,7 @@ def _certify(context: StepContext, model: Method, data: Dataset, *, draws: int) 
         draws=draws,
         level=context.parameters["evaluate"]["level"],
         seed=derive_seed(context.parameters["seed"], "certificate"),
+        callback=stages.next(),
     )
 
 
@@ -233,18 +244,6 @@ def _with_certificates(
         )
         metrics["certificate.dif"] = MetricValue(float(certificate.values[0]), *ends)
     return replace(evaluation, metrics=metrics)
-
-
-def is_consistent(
-    model: Decides,
-    encoder: TableEncoder,
-    X: NDArray[np.float32],
-    changes: Mapping[str, Sequence[Any] | str],
-) -> NDArray[np.bool_]:
-    """Whether each row gets one and the same prediction on all its counterfactual copies, shape (n,)."""
-    predictions = np.stack([model.predict(copy) for copy in encoded_copies(encoder, X, changes)])
-    same: NDArray[np.bool_] = (predictions == predictions[0]).all(axis=0)
-    return same
 
 
 STEP = Step("evaluate", evaluate)

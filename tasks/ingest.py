@@ -17,19 +17,12 @@ from fairlib.datasets.loans import make_loans
 from fairlib.datasets.recipes import RECIPES
 from tasks.errors import InputError
 from tasks.step import Step, StepContext, StepResult
+from tasks.table_files import SUFFIXES, files_of
 
 __all__ = ["STEP", "read_table"]
 
 DELIMITERS = ",;\t|"
 BLOCK_BYTES = 1 << 24
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".data": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
 
 
 def ingest(context: StepContext) -> StepResult:
@@ -61,7 +54,7 @@ def _twice(column: str) -> str:
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     """
-    Read a CSV (any delimiter, quoted or not, gzip) or Parquet file, or a folder of Parquet files.
+    Read a CSV (any delimiter, quoted or not, gzip) or Parquet file, or a folder of files of one of the two.
 
     Parameters
     ----------
@@ -77,7 +70,7 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     name = Path(str(source.get("path") or path).split("?")[0]).name
     kind = source.get("format") or _format_of(name, path)
     if path.is_dir():
-        return _read_parquet(path, name)
+        return _read_folder(path, name, source)
     if path.stat().st_size == 0:
         raise InputError(f"{name} is empty: check where it is written.")
     with path.open("rb") as stream:
@@ -99,6 +92,20 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     return _read_csv(path, name, source, gzipped)
 
 
+def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table:
+    files = files_of(folder)
+    if not files or SUFFIXES.get(files[0].suffix.lower()) == "parquet":
+        return _read_parquet(folder, name)
+    tables = [read_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
+    try:
+        # a column of whole numbers in one file may have fractions in another
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException:
+        raise InputError(
+            f"the CSV files in {name} have different columns or types: make them alike."
+        ) from None
+
+
 def _format_of(name: str, path: Path) -> str:
     if path.is_dir():
         return "parquet"
@@ -110,7 +117,7 @@ def _format_of(name: str, path: Path) -> str:
 
 def _read_parquet(path: Path, name: str) -> pa.Table:
     try:
-        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        files = files_of(path) if path.is_dir() else [path]
         tables = [pq.read_table(file) for file in files]
     except (pa.ArrowException, OSError) as error:
         twice = re.match(r"Multiple matches for FieldRef\.Name\((.*?)\) in ", str(error), re.DOTALL)

@@ -11,6 +11,7 @@ import numpy as np
 from fairlib.distances.base import Metric
 from fairlib.evaluation.certificates import Certificate, certify
 from fairlib.methods.networks.base import NetworkMethod
+from fairlib.progress import Progress
 from fairlib.randomness import generator
 from tasks.dataset import Dataset
 
@@ -34,6 +35,7 @@ def certify_model(
     draws: int,
     level: float,
     seed: int,
+    callback: Progress | None = None,
 ) -> Certificate:
     """
     Certify a network on encoded rows, with the fair metric of the run.
@@ -44,7 +46,16 @@ def certify_model(
     people = np.arange(len(data.X))
     if len(people) > MOST_PEOPLE:
         people = np.sort(generator(seed, "people").choice(len(people), MOST_PEOPLE, replace=False))
-    return certify(model.network_, data.X[people], metric, budgets, draws=draws, level=level, seed=seed)
+    return certify(
+        model.network_,
+        data.X[people],
+        metric,
+        budgets,
+        draws=draws,
+        level=level,
+        seed=seed,
+        callback=callback,
+    )
 
 
 def write_certificate(found: Certificate, folder: Path) -> dict[str, tuple[Path, str]]:

@@ -52,6 +52,7 @@ def measure(context: StepContext) -> StepResult:
         level=settings["level"],
         min_rows=min_cell,
         rng=generator(seed, "bootstrap", "proxy"),
+        callback=lambda done, total: context.progress(done, total, {}),
     )
     seen = measure_proxy(proxy, train.X, _groups(train), draws=0)
     bound = generalisation_bound(proxy, settings["level"]) if isinstance(proxy, ProxyTree) else None

@@ -11,8 +11,8 @@ from prefect.tasks import Task, exponential_backoff
 
 from tasks.artifacts import Artifact
 from tasks.errors import InputError
-from tasks.progress import report_progress
-from tasks.sources import fetch_source
+from tasks.progress import report_progress, working
+from tasks.sources import FETCH, fetch_source
 from tasks.step import run_step
 from tasks.steps import STEP_NAMES, get_step
 from tasks.store import Store
@@ -25,12 +25,15 @@ SUMMARIES = {
     "ingest": "Read the table and store it as Parquet.",
     "contract": "Check the raw table against its data contract.",
     "preprocess": "Split, then one-hot and scale with the training rows and the contract alone.",
+    "profile": "Count what the training rows look like, to tell drift by.",
     "balance": "Keep the training rows that a published proxy draws.",
     "fair_metric": "Learn the fair metric from the training rows.",
     "train": "Train the job's method.",
     "evaluate": "Measure performance, group gaps and consistency on the test rows.",
     "learn_proxy": "Learn a proxy of the sensitive groups from the training rows.",
     "measure_proxy": "Measure what the proxy tells and how it balances, on the test rows.",
+    "measure_model": "Measure a published model, and a baseline, on another table.",
+    "measure_drift": "Compare a batch with what the training rows looked like.",
     "gate": "Decide whether the model may ship.",
     "publish": "Register the model and move its alias.",
 }
@@ -111,4 +114,7 @@ def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
 )
 def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Fetch the source's files; never cached, for their digests decide what is."""
-    return {name: artifact.to_dict() for name, artifact in fetch_source(Store(store_url), source).items()}
+    report = report_progress(FETCH, prefect=True)
+    with working(FETCH):
+        files = fetch_source(Store(store_url), source, progress=lambda done, total: report(done, total, {}))
+    return {name: artifact.to_dict() for name, artifact in files.items()}

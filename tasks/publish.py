@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tasks.aliases import move_alias, now, record_evaluation
+from tasks.errors import NotCarriedOut
 from tasks.fingerprint import code_digest, git_state, library_versions
 from tasks.model_card import card_markdown
-from tasks.registry import DIGEST_TAG, published, registry_client
+from tasks.registry import DIGEST_TAG, PROVENANCE_TAG, published, registry_client
 from tasks.step import Step, StepContext, StepResult
 from tasks.store import StepRecord
 
@@ -51,11 +53,15 @@ def publish(context: StepContext) -> StepResult:
     bundle = context.workdir / "bundle"
     shutil.copytree(context.inputs["model"], bundle / "model")
     shutil.copyfile(context.inputs["encoder"], bundle / "encoder.json")
-    if "balance" in context.inputs:
-        shutil.copyfile(context.inputs["balance"], bundle / "balance.json")
+    for name in ("balance", "reference"):
+        if name in context.inputs:
+            shutil.copyfile(context.inputs[name], bundle / f"{name}.json")
+    measured = json.loads(context.inputs["metrics"].read_text())
+    known = {**parameters["evaluation"], "tested": _tested(measured)}
+    (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     card = dict(parameters["card"])
-    card["metrics"] = json.loads(context.inputs["metrics"].read_text())["metrics"]
+    card["metrics"] = measured["metrics"]
     card["gates"] = json.loads(context.inputs["decision"].read_text())
     card["packages"] = library_versions(PACKAGES)
     commit, dirty = git_state()
@@ -71,14 +77,38 @@ def publish(context: StepContext) -> StepResult:
         version = _registered(client, name, content)
         if version is None:
             version = _register(client, name, content, bundle, card_folder, card, parameters["artifact_root"])
-        client.set_registered_model_alias(name, alias, version)
+        client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
+        evaluation = _evaluation(parameters, card["gates"])
+        record_evaluation(client, name, version, evaluation)
+        move_alias(client, name, alias, version, reason="run", evaluation=evaluation)
     facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return StepResult({"card": (card_folder, "card")}, facts)
 
 
+def _tested(measured: Mapping[str, Any]) -> dict[str, int] | None:
+    """Test rows and how many of them were predicted positive, which later predictions are compared with."""
+    cells = next(iter(measured.get("counts", {}).values()), None)
+    if not cells or "predicted_positive" not in cells[0]:
+        return None
+    return {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
+
+
+def _evaluation(parameters: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
+    """What the run's own evaluation said, for the version's record."""
+    return {
+        "kind": "run",
+        "when": now(),
+        # a run without gates publishes whatever it trained, which is no evidence
+        "verdict": decision["verdict"] if decision["results"] else "no_gates",
+        "metrics": parameters["content"]["metrics"],
+        "decision": parameters["content"]["decision"],
+        "data_fingerprint": parameters["card"]["data_fingerprint"],
+    }
+
+
 def _content_digest(parameters: Mapping[str, Any]) -> str:
     """Digest of all that a version consists of: parameter files, columns and labels, card, and code."""
-    content = {key: parameters[key] for key in ("content", "inputs", "card")}
+    content = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
     content["code"] = code_digest(["tasks.serving.model_code", *parameters["modules"]])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -107,11 +137,7 @@ def _register(
     from fairlib import __file__ as fairlib_file
     from tasks.serving import __file__ as serving_file
 
-    experiment = client.get_experiment_by_name("evenhand")
-    if experiment is None:
-        identifier = client.create_experiment("evenhand", artifact_location=artifact_root)
-    else:
-        identifier = experiment.experiment_id
+    identifier = _experiment(client, artifact_root)
     with mlflow.start_run(experiment_id=identifier, run_name=name) as run:
         mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
         mlflow.log_metrics(
@@ -146,9 +172,30 @@ def _register(
     tags = {DIGEST_TAG: content, "evenhand.contract": str(card["contract"]["version"])}
     description = (card_folder / "model_card.md").read_text()
     version = client.create_model_version(
-        name, logged.model_uri, run_id=run.info.run_id, tags=tags, description=description
+        name,
+        logged.model_uri,
+        run_id=run.info.run_id,
+        model_id=logged.model_id,
+        tags=tags,
+        description=description,
     )
     return str(version.version)
+
+
+def _experiment(client: MlflowClient, artifact_root: str | None) -> str:
+    """Id of our experiment; another run may be making it at this moment."""
+    import mlflow
+
+    for _ in range(2):
+        found = client.get_experiment_by_name("evenhand")
+        if found is not None:
+            return str(found.experiment_id)
+        try:
+            return str(client.create_experiment("evenhand", artifact_location=artifact_root))
+        except mlflow.MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+    raise NotCarriedOut("the registry's experiment `evenhand` was deleted: restore it, then run again.")
 
 
 def _metric_key(metric: str) -> str:

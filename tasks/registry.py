@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import warnings
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import NotCarriedOut, without_secrets
 from tasks.store import Store
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 __all__ = [
+    "ABSENT",
     "DIGEST_TAG",
     "MLFLOW_DEFAULTS",
+    "PROVENANCE_TAG",
     "Published",
     "fetch_bundle",
     "published",
     "published_version",
+    "read_card",
     "registry_client",
     "tracking_uri",
 ]
@@ -35,9 +39,14 @@ MLFLOW_DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 DIGEST_TAG = "evenhand.content"
+PROVENANCE_TAG = "evenhand.provenance"
+# the process-wide address, which MLflow writes there for its subprocesses
+_ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+# the registry's words for what is not there
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
@@ -56,13 +65,19 @@ def tracking_uri(store: Store) -> str:
 
 @contextmanager
 def registry_client(uri: str) -> Iterator[MlflowClient]:
-    """MLflow, quiet and without telemetry; every way in which it is out of reach is one error."""
+    """
+    MLflow, quiet and without telemetry; every way in which it is out of reach is one error.
+
+    The environment's address is as before afterwards: else the next store opened in this process would take
+    this registry for the user's choice, and publish there.
+    """
     for name, value in MLFLOW_DEFAULTS.items():
         os.environ.setdefault(name, value)
     import mlflow
     import requests
     import sqlalchemy.exc
 
+    before = {name: os.environ.get(name) for name in _ADDRESSES}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -84,6 +99,12 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
             f"the model registry at {shown} did not answer as it should ({type(error).__name__}: {reason}): "
             "check MLFLOW_TRACKING_URI and the server, then run again."
         ) from None
+    finally:
+        for name, address in before.items():
+            if address is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = address
 
 
 def published(uri: str, name: str, alias: str) -> Published | None:
@@ -118,3 +139,21 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
             artifact_uri=f"models:/{name}/{version}/artifacts/bundle", dst_path=str(folder)
         )
     return Path(place)
+
+
+def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
+    """
+    Model card that a version was published with; None if it has none that can be read.
+
+    A registry or artifact store that is out of reach raises nothing either: a card is only told of.
+    """
+    try:
+        with registry_client(uri) as client:
+            import mlflow
+
+            run = client.get_model_version(name, version).run_id
+            text = mlflow.artifacts.load_text(f"runs:/{run}/card/model_card.json")
+            card = json.loads(text)
+    except (NotCarriedOut, ValueError):
+        return None
+    return card if isinstance(card, dict) else None

@@ -10,22 +10,26 @@ import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import fsspec
 
 from fairlib.datasets.recipes import RECIPES, RawFile
+from fairlib.progress import Progress
 from tasks.artifacts import Artifact, sha256_of_file, sha256_of_path
 from tasks.errors import InputError, without_secrets
 from tasks.store import Store
+from tasks.table_files import files_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["data_folder", "fetch_source", "needs_network"]
+__all__ = ["FETCH", "data_folder", "fetch_source", "needs_network"]
 
+FETCH = "fetch kB"  # what its progress is shown as
 TIMEOUT_S = 60
+COPY_BYTES = 1 << 20
 
 
 def data_folder() -> Path:
@@ -59,7 +63,9 @@ def _download_folder() -> Path:
     return Path(home) / "evenhand" / "data"
 
 
-def fetch_source(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]:
+def fetch_source(
+    store: Store, source: Mapping[str, Any], *, progress: Progress | None = None
+) -> dict[str, Artifact]:
     """
     Bring a table's bytes to this machine.
 
@@ -68,6 +74,8 @@ def fetch_source(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]
     store : Store
     source : mapping
         The job's ``table``: a known name, or a ``path`` (local or fsspec URL), or ``sql`` and ``connection``.
+    progress : callable, optional
+        ``progress(done, total)``, in kB, of every file that is downloaded and whose size its place tells.
 
     Returns
     -------
@@ -82,11 +90,11 @@ def fetch_source(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]
     if source.get("sql"):
         return {"query.parquet": _query(store, source)}
     if source.get("path"):
-        return _from_path(store, source)
+        return _from_path(store, source, progress)
     recipe = RECIPES.get(source["name"])
     if recipe is None:
         return {}
-    return {raw.name: _known_file(store, raw) for raw in recipe.files}
+    return {raw.name: _known_file(store, raw, progress) for raw in recipe.files}
 
 
 def _handle(path: Path) -> Artifact:
@@ -108,13 +116,13 @@ def _check_digest(path: Path, expected: str, name: str) -> None:
         )
 
 
-def _known_file(store: Store, raw: RawFile) -> Artifact:
+def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifact:
     path = _present(raw)
     if path is None:
         path = _download_folder() / raw.name
         with store.workdir() as folder:
             part = folder / "download"
-            _download(raw.url, part)
+            _download(raw.url, part, progress)
             if raw.member is not None:
                 part = _extract(part, raw.member, folder)
             _check_digest(part, raw.sha256, raw.url)
@@ -137,7 +145,7 @@ def _extract(archive: Path, member: str, folder: Path) -> Path:
         raise InputError(f"the downloaded archive holds no {member}: fetch the file by hand.") from None
 
 
-def _download(url: str, target: Path) -> None:
+def _download(url: str, target: Path, progress: Progress | None) -> None:
     options: dict[str, Any] = {}
     if url.startswith(("http://", "https://")):
         import aiohttp
@@ -150,7 +158,7 @@ def _download(url: str, target: Path) -> None:
                 filesystem.get(path.rstrip("/") + "/", f"{target}/", recursive=True)
                 return
         with fsspec.open(url, "rb", **options) as stream, target.open("wb") as out:
-            shutil.copyfileobj(stream, out)
+            _copy(stream, out, progress)
     except ImportError as error:
         raise InputError(
             f"reading {url.split('://')[0]}:// needs a package that is not installed ({error}): "
@@ -163,16 +171,27 @@ def _download(url: str, target: Path) -> None:
         ) from None
 
 
-def _from_path(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]:
+def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> None:
+    """Copy a remote file; not every place tells how large it is."""
+    size = getattr(stream, "size", None)
+    done = 0
+    while chunk := stream.read(COPY_BYTES):
+        out.write(chunk)
+        done += len(chunk)
+        if progress is not None and size and done <= size:
+            progress(-(-done // 1000), -(-size // 1000))
+
+
+def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | None) -> dict[str, Artifact]:
     location = source["path"]
     if "://" in location and not location.startswith("file://"):
         with store.workdir() as folder:
             part = folder / (Path(location.split("?")[0]).name or "table")
-            _download(location, part)
-            if part.is_dir() and not any(part.rglob("*.parquet")):
+            _download(location, part, progress)
+            if part.is_dir() and not files_of(part):
                 raise InputError(
-                    f"{without_secrets(location)} holds no .parquet file: "
-                    "give a file, or a folder of Parquet files."
+                    f"{without_secrets(location)} holds no table: "
+                    "give a file, or a folder of Parquet or CSV files."
                 )
             if source.get("sha256"):
                 _check_digest(part, source["sha256"], without_secrets(location))
@@ -181,9 +200,9 @@ def _from_path(store: Store, source: Mapping[str, Any]) -> dict[str, Artifact]:
     path = Path(location.removeprefix("file://")).expanduser()
     if not path.exists():
         raise InputError(f"there is no file {path}: check the table's path in the job.")
-    if path.is_dir() and not any(path.rglob("*.parquet")):
+    if path.is_dir() and not files_of(path):
         raise InputError(
-            f"the folder {path} holds no .parquet file: give a file, or a folder of Parquet files."
+            f"the folder {path} holds no table: give a file, or a folder of Parquet or CSV files."
         )
     if source.get("sha256"):
         _check_digest(path, source["sha256"], str(path))

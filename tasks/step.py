@@ -13,6 +13,7 @@ from typing import Any
 
 from tasks.artifacts import Artifact
 from tasks.fingerprint import code_digest, library_versions
+from tasks.progress import working
 from tasks.store import StepRecord, Store
 
 __all__ = ["Step", "StepContext", "StepResult", "run_step", "step_key"]
@@ -119,7 +120,8 @@ def run_step(
                 progress or (lambda done, total, values: None),
                 checkpoint,
             )
-            result = step.function(context)
+            with working(step.name):
+                result = step.function(context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
         record = StepRecord(step.name, key, outputs, result.facts, time.perf_counter() - started)
         store.save(record)

@@ -261,8 +261,13 @@ class Store:
         return self._uri(self._path(*parts))
 
     def runs(self) -> list[str]:
-        """Ids of all runs, oldest first."""
-        return sorted(path.rsplit("/", 1)[-1] for path in self.filesystem.glob(self._path("runs", "*")))
+        """Ids of all runs, oldest first; the files beside their folders are none."""
+        found = self.filesystem.glob(self._path("runs", "*"), detail=True)
+        return sorted(path.rsplit("/", 1)[-1] for path, facts in found.items() if facts["type"] != "file")
+
+    def runs_with(self, name: str) -> dict[str, str]:
+        """Runs that have such a file, and its path in the file system, by one listing."""
+        return {path.rsplit("/", 2)[-2]: path for path in self.filesystem.glob(self._path("runs", "*", name))}
 
     # step records
 

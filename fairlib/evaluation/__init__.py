@@ -10,18 +10,23 @@ from fairlib.evaluation.counts import GroupCounts, group_counts
 from fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from fairlib.evaluation.gates import Decision, Gate, GateResult, decide, parse_gates
 from fairlib.evaluation.histograms import score_histograms
-from fairlib.evaluation.metrics import METRIC_MEANINGS
+from fairlib.evaluation.metrics import METRIC_MEANINGS, better
 from fairlib.evaluation.outcomes import Outcomes, with_intersections
+from fairlib.evaluation.paired import Comparison, Difference, compare
 
 __all__ = [
     "METRIC_MEANINGS",
+    "Comparison",
     "Decision",
+    "Difference",
     "Evaluation",
     "Gate",
     "GateResult",
     "GroupCounts",
     "MetricValue",
     "Outcomes",
+    "better",
+    "compare",
     "decide",
     "evaluate",
     "group_counts",

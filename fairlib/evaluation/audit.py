@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairlib.evaluation.bootstrap import percentile_interval
 from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.numerics import log_losses
+from fairlib.progress import Progress, shifted
 from fairlib.randomness import generator
 from fairlib.transport._cells import Vertices
 from fairlib.transport.dual import DualSolver, falling
@@ -99,6 +100,7 @@ def audit(
     level: float = 0.95,
     seed: int = 0,
     jobs: int = 1,
+    callback: Progress | None = None,
 ) -> Audit:
     r"""
     Empirical performance gap of a fitted classifier of any kind (Vargo et al. 2021, equation 3.2).
@@ -127,6 +129,8 @@ def audit(
     seed : int
     jobs : int
         Threads.
+    callback : callable, optional
+        ``callback(done, total)``: the search counts as one, then every bootstrap draw.
 
     Raises
     ------
@@ -146,7 +150,15 @@ def audit(
         raise ValueError(f"y has labels that the model does not know: it has {len(classes)} classes.")
     points = np.asarray(X, dtype=np.float64) if metric is None else metric.project(X)
     return audit_losses(
-        log_losses(probabilities), points, codes, budget, draws=draws, level=level, seed=seed, jobs=jobs
+        log_losses(probabilities),
+        points,
+        codes,
+        budget,
+        draws=draws,
+        level=level,
+        seed=seed,
+        jobs=jobs,
+        callback=callback,
     )
 
 
@@ -160,6 +172,7 @@ def audit_losses(
     level: float = 0.95,
     seed: int = 0,
     jobs: int = 1,
+    callback: Progress | None = None,
 ) -> Audit:
     """
     As :func:`audit`, from a loss table of shape (classes, n) and the projected rows, shape (n, d).
@@ -176,11 +189,14 @@ def audit_losses(
     problem = TransportProblem(points, labels, budget)
     solver = DualSolver(problem, seed=seed, jobs=jobs)
     plan = solver.solve(losses)
+    if callback is not None:
+        callback(1, 1 + draws)
     own = losses[problem.labels, np.arange(problem.n)]
     gap = _gap(plan.value, float(own.mean()))
     interval = None
     if draws:
-        resampled = _resample(solver, plan, own, draws, generator(seed, "bootstrap", "audit"))
+        rng = generator(seed, "bootstrap", "audit")
+        resampled = _resample(solver, plan, own, draws, rng, shifted(callback, 1, 1 + draws))
         interval = percentile_interval(resampled, level, gap)
     target = plan.target
     if plan.split is not None and plan.split[2] > 0.5:
@@ -203,7 +219,12 @@ def audit_losses(
 
 
 def _resample(
-    solver: DualSolver, plan: TransportPlan, own: Float, draws: int, rng: np.random.Generator
+    solver: DualSolver,
+    plan: TransportPlan,
+    own: Float,
+    draws: int,
+    rng: np.random.Generator,
+    callback: Progress | None,
 ) -> Float:
     """
     Gap of every resample of the people, shape (draws,).
@@ -233,6 +254,8 @@ def _resample(
                 else:
                     high *= WIDEN
                 moves = _Moves(solver.search.envelopes(low, high))
+            if callback is not None:
+                callback(first + k + 1, draws)
     return gaps
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlib.evaluation.metrics import auc
+from fairlib.progress import Progress
 
 CHUNK_BYTES = 64 * 2**20
 """Upper size of one array of draws; a few such arrays live at a time."""
@@ -151,7 +152,12 @@ class JointTable(_Atoms):
         return self._counters[0](weights)
 
     def draws(
-        self, draws: int, rng: np.random.Generator, chunk_bytes: int = CHUNK_BYTES
+        self,
+        draws: int,
+        rng: np.random.Generator,
+        chunk_bytes: int = CHUNK_BYTES,
+        *,
+        callback: Progress | None = None,
     ) -> Iterator[CellCounts]:
         """Resample the rows, in chunks of draws.
 
@@ -163,13 +169,15 @@ class JointTable(_Atoms):
             Source of randomness; the draws do not depend on ``chunk_bytes``.
         chunk_bytes : int
             Upper size of one array of draws.
+        callback : callable, optional
+            ``callback(done, total)``, in draws.
 
         Yields
         ------
         CellCounts
             Counts with one leading axis of draws.
         """
-        for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes):
+        for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes, callback=callback):
             yield self.counts(weights)
 
 
@@ -249,7 +257,12 @@ def distinct_rows(
 
 
 def multinomial_chunks(
-    weights: NDArray[np.int64], draws: int, rng: np.random.Generator, chunk_bytes: int = CHUNK_BYTES
+    weights: NDArray[np.int64],
+    draws: int,
+    rng: np.random.Generator,
+    chunk_bytes: int = CHUNK_BYTES,
+    *,
+    callback: Progress | None = None,
 ) -> Iterator[NDArray[np.int64]]:
     """Draw bootstrap weights of atoms, a chunk of draws at a time.
 
@@ -263,6 +276,8 @@ def multinomial_chunks(
         Source of randomness.
     chunk_bytes : int
         Upper size of one chunk.
+    callback : callable, optional
+        ``callback(done, total)``, in draws; called when the next chunk is asked for.
 
     Yields
     ------
@@ -273,6 +288,8 @@ def multinomial_chunks(
     chunk = max(1, chunk_bytes // (8 * len(weights)))
     for start in range(0, draws, chunk):
         yield rng.multinomial(n, weights / n, size=min(chunk, draws - start))
+        if callback is not None:
+            callback(min(start + chunk, draws), draws)
 
 
 def score_table(
@@ -314,6 +331,7 @@ def auc_draws(
     *,
     max_bins: int = MAX_SCORE_BINS,
     chunk_bytes: int = CHUNK_BYTES,
+    callback: Progress | None = None,
 ) -> NDArray[np.float64]:
     """Bootstrap the AUC by resampling atoms of (score, label).
 
@@ -333,6 +351,8 @@ def auc_draws(
         Source of randomness.
     max_bins, chunk_bytes : int
         Bounds on bins and on the size of one chunk of draws.
+    callback : callable, optional
+        ``callback(done, total)``, in draws.
 
     Returns
     -------
@@ -344,7 +364,7 @@ def auc_draws(
     table = np.concatenate([positives, negatives])
     present = np.flatnonzero(table)
     values = [np.empty(0)]
-    for weights in multinomial_chunks(table[present], draws, rng, chunk_bytes):
+    for weights in multinomial_chunks(table[present], draws, rng, chunk_bytes, callback=callback):
         full = np.zeros((len(weights), 2 * n_bins))
         full[:, present] = weights
         values.append(auc(full[:, :n_bins], full[:, n_bins:]))

@@ -18,6 +18,7 @@ from fairlib.distances.base import Metric
 from fairlib.evaluation.bootstrap import percentile_interval
 from fairlib.evaluation.evaluate import MIN_DRAWS
 from fairlib.evaluation.purchases import Purchases, purchases
+from fairlib.progress import Progress
 from fairlib.randomness import derive_seed, generator
 
 __all__ = ["Certificate", "certify"]
@@ -123,6 +124,7 @@ def certify(
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
+    callback: Progress | None = None,
 ) -> Certificate:
     r"""
     Empirical fair regulariser of a differentiable model on unseen people (theorem 2.4).
@@ -152,6 +154,9 @@ def certify(
     draws, level : int, float
         Of the bootstrap over people; 0 draws for no interval.
     seed : int
+    callback : callable, optional
+        ``callback(done, total)``: the ladder, every round of searches (those that it takes fewer of at once)
+        and the bootstrap count as one each.
 
     Returns
     -------
@@ -167,13 +172,15 @@ def certify(
     rows = torch.tensor(np.asarray(X, dtype=np.float32))
     asked = np.asarray(budgets, dtype=np.float64).ravel()
     _check(rows, metric, asked, restarts, draws, level)
+    report = callback or (lambda done, total: None)
     training = network.training
     network.eval()
     try:
         with one_thread():
             found = _Treatments(network, rows, metric, subspace_steps, full_steps, restarts, seed)
             _ladder(found, asked)
-            for _ in range(ROUNDS):
+            for done in range(ROUNDS):
+                report(1 + done, ROUNDS + 2)
                 before, prices = found.purchases().best(asked)
                 for price in _distinct(prices):
                     found.look(price)
@@ -181,9 +188,11 @@ def certify(
                     break
     finally:
         network.train(training)
+    report(1 + ROUNDS, ROUNDS + 2)
     bought = found.purchases()
     values, multipliers = bought.best(asked)
     low, high = _intervals(bought, asked, values, draws, level, seed)
+    report(ROUNDS + 2, ROUNDS + 2)
     return Certificate(asked, values, low, high, multipliers, len(rows), found.classes)
 
 

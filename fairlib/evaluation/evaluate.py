@@ -20,6 +20,7 @@ from fairlib.evaluation.bootstrap import (
 from fairlib.evaluation.counts import GroupCounts
 from fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
 from fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
+from fairlib.progress import Progress, shifted
 from fairlib.randomness import generator
 
 Status = Literal["ok", "insufficient_evidence"]
@@ -143,6 +144,7 @@ def evaluate(
     min_cell: int = 5,
     seed: int = 0,
     intersections: bool = False,
+    callback: Progress | None = None,
 ) -> Evaluation:
     """Measure performance, group differences and counterfactual consistency, each with a bootstrap interval.
 
@@ -162,6 +164,8 @@ def evaluate(
         Seed of the bootstrap. The result does not depend on the order of the rows.
     intersections : bool
         Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
+    callback : callable, optional
+        ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC.
 
     Returns
     -------
@@ -188,10 +192,15 @@ def evaluate(
     point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score))
     shortages = find_shortages(counts, min_cell)
 
-    resampled = _resample(table, draws, seed)
+    total = draws if shortages["auc"] else 2 * draws
+    resampled = _resample(table, draws, seed, shifted(callback, 0, total))
     if draws and not shortages["auc"]:
         resampled["auc"] = auc_draws(
-            outcomes.y_true, outcomes.score, draws, generator(seed, "bootstrap", "auc")
+            outcomes.y_true,
+            outcomes.score,
+            draws,
+            generator(seed, "bootstrap", "auc"),
+            callback=shifted(callback, draws, total),
         )
 
     metrics = {
@@ -259,9 +268,11 @@ def metric_values(counts: CellCounts, n: int) -> dict[str, NDArray[np.float64]]:
     return values
 
 
-def _resample(table: JointTable, draws: int, seed: int) -> dict[str, NDArray[np.float64]]:
+def _resample(
+    table: JointTable, draws: int, seed: int, callback: Progress | None
+) -> dict[str, NDArray[np.float64]]:
     chunks: dict[str, list[NDArray[np.float64]]] = {}
-    for counts in table.draws(draws, generator(seed, "bootstrap", "cells")):
+    for counts in table.draws(draws, generator(seed, "bootstrap", "cells"), callback=callback):
         for name, values in metric_values(counts, table.n).items():
             chunks.setdefault(name, []).append(values)
     return {name: np.concatenate(parts) for name, parts in chunks.items()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairlib.progress import Progress
 from fairlib.proxies.base import BalancingProxy
 from fairlib.proxies.groups import indicators_of
 from fairlib.proxies.tree import ProxyTree
@@ -65,6 +66,7 @@ def measure_proxy(
     level: float = 0.95,
     min_rows: float = 0.0,
     rng: np.random.Generator | None = None,
+    callback: Progress | None = None,
 ) -> ProxyMeasures:
     r"""
     Disclosivity (Deng et al. 2023, definition 5) and imbalance (definition 2) on given rows.
@@ -90,6 +92,8 @@ def measure_proxy(
         Proxy groups with fewer expected rows do not count for the disclosivity: a share of three people tells
         nothing of it. If none is left, the disclosivity is None.
     rng : numpy.random.Generator, needed for draws
+    callback : callable, optional
+        ``callback(done, total)``, in bootstrap draws.
 
     Raises
     ------
@@ -117,6 +121,8 @@ def measure_proxy(
         for start in range(0, draws, CHUNK_DRAWS):
             weights = rng.poisson(1.0, size=(min(CHUNK_DRAWS, draws - start), len(flat)))
             parts.append((weights.astype(np.float32) @ flat.astype(np.float32)).astype(np.float64))
+            if callback is not None:
+                callback(min(start + CHUNK_DRAWS, draws), draws)
         drawn = _Tallied(proxy, np.concatenate(parts).reshape(-1, *shape), enough, attributes)
         lows |= {name: ends[0] for name, ends in _intervals(point, drawn, values, level).items()}
         highs |= {name: ends[1] for name, ends in _intervals(point, drawn, values, level).items()}

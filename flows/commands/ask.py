@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from flows.commands.terminal import one_line_errors
-from flows.job import NAME
 from tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
     from fairlib.methods.dadi.questionnaire import Questionnaire
+    from tasks.addresses import ModelAddress
 
 __all__ = ["ask_model"]
 
 INTERRUPTED = "interrupted: no answer was kept."
 ENDED = "the input ended before the questions did: no answer was kept."
 HOW = "Press Enter at what you would rather not say; ? shows what is known so far."
-ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME.pattern})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")
 
 
 @dataclass
@@ -57,48 +54,39 @@ def ask_model(model: str, given: Sequence[str], *, as_json: bool, store_url: str
 def _load(model: str, store_url: str | None) -> Questionnaire:
     """Read a bundle's folder, or a version from the registry."""
     from fairlib.methods.dadi.questionnaire import Questionnaire
+    from tasks.addresses import parse_address
 
     try:
-        if Path(model).is_dir():
-            return Questionnaire.load(model)
-        wanted = ADDRESS.fullmatch(model)
-        if wanted is None:
-            raise InputError(
-                f"there is no model {model!r}: give a name such as adult-dadi, models:/NAME@ALIAS, "
-                "models:/NAME/VERSION or the folder of a published bundle."
-            )
-        return _published(wanted, store_url)
+        address = parse_address(model)
+        if address.folder is not None:
+            return Questionnaire.load(address.folder)
+        return _published(address, store_url)
     except InputError:
         raise
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
-def _published(wanted: re.Match[str], store_url: str | None) -> Questionnaire:
+def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:
     """Fetch a version from the registry; its files are read and gone."""
     from fairlib.methods.dadi.questionnaire import Questionnaire
     from flows.runtime import prepare_environment
-    from tasks.registry import fetch_bundle, published, published_version, tracking_uri
+    from tasks.addresses import find_version
+    from tasks.registry import fetch_bundle, tracking_uri
     from tasks.store import Store
 
     prepare_environment(store_url)
     store = Store(store_url)
-    registry, name, alias = tracking_uri(store), wanted["name"], wanted["alias"] or "champion"
-    if wanted["version"]:
-        found, which = published_version(registry, name, wanted["version"]), f"version {wanted['version']}"
-    else:
-        found, which = published(registry, name, alias), f"a version with the alias {alias!r}"
-    if found is None:
-        raise InputError(
-            f"the model {name!r} is not published in this store ({which} is not there): `evenhand run JOB` "
-            "publishes one."
-        )
+    registry = tracking_uri(store)
+    found = find_version(registry, address)
     with store.workdir() as scratch:
-        folder = fetch_bundle(registry, name, found.version, scratch)
+        folder = fetch_bundle(registry, address.name, found.version, scratch)
         try:
             return Questionnaire.load(folder)
         except ValueError:
-            raise InputError(f"the model {name!r} asks nothing: only those of the method dadi do.") from None
+            raise InputError(
+                f"the model {address.name!r} asks nothing: only those of the method dadi do."
+            ) from None
 
 
 def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]:

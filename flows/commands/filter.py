@@ -55,6 +55,8 @@ def run_filter(
     verdict = verdict_of(store, run_id, caught.error)
     if as_json:
         print(json.dumps(verdict.to_dict()))
+    elif verdict.status == "up_to_date":
+        print("\n".join(verdict.notes))
     elif verdict.metrics:
         _print(verdict, time.perf_counter() - started)
     if verdict.error:

@@ -1,11 +1,16 @@
-"""``evenhand report``: where a run's report is."""
+"""``evenhand report``: where a run's report is, and the index of all of them."""
 
 from __future__ import annotations
 
-from tasks.errors import InputError
+import datetime
+import json
+from typing import Any
+
+from tasks.errors import InputError, without_secrets
+from tasks.reporting.index import RUN_ID, render_index
 from tasks.store import Store
 
-__all__ = ["report_path"]
+__all__ = ["report_path", "write_index"]
 
 
 def report_path(run_id: str, store_url: str | None) -> str:
@@ -31,3 +36,51 @@ def report_path(run_id: str, store_url: str | None) -> str:
     if not store.exists("runs", run_id, "report.html"):
         raise InputError(f"the run {run_id} ended before its evaluation: see verdict.json in its folder.")
     return store.uri("runs", run_id, "report.html")
+
+
+def write_index(store_url: str | None) -> str:
+    """Write ``runs/index.html``, the page over all runs of a store, and give its address."""
+    store = Store(store_url)
+    context = {
+        "store": without_secrets(store.url),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "runs": _indexed(store),
+    }
+    return store.write_text(render_index(context), "runs", "index.html")
+
+
+def _indexed(store: Store) -> list[dict[str, Any]]:
+    """Every run with what its verdict file holds; the files are listed at once, and read at once."""
+    verdicts, reports = store.runs_with("verdict.json"), store.runs_with("report.html")
+    read = store.filesystem.cat(list(verdicts.values()), on_error="return") if verdicts else {}
+    indexed = []
+    for run_id in store.runs():
+        path = verdicts.get(run_id)
+        content, damage = (None, "missing") if path is None else _content(read.get(path))
+        indexed.append(
+            {
+                "run_id": run_id,
+                "verdict": content,
+                "damage": damage,
+                # the id tells the time of most runs
+                "modified": None if path is None or RUN_ID.fullmatch(run_id) else _modified(store, path),
+                "report": f"{run_id}/report.html" if run_id in reports else None,
+            }
+        )
+    return indexed
+
+
+def _content(read: Any) -> tuple[Any, str | None]:
+    """JSON of a file, or why there is none; `read` is its bytes, or what went wrong with them."""
+    try:
+        return json.loads(read), None
+    except (TypeError, ValueError, RecursionError):
+        return None, "damaged"
+
+
+def _modified(store: Store, path: str) -> str | None:
+    """When a file was written, where the file system says."""
+    try:
+        return str(store.filesystem.modified(path).isoformat())
+    except (OSError, NotImplementedError):
+        return None

@@ -27,7 +27,13 @@ SHOWN_METRICS = 14
 
 
 def run_job(
-    name: str, overrides: Sequence[str], *, as_json: bool, store_url: str | None, direct: bool
+    name: str,
+    overrides: Sequence[str],
+    *,
+    as_json: bool,
+    store_url: str | None,
+    direct: bool,
+    only_if_changed: bool = False,
 ) -> int:
     """Run, print, and return the exit code."""
     started = time.perf_counter()
@@ -40,10 +46,19 @@ def run_job(
 
         run_id = new_run_id(resolved.job.name)
         with progress_bars(quiet=as_json) as listener, listen(listener):
-            _execute(name, overrides, resolved, store, run_id, home, direct=direct)
+            if not (only_if_changed and _nothing_to_do(resolved, store, run_id)):
+                _execute(name, overrides, resolved, store, run_id, home, direct=direct)
     verdict = verdict_of(store, run_id, caught.error)
     _print(verdict, as_json=as_json, seconds=time.perf_counter() - started)
     return verdict.exit_code
+
+
+def _nothing_to_do(resolved: ResolvedJob, store: Store, run_id: str) -> bool:
+    """Compare with the registry in this process: that is too little for a server, or for a task."""
+    from flows.carry_out import up_to_date
+    from flows.engine import DirectEngine
+
+    return up_to_date(resolved, store, run_id, DirectEngine(store)) is not None
 
 
 def _execute(
@@ -87,6 +102,10 @@ def _print(verdict: Verdict, *, as_json: bool, seconds: float) -> None:
         return
     if verdict.error:
         print(f"evenhand: {verdict.error}", file=sys.stderr)
+        return
+    if verdict.status == "up_to_date":
+        print("\n".join(verdict.notes))
+        print(f"run       {verdict.run_id}, {seconds:.1f} s")
         return
     width = max(len(step) for step in verdict.seconds)
     for step, spent in verdict.seconds.items():

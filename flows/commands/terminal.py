@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,20 +106,11 @@ def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) ->
 
 @contextlib.contextmanager
 def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
-    """A bar on stderr for every step that reports, if a person is watching."""
+    """A bar on stderr for every step that takes a while, if a person is watching; nothing stays of it."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from flows.commands.bars import Bars
 
-    columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        known: dict[str, Any] = {}
-
-        def show(step: str, done: int, total: int, values: Mapping[str, float]) -> None:
-            if step not in known:
-                known[step] = bars.add_task(step, total=total)
-            bars.update(known[step], completed=done, total=total)
-
-        yield show
+    with Bars() as bars:
+        yield bars

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
+from fairlib.evaluation.drift import FLOOR, stability_index
 from fairlib.randomness import generator
 
 __all__ = ["Drift", "ExpectedShares", "drift_of", "expected_shares"]
 
 Float = NDArray[np.float64]
-# Share that stands for none at all, for the logarithm.
-FLOOR = 1e-6
 LEVEL = 0.95
 DRAWS = 2000
 
@@ -50,10 +49,10 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | No
     r"""
     Compare sums of shares with the training rows' shares r of the proxy groups.
 
-    With the batch's shares p, all of them no smaller than 1e-6,
+    With the batch's shares p, all of them no smaller than 1e-6, the index is
+    :func:`fairlib.evaluation.drift.stability_index`, and
 
-    .. math:: \mathrm{PSI} = \sum_j (p_j - r_j) \log \frac{p_j}{r_j}, \qquad
-        \chi^2 = n \sum_j \frac{(p_j - r_j)^2}{r_j}
+    .. math:: \chi^2 = n \sum_j \frac{(p_j - r_j)^2}{r_j}
 
     on l - 1 degrees of freedom. A row that is in several proxy groups by shares varies less than a whole one
     would, so the p-value is too large rather than too small. At millions of rows it is small for differences
@@ -78,9 +77,9 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | No
     shares = np.maximum(sums / rows, FLOOR)
     reference = np.maximum(reference / reference.sum(), FLOOR)
     difference = shares - reference
-    psi = float((difference * np.log(shares / reference)).sum())
     statistic = float(rows * (difference**2 / reference).sum())
     freedom = len(sums) - 1
+    psi = float(stability_index(shares, reference))
     return Drift(psi, statistic, float(chi2.sf(statistic, freedom)) if freedom else 1.0, psi > limit)
 
 

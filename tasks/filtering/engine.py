@@ -74,7 +74,10 @@ def filter_files(
     """
     started = time.monotonic()
     coin_key(bundle, settings)
-    listed = list_inputs(inputs, settings.format, output)
+    listed = list_inputs(inputs, settings.format, output, settings.settle_seconds)
+    if not listed.files:  # of a watched input
+        nothing = summarise([], listed.ignored, [], bundle, settings, time.monotonic() - started)
+        return replace(nothing, waiting=list(listed.waiting))
     place = OutputFolder(output)
     threads = settings.workers or available_cores()
     with place.held():
@@ -91,7 +94,8 @@ def filter_files(
             run.note(unit, result)
             told.tell(run, result)
         seconds = time.monotonic() - started
-        return summarise(run.outcomes(), listed.ignored, place.records(), bundle, settings, seconds)
+        summary = summarise(run.outcomes(), listed.ignored, place.records(), bundle, settings, seconds)
+        return replace(summary, waiting=list(listed.waiting))
 
 
 class _Told:

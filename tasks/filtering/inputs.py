@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,7 +15,7 @@ from typing import Any, BinaryIO
 import fsspec
 
 from tasks.errors import InputError, without_secrets
-from tasks.ingest import SUFFIXES
+from tasks.table_files import SUFFIXES
 
 __all__ = ["InputFile", "Inputs", "list_inputs", "os_reason"]
 
@@ -65,14 +67,23 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The root (a folder), the files below it by name, and names that no format is known for."""
+    """
+    The root (a folder), the files below it by name, names that no format is known for, and names of files
+    that have changed too recently.
+    """
 
     root: str
     files: tuple[InputFile, ...]
     ignored: tuple[str, ...]
+    waiting: tuple[str, ...] = ()
 
 
-def list_inputs(location: str, format: str | None = None, output: str | None = None) -> Inputs:
+def list_inputs(
+    location: str,
+    format: str | None = None,
+    output: str | None = None,
+    settle_seconds: float | None = None,
+) -> Inputs:
     """
     Find the files to filter.
 
@@ -84,11 +95,14 @@ def list_inputs(location: str, format: str | None = None, output: str | None = N
         Of every file; default: by its ending. Files of a folder with other endings are left out and named.
     output : str, optional
         The run's output, which may not lie within the input.
+    settle_seconds : float, optional
+        The input is watched: files that changed within so many seconds are left waiting, as somebody may
+        still be writing them, and there may be none.
 
     Raises
     ------
     InputError
-        Nothing there, or nothing that can be filtered.
+        Nothing there, or nothing that can be filtered, unless the input is watched.
     """
     shown = without_secrets(location)
     try:
@@ -100,7 +114,7 @@ def list_inputs(location: str, format: str | None = None, output: str | None = N
         raise InputError(
             f"{shown} cannot be listed ({type(error).__name__}): check the address and the network."
         ) from None
-    files, ignored = [], []
+    files, ignored, waiting = [], [], []
     for place, info in sorted(found.items()):
         name = str(PurePosixPath(place).relative_to(root))
         if kind != "file" and hidden(name):
@@ -109,16 +123,20 @@ def list_inputs(location: str, format: str | None = None, output: str | None = N
         if written is None:
             ignored.append(name)
             continue
+        if settle_seconds is not None and _age(info) < settle_seconds:
+            waiting.append(name)
+            continue
         local = _is_local(filesystem)
         url = place if local else str(filesystem.unstrip_protocol(place))
         size, version = _local_identity(place) if local else _remote_identity(info)
         files.append(InputFile(url, name, size, version, written))
-    if not files:
+    gone = kind == "file" and not found and _is_local(filesystem)  # a prefix of a bucket may be empty
+    if not files and (settle_seconds is None or gone):
         what = "has no ending that tells its format: set filter.format" if ignored else "holds no file"
         raise InputError(f"{shown} {what} (Parquet and CSV can be filtered).")
     if output is not None:
         _refuse_overlap(filesystem, root, kind, files, output)
-    return Inputs(str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored))
+    return Inputs(str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting))
 
 
 def os_reason(error: OSError) -> str:
@@ -166,6 +184,22 @@ def _local_identity(place: str) -> tuple[int, str]:
     except OSError:  # gone since, or a dangling link: reading it says so
         return -1, ""
     return status.st_size, str(status.st_mtime_ns)
+
+
+def _age(info: Mapping[str, Any]) -> float:
+    """
+    Seconds since a file changed; infinite where nobody says when.
+
+    An object store says, but has whole objects only; what says nothing is taken for one.
+    """
+    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = info.get(key)
+        if isinstance(value, int | float):
+            return time.time() - value
+        if isinstance(value, datetime.datetime):
+            zone = value.tzinfo or datetime.UTC
+            return time.time() - value.replace(tzinfo=zone).timestamp()
+    return math.inf
 
 
 def _remote_identity(info: Mapping[str, Any]) -> tuple[int, str]:

@@ -14,7 +14,7 @@ __all__ = ["FilterSettings"]
 
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "none")
 # These change how a run is carried out or judged, not what it writes.
-WITHOUT_EFFECT = ("workers", "max_drift")
+WITHOUT_EFFECT = ("workers", "max_drift", "settle_seconds")
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ class FilterSettings:
         Threads; None: one per core.
     max_drift : float
         Population stability index above which the summary warns.
+    settle_seconds : float or None
+        The input is watched: files that changed within so many seconds wait for the next run, and an input
+        with nothing new is no error. None: it is not watched.
     """
 
     seed: int = 0
@@ -58,6 +61,7 @@ class FilterSettings:
     rows_per_unit: int = 1_000_000
     workers: int | None = None
     max_drift: float = 0.2
+    settle_seconds: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that mean nothing."""

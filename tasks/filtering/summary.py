@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class FilterSummary:
         Those of this run's input, by name.
     ignored : list of str
         Files of the input's folder that are neither Parquet nor CSV.
+    waiting : list of str
+        Files of a watched input that changed too recently to be read now.
     others : int
         Files that are in the output from earlier runs and not in this input.
     rows_in, rows_out, quarantined, dropped : int
@@ -72,6 +74,12 @@ class FilterSummary:
     drift: dict[str, Any] | None
     balance: dict[str, Any] | None
     seconds: float
+    waiting: list[str] = field(default_factory=list)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there was nothing to do: every file was done before."""
+        return all(file.status == "skipped" for file in self.files)
 
     @property
     def failed(self) -> list[FileOutcome]:

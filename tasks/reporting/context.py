@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -18,11 +18,13 @@ Status = Literal["published", "gated", "insufficient_evidence", "failed"]
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a context: no unknown key, no change."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Job(_Part):
+class Job(Part):
     """The job as the user wrote it."""
 
     name: str
@@ -32,7 +34,7 @@ class Job(_Part):
     description: str | None = None
 
 
-class Table(_Part):
+class Table(Part):
     """The table of people: its size, split, fingerprint and contract."""
 
     name: str
@@ -46,7 +48,7 @@ class Table(_Part):
     contract_page: str | None = None
 
 
-class Metric(_Part):
+class Metric(Part):
     """One metric with its interval; ``value`` is null where the evidence is not enough."""
 
     value: Number | None = None
@@ -84,7 +86,7 @@ class Settings(BaseModel):
     seed: int | None = None
 
 
-class Evaluation(_Part):
+class Evaluation(Part):
     """Metrics and the counts behind them, as an evaluation's ``to_json`` gives them."""
 
     n: Share
@@ -93,18 +95,22 @@ class Evaluation(_Part):
     settings: Settings = Settings()
 
 
-class Paper(_Part):
+class Paper(Part):
     """The row of a paper that the run is held against: metric -> (mean, standard deviation or null)."""
 
     source: str
     row: dict[str, tuple[Number, Number | None]]
 
 
-class GateResult(_Part):
-    """One limit of one gate and what came of it."""
+class GateResult(Part):
+    """
+    One limit of one gate and what came of it.
+
+    With ``no_worse_than_baseline`` the value is how much worse than a baseline, positive being worse.
+    """
 
     metric: str
-    kind: Literal["min", "max"]
+    kind: Literal["min", "max", "no_worse_than_baseline"]
     bound: Literal["point", "interval"] = "point"
     limit: Number
     value: Number | None = None
@@ -114,7 +120,7 @@ class GateResult(_Part):
     text: str = ""
 
 
-class Gates(_Part):
+class Gates(Part):
     """The verdict over all gates, as a decision's ``to_json`` gives it."""
 
     verdict: Literal["passed", "refused", "insufficient_evidence"]
@@ -123,7 +129,7 @@ class Gates(_Part):
     note: str | None = None
 
 
-class Histogram(_Part):
+class Histogram(Part):
     """Counts of scores per bin and group; a group with null counts was too small to be shown."""
 
     edges: list[Number]
@@ -138,7 +144,7 @@ class Histogram(_Part):
         return self
 
 
-class Step(_Part):
+class Step(Part):
     """One step of the flow: its seconds, and whether its result came from an earlier run."""
 
     name: str
@@ -146,7 +152,7 @@ class Step(_Part):
     cached: bool = False
 
 
-class Model(_Part):
+class Model(Part):
     """The registered model version."""
 
     name: str
@@ -155,7 +161,34 @@ class Model(_Part):
     uri: str
 
 
-class Grid(_Part):
+class Estimate(Part):
+    """A number with the ends of its interval."""
+
+    value: Number | None = None
+    low: Number | None = None
+    high: Number | None = None
+
+
+class Champion(Part):
+    """
+    The version that had the alias before the run, and what its card tells of it.
+
+    Without a card that could be read, ``metrics`` is empty and the rest is null.
+    """
+
+    version: str | int
+    uri: str
+    alias: str = "champion"
+    created: str | None = None
+    metrics: dict[str, Estimate] = {}
+    data_fingerprint: str | None = None
+    method: str | None = None
+    parameters: dict[str, Any] = {}
+    seed: int | None = None
+    contract_version: str | None = None
+
+
+class Grid(Part):
     """A plain table: a caption, column names and rows of cells; the first cell heads its row."""
 
     caption: str
@@ -169,7 +202,7 @@ class Grid(_Part):
         return self
 
 
-class Section(_Part):
+class Section(Part):
     """
     An extra part of the report (a certificate, a transport plan, a comparison).
 
@@ -190,7 +223,7 @@ class Section(_Part):
         return self
 
 
-class Training(_Part):
+class Training(Part):
     """Curves over the steps of training; a null point leaves a gap."""
 
     steps: list[int]
@@ -215,7 +248,7 @@ class Training(_Part):
         return self
 
 
-class Environment(_Part):
+class Environment(Part):
     """What computed the run."""
 
     python: str
@@ -225,19 +258,19 @@ class Environment(_Part):
     machine: str | None = None
 
 
-class File(_Part):
+class File(Part):
     """A file beside the report."""
 
     name: str
     href: str
 
 
-class ReportContext(_Part):
+class ReportContext(Part):
     """
     Everything on the page. ``evaluation`` and ``gates`` are null when the run ended before them.
 
     ``refusal`` is why nothing is published whatever the gates say; ``findings`` are sentences of the headline
-    in place of those about the treatment of groups.
+    in place of those about the treatment of groups; ``champion`` is null where there was none.
     """
 
     title: str
@@ -248,6 +281,7 @@ class ReportContext(_Part):
     headline: list[str] = []
     refusal: str | None = None
     findings: list[str] = []
+    champion: Champion | None = None
     table: Table
     evaluation: Evaluation | None = None
     paper: Paper | None = None
@@ -285,18 +319,29 @@ def _place(location: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in parts) or "context"
 
 
+Context = TypeVar("Context", bound=BaseModel)
+
+
 def parse_context(context: Mapping[str, Any]) -> ReportContext:
+    """Check a run report's context and return it typed; see :func:`parse`."""
+    return parse(ReportContext, context)
+
+
+def parse(kind: type[Context], context: Mapping[str, Any]) -> Context:
     """Check a report's context and return it typed.
 
     Parameters
     ----------
+    kind : type
+        The model that the context must fit.
     context : mapping
-        The keys of :class:`ReportContext`, values as JSON gives them. Characters that no reader can
-        show are replaced by U+FFFD.
+        The keys of the model, values as JSON gives them. Characters that no reader can show are replaced by
+        U+FFFD.
 
     Returns
     -------
-    ReportContext
+    BaseModel
+        Of type ``kind``.
 
     Raises
     ------
@@ -304,7 +349,7 @@ def parse_context(context: Mapping[str, Any]) -> ReportContext:
         The first key that is missing, unknown or of the wrong kind, in one line, without its value.
     """
     try:
-        return ReportContext.model_validate(_printable(context))
+        return kind.model_validate(_printable(context))
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         first = problems[0]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from markupsafe import Markup
 
 from tasks.reporting import charts, formats, row_plots, words
-from tasks.reporting.context import Histogram, ReportContext
+from tasks.reporting.context import Evaluation, Gates, Histogram, ReportContext, Step
+
+Limits = dict[str, list[tuple[Literal["min", "max"], float]]]
 
 # A plot with more rows cannot be read; the tables hold every group and point.
 MOST_GROUPS = 8
@@ -15,13 +18,18 @@ MOST_POINTS = 60
 MOST_CURVES = 6
 
 
-def _both(plot: Any, uid: str, **arguments: Any) -> Markup:
-    # Only one of the two is displayed, by the width of the page; the other is hidden from screen readers too.
+def both(plot: Any, uid: str, **arguments: Any) -> Markup:
+    """
+    Draw a plot in its wide and its narrow form.
+
+    Only one of the two is displayed, by the width of the page; the other is hidden from screen readers too.
+    """
     wide = plot(uid=f"{uid}-w", **arguments)
     return Markup(wide + plot(uid=f"{uid}-n", compact=True, **arguments))
 
 
-def _panels(names: list[str]) -> list[tuple[str, str, list[str]]]:
+def panels_by_scale(names: list[str]) -> list[tuple[str, str, list[str]]]:
+    """Sort metrics into panels of one scale and direction: a title, a key, and the metrics' names."""
     # Certificates bound losses, which have another scale than shares and gaps.
     titles = {
         "higher": "Higher is better",
@@ -48,23 +56,30 @@ def _scale(name: str) -> str | None:
     return {"smallest_growth": "growth", "features_asked": "asked"}.get(name)
 
 
-def metrics(context: ReportContext) -> dict[str, Any] | None:
-    """Give every metric with its interval, beside the paper's row and the gates' limits."""
-    evaluation = context.evaluation
-    if evaluation is None or not evaluation.metrics:
-        return None
-    paper = context.paper.row if context.paper else {}
-    limits: dict[str, list[tuple[Literal["min", "max"], float]]] = {}
-    for result in context.gates.results if context.gates else []:
-        limits.setdefault(result.metric, []).append((result.kind, result.limit))
+def limits_of(gates: Gates | None) -> Limits:
+    """Give the limits that a plot of metrics can show, by metric: none against a baseline."""
+    limits: Limits = {}
+    for result in gates.results if gates else []:
+        if result.kind != "no_worse_than_baseline":
+            limits.setdefault(result.metric, []).append((result.kind, result.limit))
+    return limits
+
+
+def metric_panels(
+    evaluation: Evaluation,
+    interval: str,
+    limits: Limits,
+    paper: Mapping[str, tuple[float, float | None]] | None = None,
+    baseline: Evaluation | None = None,
+) -> list[dict[str, Any]]:
+    """Draw the metrics with their intervals, a panel a scale, beside a paper's row or a baseline."""
     panels = []
-    # Intersections of attributes are many: they stand in the table alone.
-    known = evaluation.counts
-    plotted = [n for n in evaluation.metrics if not words.crossed(n.partition(".")[2], known)]
-    for title, key, names in _panels(plotted):
+    others = baseline.metrics if baseline else {}
+    for title, key, names in panels_by_scale(plotted(evaluation)):
         rows, spoken = [], []
         for name in names:
             metric, said = evaluation.metrics[name], words.metric(name)
+            other = others.get(name)
             rows.append(
                 row_plots.IntervalRow(
                     said.label,
@@ -72,24 +87,43 @@ def metrics(context: ReportContext) -> dict[str, Any] | None:
                     metric.value,
                     metric.low,
                     metric.high,
-                    paper=paper.get(name),
+                    paper=(paper or {}).get(name),
                     limits=tuple(limits.get(name, ())),
+                    baseline=None
+                    if other is None or other.value is None
+                    else (other.value, other.low, other.high),
                 )
             )
             value = "not enough evidence" if metric.value is None else formats.number(metric.value)
-            spoken.append(f"{words.metric_phrase(name)} {value}")
+            beside = f" (baseline {formats.number(other.value)})" if other and other.value is not None else ""
+            spoken.append(f"{words.metric_phrase(name)} {value}{beside}")
         low, _ = row_plots.interval_range(rows)
-        plot = _both(
+        plot = both(
             row_plots.interval_plot,
             f"metrics-{key}",
             rows=rows,
-            title=f"{title}: metrics with their {context.interval}s",
+            title=f"{title}: metrics with their {interval}s",
             description="; ".join(spoken) + ". The table below has every number.",
             floor=0.0 if key in ("lower", "asked") and low >= 0 else None,
             ceiling=1.0 if key == "higher" else None,
-            interval_name=context.interval,
+            interval_name=interval,
         )
         panels.append({"title": title, "plot": plot})
+    return panels
+
+
+def plotted(evaluation: Evaluation) -> list[str]:
+    """Name the metrics that plots show: intersections of attributes are many and stand in tables alone."""
+    return [n for n in evaluation.metrics if not words.crossed(n.partition(".")[2], evaluation.counts)]
+
+
+def metrics(context: ReportContext) -> dict[str, Any] | None:
+    """Give every metric with its interval, beside the paper's row and the gates' limits."""
+    evaluation = context.evaluation
+    if evaluation is None or not evaluation.metrics:
+        return None
+    paper = context.paper.row if context.paper else {}
+    panels = metric_panels(evaluation, context.interval, limits_of(context.gates), paper)
     table = []
     for name in [*evaluation.metrics, *(n for n in paper if n not in evaluation.metrics)]:
         found = evaluation.metrics.get(name)
@@ -112,7 +146,7 @@ def metrics(context: ReportContext) -> dict[str, Any] | None:
         "panels": panels,
         "table": table,
         "glossary": words.glossary(list(evaluation.metrics)),
-        "hidden": len(evaluation.metrics) - len(plotted),
+        "hidden": len(evaluation.metrics) - len(plotted(evaluation)),
     }
 
 
@@ -124,12 +158,10 @@ def _gap(rates: list[words.Rate]) -> str:
     return text if len(known) == len(rates) else f"{text} where rows suffice"
 
 
-def rates(context: ReportContext) -> list[dict[str, Any]]:
+def rates(evaluation: Evaluation, uid: str = "rates") -> list[dict[str, Any]]:
     """Give selection rate, true positive rate and true negative rate of every group of every attribute."""
-    evaluation = context.evaluation
     parts = []
-    for i, (name, cells) in enumerate(evaluation.counts.items() if evaluation else []):
-        assert evaluation is not None
+    for i, (name, cells) in enumerate(evaluation.counts.items()):
         groups = words.group_rates(cells, evaluation.settings.min_cell, evaluation.settings.level)
         about = words.attribute(name)
         shown = sorted(groups, key=lambda g: -g.n)[:MOST_GROUPS]
@@ -149,9 +181,9 @@ def rates(context: ReportContext) -> list[dict[str, Any]]:
                     for rate in [getattr(g, key)]
                 ]
                 blocks.append((title, _gap(these), rows))
-            plot = _both(
+            plot = both(
                 row_plots.rate_plot,
-                f"rates-{i}",
+                f"{uid}-{i}",
                 blocks=blocks,
                 title=f"Rates by {about}",
                 description="; ".join(f"{title}: groups {gap}" for title, gap, _ in blocks)
@@ -211,11 +243,11 @@ def _one_attribute(i: int, name: str, histogram: Histogram, crossed: bool) -> di
     }
 
 
-def scores(context: ReportContext) -> list[dict[str, Any]]:
+def scores(histograms: Mapping[str, Histogram]) -> list[dict[str, Any]]:
     """Give distributions of the score by group, with the groups that are too small named."""
     return [
-        _one_attribute(i, name, histogram, words.crossed(name, context.histograms))
-        for i, (name, histogram) in enumerate(context.histograms.items())
+        _one_attribute(i, name, histogram, words.crossed(name, histograms))
+        for i, (name, histogram) in enumerate(histograms.items())
     ]
 
 
@@ -251,7 +283,7 @@ def training(context: ReportContext) -> dict[str, Any] | None:
             if known:
                 spoken.append(f"{name} goes from {formats.number(known[0])} to {formats.number(known[-1])}")
         plots.append(
-            _both(
+            both(
                 charts.line_plot,
                 f"training-{i}",
                 steps=steps,
@@ -264,18 +296,18 @@ def training(context: ReportContext) -> dict[str, Any] | None:
     return {"plots": plots, "names": list(thinned), "rows": rows, "of": curves.steps[-1]}
 
 
-def steps(context: ReportContext) -> dict[str, Any] | None:
+def steps(taken: Sequence[Step]) -> dict[str, Any] | None:
     """Tell how long each step took, and which were taken from the cache."""
-    if not context.steps:
+    if not taken:
         return None
-    reused = [step.name for step in context.steps if step.cached]
-    total = sum(step.seconds for step in context.steps)
-    plot = _both(
+    reused = [step.name for step in taken if step.cached]
+    total = sum(step.seconds for step in taken)
+    plot = both(
         row_plots.timeline,
         "steps",
-        bars=[row_plots.Bar(step.name, step.seconds, step.cached) for step in context.steps],
+        bars=[row_plots.Bar(step.name, step.seconds, step.cached) for step in taken],
         title="Time of each step",
-        description=f"{len(context.steps)} steps, {formats.seconds(total)} in all, "
+        description=f"{formats.plural(len(taken), 'step')}, {formats.seconds(total)} in all, "
         f"{len(reused)} reused from the cache. The table below has every number.",
     )
-    return {"plot": plot, "rows": context.steps, "reused": reused, "total": total}
+    return {"plot": plot, "rows": taken, "reused": reused, "total": total}

@@ -9,7 +9,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tasks.reporting import figures, formats, markup, words
-from tasks.reporting.context import Grid, ReportContext, parse_context
+from tasks.reporting.champion import champion_sentence, since_champion
+from tasks.reporting.context import Environment as Machine
+from tasks.reporting.context import Evaluation, Gates, Grid, ReportContext, parse_context
 
 
 @cache
@@ -29,30 +31,26 @@ def environment() -> Environment:
     return templates
 
 
-def _gates(context: ReportContext) -> dict[str, Any] | None:
-    if context.gates is None:
-        return None
+def gate_rows(gates: Gates, interval: str) -> list[dict[str, Any]]:
+    """Give a row a gate: what it asked and found, its verdict, and by how much it passed or failed."""
     rows = []
-    for result in context.gates.results:
+    for result in gates.results:
         status = "passed" if result.passed else result.status
         symbol, verdict = words.GATE_STATUS.get(status, words.GATE_STATUS["refused"])
-        found, asked = formats.apart(result.value, result.limit)
-        margin = words.margin(result)
+        said, margin = words.gate_words(result, interval), words.margin(result)
         if margin is None:
             distance = "cannot be told"
         elif margin < 0:
             distance = f"{formats.number(-margin)} {words.too(result)}"
         else:
             distance = f"{formats.number(margin)} to spare"
-        end = "lower" if result.kind == "min" else "upper"
-        compared = "the estimate" if result.bound == "point" else f"{end} end of the {context.interval}"
         rows.append(
             {
                 "metric": words.metric(result.metric),
                 "name": result.metric,
-                "asked": f"{'at least' if result.kind == 'min' else 'at most'} {asked}",
-                "compared": compared,
-                "value": found,
+                "asked": said.asked,
+                "compared": said.compared,
+                "value": said.found,
                 "symbol": symbol,
                 "verdict": verdict,
                 "kind": status if status in words.GATE_STATUS else "refused",
@@ -60,15 +58,42 @@ def _gates(context: ReportContext) -> dict[str, Any] | None:
                 "text": "" if result.passed else result.text,
             }
         )
-    return {"rows": rows, "verdict": context.gates.verdict}
+    return rows
 
 
-def _made(context: ReportContext) -> list[dict[str, Any]]:
-    job, table, environment = context.job, context.table, context.environment
-    features = table.features if isinstance(table.features, int) else len(table.features)
+def _gates(context: ReportContext) -> dict[str, Any] | None:
+    if context.gates is None:
+        return None
+    return {"rows": gate_rows(context.gates, context.interval), "verdict": context.gates.verdict}
+
+
+def machine_rows(environment: Machine) -> list[tuple[str, str]]:
+    """Name the commit, the machine and the packages that computed something."""
     commit = environment.git_commit or "not recorded"
     if environment.git_commit and environment.git_dirty:
         commit += ", with changes not committed"
+    return [
+        ("Git commit", commit),
+        ("Python", environment.python),
+        ("Machine", environment.machine or "not recorded"),
+        *sorted(environment.packages.items()),
+    ]
+
+
+def evaluation_rows(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Say how an evaluation was made."""
+    settings = evaluation.settings
+    return [
+        ("Rows judged", formats.count(evaluation.n)),
+        ("Level of the intervals", f"{100 * settings.level:g}%"),
+        ("Bootstrap draws", formats.count(settings.draws)),
+        ("Rows that a rate needs", formats.count(settings.min_cell)),
+    ]
+
+
+def _made(context: ReportContext) -> list[dict[str, Any]]:
+    job, table = context.job, context.table
+    features = table.features if isinstance(table.features, int) else len(table.features)
     seed = "not set" if job.seed is None else str(job.seed)
     groups: list[tuple[str, list[tuple[str, str]]]] = [
         (
@@ -90,24 +115,11 @@ def _made(context: ReportContext) -> list[dict[str, Any]]:
         ),
         (
             "The machine and the code",
-            [
-                ("Run", context.run_id),
-                ("Git commit", commit),
-                ("Python", environment.python),
-                ("Machine", environment.machine or "not recorded"),
-                *sorted(environment.packages.items()),
-            ],
+            [("Run", context.run_id), *machine_rows(context.environment)],
         ),
     ]
     if context.evaluation is not None:
-        settings = context.evaluation.settings
-        held = [
-            ("Rows judged", formats.count(context.evaluation.n)),
-            ("Level of the intervals", f"{100 * settings.level:g}%"),
-            ("Bootstrap draws", formats.count(settings.draws)),
-            ("Rows that a rate needs", formats.count(settings.min_cell)),
-        ]
-        groups.insert(2, ("The evaluation", held))
+        groups.insert(2, ("The evaluation", evaluation_rows(context.evaluation)))
     return [{"caption": caption, "rows": rows} for caption, rows in groups]
 
 
@@ -142,6 +154,16 @@ def cell(value: str | int | float | bool | None) -> str:
     return formats.number(value) if isinstance(value, float) else value
 
 
+def headline(context: ReportContext) -> list[str]:
+    """Answer in sentences; what changed since the champion comes after what the gates said."""
+    first, *rest = words.headline(context)
+    told = champion_sentence(context)
+    if told is None:
+        return [first, *rest]
+    outcome = len(words.outcome(context))
+    return [first, *rest[:outcome], told, *rest[outcome:]]
+
+
 def render_report(context: Mapping[str, Any]) -> str:
     """Write the report of one run.
 
@@ -165,16 +187,18 @@ def render_report(context: Mapping[str, Any]) -> str:
     symbol, status = words.STATUS[checked.status]
     parts: dict[str, Any] = {
         "gates": _gates(checked),
+        "champion": since_champion(checked),
         "metrics": figures.metrics(checked),
-        "rates": figures.rates(checked),
-        "scores": figures.scores(checked),
+        "rates": figures.rates(checked.evaluation) if checked.evaluation else [],
+        "scores": figures.scores(checked.histograms),
         "training": figures.training(checked),
         "sections": _sections(checked),
-        "steps": figures.steps(checked),
+        "steps": figures.steps(checked.steps),
         "made": _made(checked),
     }
     titles = {
         "gates": "Gates",
+        "champion": "What changed since the champion",
         "metrics": "How good, how even",
         "rates": "Group by group",
         "scores": "Scores",
@@ -191,7 +215,7 @@ def render_report(context: Mapping[str, Any]) -> str:
     template = environment().get_template("report.html.j2")
     return template.render(
         c=checked,
-        headline=checked.headline or words.headline(checked),
+        headline=checked.headline or headline(checked),
         symbol=symbol,
         status=status,
         contents=contents,

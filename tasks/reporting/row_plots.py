@@ -35,6 +35,7 @@ class IntervalRow:
     high: float | None = None
     note: str = "not enough evidence"
     paper: tuple[float, float | None] | None = None
+    baseline: tuple[float, float | None, float | None] | None = None
     limits: tuple[tuple[Literal["min", "max"], float], ...] = ()
 
 
@@ -74,6 +75,8 @@ def interval_range(rows: Sequence[IntervalRow]) -> tuple[float, float]:
         if row.paper is not None:
             mean, sd = row.paper
             drawn += [mean - (sd or 0.0), mean + (sd or 0.0)]
+        if row.baseline is not None:
+            drawn += [v for v in row.baseline if v is not None]
     return (min(drawn), max(drawn)) if drawn else (0.0, 1.0)
 
 
@@ -88,7 +91,7 @@ def interval_plot(
     interval_name: str = "95% interval",
     compact: bool = False,
 ) -> str:
-    """Draw dots with whiskers, one metric a row, beside a paper's mean and spread and the gates' limits.
+    """Draw dots with whiskers, one metric a row, beside a paper's row or a baseline, and the gates' limits.
 
     Parameters
     ----------
@@ -117,6 +120,9 @@ def interval_plot(
     items = [(draw.whisker(0, 18, 0) + draw.dot(9, 0), f"this model, {interval_name}")]
     if any(row.paper is not None for row in rows):
         items.append((draw.rect(0, -5, 18, 10, "band") + draw.diamond(9, 0), "the paper, mean and one sd"))
+    if any(row.baseline is not None for row in rows):
+        mark = draw.whisker(0, 18, 0, "whisker baseline", 3) + draw.diamond(9, 0)
+        items.append((mark, "the baseline"))
     if any(row.limits for row in rows):
         items.append((limit_mark(9, 0, 8, "min"), "a gate’s limit, flag to the side that passes"))
     legend, top = axes.legend(items, width)
@@ -135,12 +141,17 @@ def interval_plot(
         if row.about:
             room = width - 110 if compact else x0 - 16
             body.append(draw.label(0, text + 16, draw.shorten(row.about, room, 12), "s m"))
-        own = middle - 6 if row.paper is not None else middle
+        own = middle - 6 if row.paper is not None or row.baseline is not None else middle
         if row.paper is not None:
             mean, sd = row.paper
             if sd:
                 body.append(draw.rect(x(mean - sd), middle + 2, x(mean + sd) - x(mean - sd), 10, "band", 2))
             body.append(draw.diamond(x(mean), middle + 7))
+        if row.baseline is not None:
+            at, low_end, high_end = row.baseline
+            if low_end is not None and high_end is not None:
+                body.append(draw.whisker(x(low_end), x(high_end), middle + 7, "whisker baseline", 3))
+            body.append(draw.diamond(x(at), middle + 7))
         for kind, limit in row.limits:
             body.append(limit_mark(x(limit), middle, 16, kind))
         if row.value is None:

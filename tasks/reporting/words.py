@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
 from tasks.reporting import formats
-from tasks.reporting.context import Cell, GateResult, ReportContext
+from tasks.reporting.context import Cell, Evaluation, GateResult, ReportContext
 from tasks.reporting.proxy_words import PROXIES, PROXY_METRICS
 
 Better = Literal["higher", "lower"]
@@ -271,37 +271,88 @@ def margin(result: GateResult) -> float | None:
     return -abs(result.shortfall) if result.shortfall is not None else None
 
 
+@dataclass(frozen=True)
+class GateWords:
+    """A gate for a reader: what it asked, what was found, and which number was compared."""
+
+    asked: str
+    found: str
+    compared: str
+
+
+def gate_words(result: GateResult, interval: str = "95% interval") -> GateWords:
+    """Put a gate in words; a missing value is found "not available"."""
+    if result.kind == "no_worse_than_baseline":
+        found, asked = formats.apart(None if result.value is None else abs(result.value), result.limit)
+        if result.value is not None:
+            found = (
+                "no worse" if result.value == 0 else f"{found} {'worse' if result.value > 0 else 'better'}"
+            )
+        compared = "the estimate" if result.bound == "point" else f"unfavourable end of the {interval}"
+        than = f"at most {asked} worse than the baseline" if result.limit else "no worse than the baseline"
+        return GateWords(than, found, compared)
+    found, asked = formats.apart(result.value, result.limit)
+    least = result.kind == "min"
+    end = "lower" if least else "upper"
+    compared = "the estimate" if result.bound == "point" else f"{end} end of the {interval}"
+    return GateWords(f"{'at least' if least else 'at most'} {asked}", found, compared)
+
+
 def gate_sentence(result: GateResult, interval: str = "95% interval", reason: str | None = None) -> str:
     """Say what a gate asked, what it found, and by how much it differs (or the reason why it cannot tell)."""
-    value, limit = formats.apart(result.value, result.limit)
-    asked = f"{'at least' if result.kind == 'min' else 'at most'} {limit}"
+    said = gate_words(result, interval)
     name = metric_phrase(result.metric)
     if result.status == "insufficient_evidence":
         why = f"; {reason}" if reason else ""
-        return f"{name}: not enough evidence to judge ({asked} was asked){why}."
-    end = "lower" if result.kind == "min" else "upper"
-    seen = f"the {end} end of the {interval} is " if result.bound == "interval" else ""
+        return f"{name}: not enough evidence to judge ({said.asked} was asked){why}."
+    seen = said.found
+    if result.bound == "interval":
+        seen = f"the {said.compared} is {seen}"
     gap = margin(result)
     if result.passed:
-        return f"{name}: {seen}{value}, where {asked} was asked."
+        return f"{name}: {seen}, where {said.asked} was asked."
     missing = "" if gap is None else f": {formats.number(abs(gap))} {too(result)}"
-    return f"{name}: {seen}{value}, where {asked} was asked{missing}."
+    return f"{name}: {seen}, where {said.asked} was asked{missing}."
 
 
 def too(result: GateResult) -> str:
     """Name the way in which a value fails this gate."""
-    return "too low" if result.kind == "min" else "too high"
+    return {"min": "too low", "max": "too high", "no_worse_than_baseline": "too much"}[result.kind]
 
 
-def _outcome(context: ReportContext) -> list[str]:
+def gates_passed(count: int) -> str:
+    """Say that all gates let a model pass."""
+    every = {1: "its one gate", 2: "both gates"}.get(count, f"all {count} gates")
+    return f"It passes {every}"
+
+
+def gate_findings(
+    results: Sequence[GateResult], evaluation: Evaluation | None, interval: str, lead: str
+) -> list[str]:
+    """Say which gates refused and by how much, and which could not tell; ``lead`` starts it."""
+    refused = [r for r in results if not r.passed and r.status != "insufficient_evidence"]
+    unclear = [r for r in results if r.status == "insufficient_evidence"]
+    if refused:
+        of = f"{len(refused)} of {formats.plural(len(results), 'gate')}"
+        sentences = [f"{lead}: {of} refused it."]
+        sentences += [gate_sentence(result, interval) for result in refused]
+    else:
+        sentences = [f"{lead}: there is not enough evidence to decide."]
+    metrics = evaluation.metrics if evaluation else {}
+    for result in unclear:
+        known = metrics.get(result.metric)
+        sentences.append(gate_sentence(result, interval, known.reason if known else None))
+    return sentences
+
+
+def outcome(context: ReportContext) -> list[str]:
+    """Say whether the model is published, and if not why."""
     gates = context.gates
     if context.status == "failed":
         return ["The run did not finish, and nothing was published."]
     if context.refusal is not None:
         return [f"It is not published: {context.refusal}"]
     results = gates.results if gates else []
-    refused = [r for r in results if not r.passed and r.status != "insufficient_evidence"]
-    unclear = [r for r in results if r.status == "insufficient_evidence"]
     if context.status == "published":
         model = context.model
         where = ""
@@ -310,27 +361,12 @@ def _outcome(context: ReportContext) -> list[str]:
             where = f" and is published as version {model.version} of {model.name}{alias}"
         if not results:
             return [f"No gate was set; the model was not held to any limit{where}."]
-        every = {1: "its one gate", 2: "both gates"}.get(len(results), f"all {len(results)} gates")
-        passes = f"It passes {every}"
-        return [f"{passes}{where}."]
-    sentences = []
-    if refused:
-        of = f"{len(refused)} of {formats.plural(len(results), 'gate')}"
-        sentences.append(f"It is not published: {of} refused it.")
-        sentences += [gate_sentence(result, context.interval) for result in refused]
-    else:
-        sentences.append("It is not published: there is not enough evidence to decide.")
-    metrics = context.evaluation.metrics if context.evaluation else {}
-    for result in unclear:
-        known = metrics.get(result.metric)
-        sentences.append(gate_sentence(result, context.interval, known.reason if known else None))
-    return sentences
+        return [f"{gates_passed(len(results))}{where}."]
+    return gate_findings(results, context.evaluation, context.interval, "It is not published")
 
 
-def _treatment(context: ReportContext, most: int = 3) -> list[str]:
-    evaluation = context.evaluation
-    if evaluation is None:
-        return []
+def treatment(evaluation: Evaluation, interval: str, most: int = 3) -> list[str]:
+    """Say which groups get the positive answer how often, widest gaps first, and who is answered alike."""
     said: list[tuple[float, str]] = []
     # Intersections repeat what their parts say, with smaller groups: they are for the tables.
     plain = [a for a in evaluation.counts if not crossed(a, evaluation.counts)] or list(evaluation.counts)
@@ -355,7 +391,7 @@ def _treatment(context: ReportContext, most: int = 3) -> list[str]:
             f"{formats.percent(low)} of “{least}”, a difference of {formats.points(high - low)}"
         )
         if metric_value is not None and metric_value.low is not None and metric_value.high is not None:
-            text += f" ({context.interval} {100 * metric_value.low:.1f} to {100 * metric_value.high:.1f})"
+            text += f" ({interval} {100 * metric_value.low:.1f} to {100 * metric_value.high:.1f})"
         said.append((high - low, text + "."))
     said.sort(key=lambda pair: -pair[0])
     sentences = [text for _, text in said[:most]]
@@ -398,4 +434,5 @@ def headline(context: ReportContext) -> list[str]:
             f"The model, {method(context.job.method)}, learned from {rows} and was judged on {judged} rows "
             "that it had not seen"
         )
-    return [trained + ".", *_outcome(context), *(context.findings or _treatment(context))]
+    treated = treatment(context.evaluation, context.interval) if context.evaluation else []
+    return [trained + ".", *outcome(context), *(context.findings or treated)]

@@ -124,8 +124,8 @@ def test_unknown_rule():
 def test_result_left_out(monkeypatch):
     real = suites._validate
 
-    def lossy(frame, rules, name):
-        return real(frame, rules, name)[:-1]
+    def lossy(frame, rules, name, callback):
+        return real(frame, rules, name, callback)[:-1]
 
     monkeypatch.setattr(suites, "_validate", lossy)
     with pytest.raises(CheckCrashed, match="1 of 2 expectations gave no result"):
@@ -150,7 +150,7 @@ def test_results_that_cannot_be_trusted(monkeypatch, change, message):
         "exception_info": {"raised_exception": False},
     }
     fake = [SimpleNamespace(**{**entry, **change})]
-    monkeypatch.setattr(suites, "_validate", lambda frame, rules, name: fake)
+    monkeypatch.setattr(suites, "_validate", lambda frame, rules, name, callback: fake)
     with pytest.raises(CheckCrashed, match=message):
         run_suite(pd.DataFrame({"c": [1, 2]}), [Rule("not_null", "c")])
 

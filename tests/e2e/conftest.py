@@ -26,7 +26,9 @@ class Cli:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
+        # nor a registry of the user's, or one that a test in this process left
+        foreign = ("PREFECT_", "MLFLOW_")
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         return {**kept, "EVENHAND_STORE": str(self.store), "PYTHONPATH": str(self.source)}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

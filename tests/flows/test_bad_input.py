@@ -324,7 +324,7 @@ FILES: dict[str, tuple[Break, tuple[str, ...]]] = {
     "ragged": (ragged, ("people.csv", "expected 8 columns, got 3", "check table.delimiter")),
     "Latin-1 values": (latin_values, ("'job'", "people.csv", "save the file as UTF-8")),
     "Latin-1 header": (latin_header, ("header of people.csv", "save the file as UTF-8")),
-    "folder without Parquet": (folder_without_parquet, ("tables holds no .parquet file",)),
+    "folder without Parquet": (folder_without_parquet, ("tables holds no table",)),
     "folder of different files": (folder_of_different_files, ("tables", "make them alike")),
     "not there": (not_there, ("peeple.parquet", "check the table's path")),
 }
@@ -394,6 +394,10 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     "gate of no attribute": ("gates={gap_max.sax: {max: 0.5}}", ("'gap_max.sax'", "'gap_max.sex'")),
     "gate without a limit": ("gates={auc: {}}", ("'auc'", "add one or remove")),
     "gate with an unknown key": ("gates={auc: {mim: 0.5}}", ("'auc'", "'mim'", "did you mean 'min'?")),
+    "gate that needs a baseline": (
+        "gates.auc.no_worse_than_baseline=1e-2",
+        ("'auc'", "no_worse_than_baseline", "`evenhand evaluate --baseline`"),
+    ),
     "gate that is no mapping": ("gates={auc: 0.5}", ("gates.auc", "dictionary")),
     "metric direction of no column": ("fair_metric.learned=[sax]", ("fair_metric.learned", "'sax'", "'sex'")),
     "metric indicator of no input": ("fair_metric.indicators=[sex]", ("fair_metric.indicators", "'sex'")),

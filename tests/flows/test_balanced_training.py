@@ -31,7 +31,7 @@ CLASSIFIER: dict[str, Any] = {
     "evaluate": {"draws": 20},
     "gates": {},
 }
-STEPS = ["ingest", "contract", "preprocess", "balance", "train", "evaluate", "gate", "publish"]
+STEPS = ["ingest", "contract", "preprocess", "profile", "balance", "train", "evaluate", "gate", "publish"]
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_new_champion_trains_again_and_the_same_one_does_not(proxies: Any, cla
     assert again.json["cached"] == STEPS
     assert proxies.run("--set", "method.alpha=0.15").code == 0
     other = proxies.run("--json", job=classifier)
-    assert other.json["cached"] == ["ingest", "contract", "preprocess"]
+    assert other.json["cached"] == ["ingest", "contract", "preprocess", "profile"]
     assert other.json["artifacts"]["balance.train"] != first.json["artifacts"]["balance.train"]
     assert other.json["model"]["version"] == "2"
 

@@ -86,9 +86,9 @@ def test_people_are_asked_once_to_be_evaluated(agents: Any, monkeypatch: pytest.
     asked: list[int] = []
     ask = DADIClassifier.acquire
 
-    def counted(self: DADIClassifier, X: Any, known: Any = None) -> Any:
+    def counted(self: DADIClassifier, X: Any, known: Any = None, **more: Any) -> Any:
         asked.append(len(X))
-        return ask(self, X, known)
+        return ask(self, X, known, **more)
 
     monkeypatch.setattr(DADIClassifier, "acquire", counted)
     done = agents.run("--json")
@@ -125,7 +125,13 @@ def test_a_bundle_says_what_to_ask_and_holds_no_value_of_a_row(agents: Any) -> N
     done = agents.run("--json")
     bundle = next(done.store.glob("mlflow-artifacts/**/bundle"))
     files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
-    assert files == {"encoder.json", "inputs.json", "model/model.json", "model/network.safetensors"}
+    described = {"evaluation.json", "reference.json"}
+    assert files == described | {
+        "encoder.json",
+        "inputs.json",
+        "model/model.json",
+        "model/network.safetensors",
+    }
     inputs = json.loads((bundle / "inputs.json").read_text())
     assert set(inputs["questions"]) == set(FEATURES)
     assert inputs["questions"]["job"] == {

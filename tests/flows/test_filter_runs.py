@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,8 @@ from typer.testing import CliRunner, Result
 
 from flows.cli import app
 from flows.commands.filter import run_filter
+from flows.filter_run import carry_out_filter, resolve_filter
+from tasks.store import Store
 
 PLANTED_ID = "planted-person-4711"
 PLANTED_GROUP = "planted-group"
@@ -383,3 +387,74 @@ def test_a_run_that_breaks_off_says_so_in_one_line(
     assert PLANTED_ID not in refused(done, *words, code=4)
     verdict = verdict_of(done)
     assert (verdict["status"], verdict["exit_code"], verdict["metrics"]) == ("failed", 4, {})
+
+
+class TestWatching:
+    """`filter.settle_seconds`: an input that grows, looked at again and again."""
+
+    WATCH = ("--set", "filter.settle_seconds=60", "--json")
+
+    def age(self, desk: Desk, name: str, seconds: float) -> None:
+        then = time.time() - seconds
+        os.utime(desk.input / name, (then, then))
+
+    def test_what_is_still_being_written_waits(self, desk: Desk) -> None:
+        desk.put("old.parquet")
+        self.age(desk, "old.parquet", 120)
+        desk.put("new.parquet", seed=2)
+        first = json.loads(desk(*self.WATCH).stdout)
+        assert (first["status"], first["metrics"]["files_filtered"]) == ("filtered", 1)
+        second = json.loads(desk(*self.WATCH).stdout)
+        assert second["status"] == "up_to_date"
+        assert second["notes"] == [
+            "up to date: 1 files were filtered before, none is new; 1 changed a moment ago and wait."
+        ]
+        self.age(desk, "new.parquet", 61)
+        third = json.loads(desk(*self.WATCH).stdout)
+        assert (third["status"], third["metrics"]["files_filtered"]) == ("filtered", 1)
+        assert third["metrics"]["files_done_before"] == 1
+
+    def test_the_bytes_are_those_of_a_run_that_does_not_watch(self, desk: Desk) -> None:
+        desk.put("a.parquet")
+        self.age(desk, "a.parquet", 120)
+        desk(*self.WATCH)
+        other = desk.folder / "other"
+        desk(output=other)
+        assert desk.files() == desk.files(other)
+
+    def test_an_empty_folder_is_no_error_and_leaves_nothing(self, desk: Desk) -> None:
+        desk.input.mkdir()
+        done = desk(*self.WATCH)
+        assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "up_to_date")
+        assert not desk.output.exists()
+        # what comes then is filtered, wherever the first look found nothing
+        desk.put("a.parquet")
+        self.age(desk, "a.parquet", 120)
+        assert json.loads(desk(*self.WATCH).stdout)["status"] == "filtered"
+
+    def test_a_folder_that_is_not_there_is_an_error(self, desk: Desk) -> None:
+        refused(desk(*self.WATCH[:2]), "in holds no file")
+
+    def test_an_empty_prefix_of_a_bucket_is_none(self, desk: Desk) -> None:
+        done = desk(*self.WATCH, input="memory://watched/prefix/")
+        assert json.loads(done.stdout)["status"] == "up_to_date"
+
+    def test_a_file_that_cannot_be_filtered_fails_the_run_each_time(self, desk: Desk) -> None:
+        desk.input.mkdir()
+        (desk.input / "bad.parquet").write_bytes(b"no table")
+        self.age(desk, "bad.parquet", 120)
+        for _ in range(2):
+            assert desk(*self.WATCH).exit_code == 2
+
+    def test_a_schedule_leaves_no_run_where_nothing_is_new(self, desk: Desk) -> None:
+        """The flow without a run's name, as a deployment calls it; the command keeps its verdict."""
+        desk.input.mkdir()
+        before = set((desk.store / "runs").iterdir())
+        job = resolve_filter(str(desk.job), ["filter.settle_seconds=60"], str(desk.input), str(desk.output))
+        verdict = carry_out_filter(
+            job, Store(str(desk.store)), "idle", lambda progress: None, keep_idle=False
+        )
+        assert verdict.status == "up_to_date"
+        assert set((desk.store / "runs").iterdir()) == before
+        carry_out_filter(job, store, "named", lambda progress: None)
+        assert {run.name for run in set((desk.store / "runs").iterdir()) - before} == {"named"}

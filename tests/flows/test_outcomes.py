@@ -18,7 +18,7 @@ from flows.verdict import Verdict, read_verdict, write_verdict
 from tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
 from tasks.store import Store
 
-STEPS = ["ingest", "contract", "preprocess", "train", "evaluate", "gate", "publish"]
+STEPS = ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate", "publish"]
 
 
 def registered(store: Path) -> tuple[list[int], list[tuple[str, int]]]:

@@ -14,7 +14,7 @@ from flows.job import load_job, shipped_jobs
 from flows.resolved_job import resolve
 from tasks.dataset import read_dataset
 
-STEPS = ["ingest", "contract", "preprocess", "learn_proxy", "measure_proxy", "gate", "publish"]
+STEPS = ["ingest", "contract", "preprocess", "profile", "learn_proxy", "measure_proxy", "gate", "publish"]
 
 
 def balance_of(done: Any) -> dict[str, Any]:
@@ -69,13 +69,13 @@ def test_what_is_written_is_what_the_proxy_does_on_the_rows(proxies: Any) -> Non
 def test_a_changed_limit_runs_learning_onward_only(proxies: Any) -> None:
     assert proxies.run("--json").code == 0
     other = proxies.run("--set", "method.alpha=0.2", "--json")
-    assert other.json["cached"] == ["ingest", "contract", "preprocess"]
+    assert other.json["cached"] == ["ingest", "contract", "preprocess", "profile"]
     assert other.json["metrics"]["disclosivity.train"] <= 0.2 + 1e-9
     back = proxies.run("--json")
     # the first proxy is put back as champion
     assert back.json["cached"] == [*STEPS[:-1]]
     more = proxies.run("--set", "evaluate.level=0.9", "--json")
-    assert more.json["cached"] == STEPS[:4]
+    assert more.json["cached"] == STEPS[:5]
 
 
 @pytest.mark.parametrize("name", [name for name in PROXIES if name != "proxy"])

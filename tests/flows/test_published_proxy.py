@@ -78,7 +78,9 @@ def test_a_filter_finds_all_that_it_needs(proxies: Any, done: Any, tmp_path: Pat
     assert files == {
         "balance.json",
         "encoder.json",
+        "evaluation.json",
         "inputs.json",
+        "reference.json",
         "model/graph.safetensors",
         "model/proxy.json",
     }

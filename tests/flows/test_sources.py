@@ -284,6 +284,19 @@ def test_what_is_fetched_is_named_by_its_content(store: Store) -> None:
     assert digests[0] == digests[2] != digests[1]
 
 
+def test_a_download_counts_what_has_come(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.sources.COPY_BYTES", 2500)
+    url = f"memory://{uuid.uuid4().hex}/x.csv"
+    content = b"a\n" + b"1\n" * 3000
+    with fsspec.open(url, "wb") as stream:
+        stream.write(content)
+    told: list[tuple[int, int]] = []
+    found = fetch_source(store, source(path=url), progress=lambda done, total: told.append((done, total)))
+    artifact = found["x.csv"]
+    assert store.fetch(artifact).read_bytes() == content
+    assert told == [(3, 7), (5, 7), (7, 7)]
+
+
 def test_a_token_in_an_address_is_not_shown(bench: Any) -> None:
     bench.job["table"]["path"] = "http://me:pass-word@127.0.0.1:9/data.csv?token=a/b-c"
     done = bench.run("--json")

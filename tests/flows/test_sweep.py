@@ -31,7 +31,7 @@ JOB = (
     *("--set", "gates={accuracy: {min: 1.5}}"),
 )
 GRID = ("--over", "method.eta=0.1,0.4", "--seeds", "2")
-STEPS = ("ingest", "contract", "preprocess", "train", "evaluate", "gate")
+STEPS = ("ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate")
 
 
 def call(command: str, *arguments: str, store: Path) -> Any:
@@ -73,7 +73,15 @@ def test_every_point_is_computed_and_shared_steps_only_once(swept: Swept) -> Non
     assert all(tuple(point["seconds"]) == STEPS for point in content["points"])
     records = {step: len(list((swept.store / "steps" / step).iterdir())) for step in STEPS}
     # the made-up table and its split depend on the seed alone
-    assert records == {"ingest": 2, "contract": 2, "preprocess": 2, "train": 4, "evaluate": 4, "gate": 4}
+    assert records == {
+        "ingest": 2,
+        "contract": 2,
+        "preprocess": 2,
+        "profile": 2,
+        "train": 4,
+        "evaluate": 4,
+        "gate": 4,
+    }
     assert not (swept.store / "mlflow.db").exists()
 
 
@@ -168,7 +176,7 @@ def test_bad_points_and_dead_workers_leave_the_others_alone(
     assert [point["status"] for point in content["points"]] == ["failed", "failed", "done"]
     assert died["seconds"] == {}
     assert "method gbdt" in bad["error"]
-    assert list(bad["seconds"]) == ["ingest", "contract", "preprocess"]
+    assert list(bad["seconds"]) == ["ingest", "contract", "preprocess", "profile"]
     assert 0 < good["metrics"]["accuracy"]["value"] < 1
     assert [value["failed"] for value in content["values"]] == [1, 1, 0]
     errors = pq.read_table(content["sweep"])["error"].to_pylist()

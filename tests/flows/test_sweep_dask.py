@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,16 +25,21 @@ def test_a_cluster_of_two_workers_gives_the_same_table(tmp_path: Path) -> None:
     pytest.importorskip("prefect_dask")
     grid = ("--over", "method.eta=0.3,-1", "--seeds", "2", "--workers", "2", "--json")
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", "from flows.cli import main; main()", "sweep"),
-            *(*JOB, *grid, "--set", "sweep.engine=dask"),
-        ],
-        env={**kept, "EVENHAND_STORE": str(tmp_path / "store"), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    with socket.socket() as other:
+        # Dask's usual port is taken, by a cluster of someone else if not by this test
+        with suppress(OSError):
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c", "from flows.cli import main; main()", "sweep"),
+                *(*JOB, *grid, "--set", "sweep.engine=dask"),
+            ],
+            env={**kept, "EVENHAND_STORE": str(tmp_path / "store"), "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
     assert done.returncode == 4, done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     content = json.loads(done.stdout)

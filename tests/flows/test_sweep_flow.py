@@ -169,4 +169,12 @@ def test_ctrl_c_ends_in_one_line_and_keeps_what_is_finished(tmp_path: Path) -> N
         "1",
         store=tmp_path / "store",
     )
-    assert set(again["cached"]) == {"ingest", "contract", "preprocess", "train", "evaluate", "gate"}
+    assert set(again["cached"]) == {
+        "ingest",
+        "contract",
+        "preprocess",
+        "profile",
+        "train",
+        "evaluate",
+        "gate",
+    }

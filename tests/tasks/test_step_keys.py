@@ -123,7 +123,17 @@ def digests() -> dict[str, str]:
     return found
 
 
-ENCODERS_USERS = {"preprocess", "balance", "fair_metric", "train", "evaluate", "publish"}
+ENCODERS_USERS = {
+    "preprocess",
+    "profile",
+    "balance",
+    "fair_metric",
+    "train",
+    "evaluate",
+    "measure_model",
+    "measure_drift",
+    "publish",
+}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +143,10 @@ ENCODERS_USERS = {"preprocess", "balance", "fair_metric", "train", "evaluate", "
         ("fairlib/transport/_kernels.py", {"train", "evaluate", "publish"}),
         ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train", "evaluate"}),
         ("fairlib/distances/explore.py", {"fair_metric", "train", "evaluate"}),
-        ("fairlib/preprocessing/counterfactuals.py", {"fair_metric", "train", "evaluate"}),
+        (
+            "fairlib/preprocessing/counterfactuals.py",
+            {"fair_metric", "train", "evaluate", "measure_model", "measure_drift"},
+        ),
         # its package's `__init__` imports it, so all who use the encoder do
         ("fairlib/preprocessing/split.py", ENCODERS_USERS),
         ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
@@ -141,7 +154,7 @@ ENCODERS_USERS = {"preprocess", "balance", "fair_metric", "train", "evaluate", "
         ("fairlib/proxies/coin.py", {"balance"}),
         ("tasks/registry.py", {"balance", "publish"}),
         ("fairlib/datasets/loans.py", {"ingest"}),
-        ("data_contracts/suites.py", {"contract", "preprocess"}),
+        ("data_contracts/suites.py", {"contract", "preprocess", "measure_drift"}),
         ("tasks/serving/model_code.py", {"publish"}),
         ("tasks/reporting/page.py", set()),
         ("flows/pipeline.py", set()),

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from fairlib.methods.base import Float32, Float64
 from fairlib.methods.dadi._inference import acquire
 from fairlib.methods.dadi.reading import CHUNK_ROWS, Known, Reader
+from fairlib.progress import Progress
 
 __all__ = ["Acquisition", "ask", "check_known"]
 
@@ -60,7 +61,12 @@ def check_known(known: ArrayLike, n: int, groups: int) -> Known:
 
 
 def ask(
-    reader: Reader, allowed: NDArray[np.bool_], X: Float32, known: ArrayLike | None = None
+    reader: Reader,
+    allowed: NDArray[np.bool_],
+    X: Float32,
+    known: ArrayLike | None = None,
+    *,
+    callback: Progress | None = None,
 ) -> Acquisition:
     """
     Ask group after group until the policy stops.
@@ -75,6 +81,8 @@ def ask(
         The answers.
     known : array-like of bool, shape (n, G), or None
         What is known at first; None: nothing.
+    callback : callable, optional
+        ``callback(done, total)``, in rows.
 
     Raises
     ------
@@ -103,5 +111,7 @@ def ask(
                 order[part],
                 logits[part],
             )
+            if callback is not None:
+                callback(min(start + CHUNK_ROWS, n), n)
     probability = softmax(logits.astype(np.float64), axis=1)[:, 1]
     return Acquisition(mask.astype(bool), order, (order >= 0).sum(axis=1), probability)

@@ -24,6 +24,7 @@ from fairlib.methods.dadi.problem import Setup, generator_for, prepare
 from fairlib.methods.dadi.reading import group_report
 from fairlib.methods.dadi.storing import read_network, write_network
 from fairlib.methods.dadi.training import Weights, pretrain, readers, train
+from fairlib.progress import Progress
 
 __all__ = ["DADIClassifier"]
 
@@ -262,7 +263,9 @@ class DADIClassifier(BinaryMethod):
         data: Float32 = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         return data
 
-    def acquire(self, X: ArrayLike, known: ArrayLike | None = None) -> Acquisition:
+    def acquire(
+        self, X: ArrayLike, known: ArrayLike | None = None, *, callback: Progress | None = None
+    ) -> Acquisition:
         """
         Ask people one group after another until the policy stops.
 
@@ -272,9 +275,11 @@ class DADIClassifier(BinaryMethod):
             The answers; columns of groups that are never asked have no influence.
         known : array-like of bool, shape (n, G), or None
             What is known at first; None: nothing.
+        callback : callable, optional
+            ``callback(done, total)``, in rows.
         """
         data = self._data(X)
-        return ask(self._predictor, self.allowed_, data, known)
+        return ask(self._predictor, self.allowed_, data, known, callback=callback)
 
     def _positive_probability(self, X: Float32) -> Float64:
         return self.acquire(X).probability

@@ -1,0 +1,363 @@
+"""The measured part of docs/choose-a-method.md: what each method cost and what it bought."""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.dadi_page import over_folds
+from benchmarks.faias_page import ATTRIBUTES
+
+BEGIN = "<!-- measured: made by `python -m benchmarks.page`, do not edit below -->"
+END = "<!-- measured: end -->"
+
+TABLES = ("Adult", "German", "COMPAS", "Bank")
+KNOWN = ("auc", "disparity")
+Summary = tuple[float, float]  # mean and standard deviation over the splits
+Row = Mapping[str, Summary]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A metric without a method and with it, both over the same splits."""
+
+    name: str
+    before: Summary
+    after: Summary
+    more_is_better: bool
+
+    @property
+    def difference(self) -> float:
+        """Mean with the method less mean without."""
+        return self.after[0] - self.before[0]
+
+    @property
+    def told(self) -> bool:
+        """Whether it is more than the larger of the two standard deviations over the splits."""
+        return abs(self.difference) > max(self.before[1], self.after[1])
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it is better by more than the spread of the splits."""
+        return self.told and (self.difference > 0) == self.more_is_better
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it is worse by more than the spread of the splits."""
+        return self.told and not self.is_better
+
+    def cost(self) -> str:
+        """The difference alone, in brackets if none can be told."""
+        text = f"{self.difference:+.3f}".replace("-", "−")
+        return text if self.told else f"({text})"
+
+    def words(self) -> str:
+        """Before and after, and whether that is a difference."""
+        text = f"{self.name} {self.before[0]:.3f} → {self.after[0]:.3f}"
+        return f"**worse:** {text}" if self.is_worse else text if self.told else f"({text})"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a method did on one table."""
+
+    cost: Change
+    bought: tuple[Change, ...]
+
+    @property
+    def helps(self) -> bool:
+        """Whether anything got better by more than the spread of the splits."""
+        return any(change.is_better for change in self.bought)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, the plain model that it is held against, and its effects by table."""
+
+    method: str
+    baseline: str
+    effects: Mapping[str, Effect]
+
+
+# ------------------------------------------------------------------------------------- reading the results
+
+
+def comparable_treatment(row: Row, baseline: Row) -> Effect:
+    """Balanced accuracy (accuracy, where a paper prints only that), the least consistency and every gap."""
+    shared = [name for name in baseline if name in row]
+    performance = "balanced_accuracy" if "balanced_accuracy" in shared else "accuracy"
+    consistencies = [name for name in shared if name.startswith("consistency.")]
+
+    def least(found: Row) -> Summary:
+        return min((found[name] for name in consistencies), key=lambda summary: summary[0])
+
+    gaps = [
+        Change(f"gap by {name.partition('.')[2]}", baseline[name], row[name], False)
+        for name in sorted(shared)
+        if name.startswith("gap_max.")
+    ]
+    return Effect(
+        Change(performance.replace("_", " "), baseline[performance], row[performance], True),
+        (Change("consistency", least(baseline), least(row), True), *gaps),
+    )
+
+
+def group_rates(
+    table: str, runs: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]]
+) -> Effect:
+    """Balanced accuracy, and the differences in selection rates and in errors."""
+
+    def over_splits(found: Sequence[Mapping[str, Any]], metric: str) -> Summary:
+        numbers = [run[metric] for run in found]
+        return statistics.fmean(numbers), statistics.stdev(numbers)
+
+    def change(name: str, metric: str, more_is_better: bool) -> Change:
+        return Change(name, over_splits(baseline, metric), over_splits(runs, metric), more_is_better)
+
+    attribute = ATTRIBUTES[table]
+    return Effect(
+        change("balanced accuracy", "balanced_accuracy", True),
+        (
+            change("selection rates", f"demographic_parity_difference.{attribute}", False),
+            change("odds", f"average_odds_difference.{attribute}", False),
+        ),
+    )
+
+
+def trees(tables: Mapping[str, Any], budro: Mapping[str, Any]) -> list[Choice]:
+    """Boosted trees against plain boosting."""
+    rows = {name: row["ours"] for name, row in tables["rows"].items()}
+    exact = {name: row["ours"] for name, row in budro["rows"]["result"].items()}
+    rows |= {"adult-budro": exact["adult-budro"]}
+    rows |= {f"{table}-budro": exact[f"{table}-budro, dual"] for table in ("german", "compas")}
+    return [_choice(method, "gbdt", rows) for method in ("budro", "project", "reweigh")]
+
+
+def networks(sensei: Mapping[str, Any]) -> list[Choice]:
+    """Networks against the plain one."""
+    rows = {name: row["ours"] for name, row in sensei["rows"]["result"].items()}
+    return [_choice(method, "nn", rows) for method in ("sensei", "sensr", "clp")]
+
+
+def _choice(method: str, baseline: str, rows: Mapping[str, Row]) -> Choice:
+    effects = {}
+    for table in TABLES:
+        own, plain = f"{table.lower()}-{method}", f"{table.lower()}-{baseline}"
+        if own in rows and plain in rows:
+            effects[table] = comparable_treatment(rows[own], rows[plain])
+    return Choice(method, baseline, effects)
+
+
+def comparators(faias: Mapping[str, Any]) -> list[Choice]:
+    """Methods that even out groups, against logistic regression."""
+    found = faias["tables"]["result"]
+    titles = {table.lower(): table for table in TABLES}
+    methods = [name for name in found["german"] if name not in ("logistic", "reweigh")]
+    return [
+        Choice(
+            method,
+            "logistic",
+            {
+                titles[table]: group_rates(table, runs[method], runs["logistic"])
+                for table, runs in found.items()
+            },
+        )
+        for method in sorted(methods, key=lambda name: name != "faias")
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ the text
+
+QUESTIONS = {
+    "budro": "Shall comparable people get the same answer? Trees do well on my table.",
+    "project": "The same, and the model must be blind to what tells the attribute.",
+    "sensei": "The same with a network; I choose how much accuracy to pay.",
+    "sensr": "The same; the network may pay what its worst case demands.",
+    "clp": "Only the copies that I list must get the same answer.",
+    "reweigh": "Shall groups be treated alike on the whole? Trees, nothing to tune.",
+    "faias": "Shall knowing the attribute change nothing? And which features tell it?",
+    "reweigh-logistic": "Group rates alike, with a model that can be read.",
+    "disparate-impact-remover": "Features that groups have alike.",
+    "calibrated-equalized-odds": "Equal costs of errors with calibrated scores.",
+    "adversarial-debiasing": "An output from which the group cannot be guessed.",
+    "threshold-optimizer": "One rate equalised afterwards, by a threshold for each group.",
+    "exponentiated-gradient": "One rate held to a limit in training.",
+}
+PAGES = {"project": "methods", "reweigh": "methods"}
+OWN_PAGES = ("budro", "sensei", "sensr", "clp", "faias")
+
+
+def _link(method: str) -> str:
+    page = method if method in OWN_PAGES else PAGES.get(method, "comparators")
+    return f"[`{method}`]({page}.md)"
+
+
+def decision_table(choices: Iterable[Choice]) -> str:
+    """Question, method, cost on each table, what it bought."""
+    lines = [
+        f"| question | method | instead of | {' | '.join(f'cost, {table}' for table in TABLES)} "
+        "| what it bought |",
+        f"|---|---|---|{'---|' * len(TABLES)}---|",
+    ]
+    for choice in choices:
+        costs = [choice.effects[table].cost.cost() if table in choice.effects else "" for table in TABLES]
+        bought = "<br>".join(
+            f"{table}: {', '.join(change.words() for change in effect.bought)}"
+            for table, effect in choice.effects.items()
+        )
+        lines.append(
+            f"| {QUESTIONS[choice.method]} | {_link(choice.method)} | `{choice.baseline}` "
+            f"| {' | '.join(costs)} | {bought} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def without_help(choices: Iterable[Choice]) -> str:
+    """Where nothing got better, and where something got worse."""
+    nothing, worse = [], []
+    for choice in choices:
+        for table, effect in choice.effects.items():
+            told = [change for change in effect.bought if change.is_worse]
+            if not effect.helps:
+                nothing.append(_item(choice.method, table, effect.bought))
+            elif told:
+                worse.append(_item(choice.method, table, told))
+    parts = ["## Where a method did not help\n"]
+    if nothing:
+        parts += ["Nothing that it is for got better by more than the spread of the splits:\n", *nothing, ""]
+    if worse:
+        parts += ["One thing got better, and this got worse:\n", *worse, ""]
+    return "\n".join(parts)
+
+
+def _item(method: str, table: str, changes: Iterable[Change]) -> str:
+    words = ", ".join(f"{item.name} {item.before[0]:.3f} → {item.after[0]:.3f}" for item in changes)
+    return textwrap.fill(f"- `{method}` on {table}: {words}.", 120, subsequent_indent="  ")
+
+
+def weights_note(sensei: Mapping[str, Any], faias: Mapping[str, Any]) -> str:
+    """Where a cost is that of class weights or thresholds and not of the method."""
+    rows = {name: row["ours"] for name, row in sensei["rows"]["result"].items()}
+    plain, invariant = rows["adult-nn"], rows["adult-sensei"]
+    bank = faias["tables"]["result"]["bank"]
+
+    def accuracy(method: str) -> float:
+        return statistics.fmean(run["accuracy"] for run in bank[method])
+
+    return f"""\
+Not every number is the method's doing:
+
+- Balanced accuracy depends on class weights. On Adult `gbdt`, `nn` and `clp` weigh the classes alike,
+  `project`, `reweigh` and `sensei` do not, `budro` and `sensr` in part. From `nn` to `sensei` accuracy goes
+  from {plain["accuracy"][0]:.3f} to {invariant["accuracy"][0]:.3f}.
+- `reweigh-logistic` chooses its threshold for balanced accuracy, plain `logistic` takes 0.5. On Bank the
+  accuracy of the former is {accuracy("reweigh-logistic"):.3f}, of the latter {accuracy("logistic"):.3f}.
+- German has 200 test rows. Differences of some hundredths are chance there.
+"""
+
+
+def asking(dadi: Mapping[str, Any]) -> str:
+    """The agent that asks: three trade-offs, one of them the largest gamma that halves the disparity."""
+    result = dadi["curve"]["result"]
+    folds, gammas = result["folds"], result["gammas"]
+    full = {key: statistics.fmean(fold["full_information"][key] for fold in folds) for key in KNOWN}
+
+    def mean(index: int, key: str) -> float:
+        return statistics.fmean(over_folds(result, index, key))
+
+    halved = [i for i in range(len(gammas)) if mean(i, "disparity") <= full["disparity"] / 2]
+    lines = [
+        f"""\
+## Which features to ask for
+
+[`dadi`](dadi.md) is for data that is still to be collected. Adult, means over {len(folds)} folds; disparity
+is the difference of the groups' selection rates. The middle row is the largest γ with at most half of it.
+
+| γ | features asked | AUC | disparity |
+|---|---|---|---|
+| all known | 13 | {full["auc"]:.3f} | {full["disparity"]:.3f} |"""
+    ]
+    for i in sorted({1, max(halved, default=1), len(gammas) - 1}):
+        lines.append(
+            f"| {gammas[i]:g} | {mean(i, 'asked'):.1f} | {mean(i, 'auc'):.3f} | {mean(i, 'disparity'):.3f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def balancing(proxies: Mapping[str, Any]) -> str:
+    """Proxies: what is kept, and how balanced it is."""
+    lines = [
+        """\
+## A balanced sample, without knowing who is who
+
+A [proxy](proxies.md) filters rows instead of changing a model; the cost is rows. Means over 20 splits, on
+rows that the proxy had not seen, with leaves of at least 300 rows. α limits the disclosivity on training
+rows.
+
+| table | method | α | rows kept | imbalance | the smallest group grows | disclosivity |
+|---|---|---|---|---|---|---|"""
+    ]
+    points, curves = proxies["points"]["result"], proxies["curves"]["result"]
+    for table, families in points.items():
+        unfiltered = next(point for point in curves[table]["held-out"]["points"] if point["knob"] == 0)
+        before = unfiltered["test"]["imbalance"][0]
+        for point in families["held-out"]:
+            test = point["test"]
+            lines.append(
+                f"| {table.title()} | `{point['method']}` | {point['knob']:g} | {100 * test['kept'][0]:.1f}% "
+                f"| {before:.3f} → {test['imbalance'][0]:.3f} | {test['smallest_growth'][0]:.1f} times "
+                f"| {test['disclosivity'][0]:.3f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """All that stands between the markers; `results` by the names of their files."""
+    sensei, faias = results["sensei"], results["faias"]
+    boosted, others = trees(results["tables"], results["budro"]), networks(sensei)
+    choices = [boosted[0], boosted[1], *others, boosted[2], *comparators(faias)]
+    return "\n".join(
+        [
+            INTRO,
+            decision_table(choices),
+            weights_note(sensei, faias),
+            without_help(choices),
+            asking(results["dadi"]),
+            balancing(results["proxies"]),
+        ]
+    )
+
+
+INTRO = """\
+## What it cost, what it bought
+
+Cost: balanced accuracy with the method less that of the plain model beside it; for trees on COMPAS it is
+accuracy, which is what the paper prints. Bought: without the method → with it. All are means over the same
+splits: 10, and 5 from `faias` on. A number in brackets is a difference below the standard deviation over the
+splits: none can be told.
+
+Consistency is the least of the job's counterfactuals, gap is `gap_max`, "selection rates" the demographic
+parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). `reweigh` evens out
+sex on Adult and race on COMPAS. German is by age, from `faias` on by sex; Bank is by age group.
+"""
+
+
+def write(page: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """
+    Put the measured part between the page's markers; the rest of the page stays as it is.
+
+    Raises
+    ------
+    ValueError
+        If the page lacks a marker.
+    """
+    text = page.read_text(encoding="utf-8")
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page.name} lacks the line {END if begin else BEGIN!r}: put it back")
+    page.write_text(f"{head}{BEGIN}\n\n{measured(results)}\n{END}{tail}", encoding="utf-8")

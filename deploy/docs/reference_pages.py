@@ -1,0 +1,442 @@
+"""The reference as Markdown, from the models, signatures and tables that the program itself uses."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import typer
+from pydantic import TypeAdapter
+
+from data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
+from fairlib.evaluation.metrics import METRIC_MEANINGS, better
+from fairlib.methods.registry import METHODS, method_class
+from fairlib.proxies.registry import PROXIES, proxy_class
+from flows.cli import app
+from flows.job import Job
+from flows.method import RESERVED_ARGUMENTS
+from flows.metric_kinds import METRIC_KINDS
+from tasks.measure_proxy import METRICS as PROXY_METRICS
+
+__all__ = ["command_line_page", "contract_page", "job_page", "method_keys_page", "metrics_page", "pages"]
+
+Schema = dict[str, Any]
+
+TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "map",
+    "null": "null",
+}
+LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+# Keys whose docstrings give no more than a type, because the name says it to whoever reads the code.
+PLAIN_KEYS = {
+    "batch_size": "Rows of a mini-batch.",
+    "constraint": "What must be alike in all groups.",
+    "cost_constraint": "Which cost must be alike in both groups.",
+    "max_height": "Most splits from the root to a leaf.",
+    "n_epochs": "Passes over the training rows.",
+    "n_masks": "Selections that a prediction is the mean of.",
+    "random_state": "Set by the job's seed.",
+}
+SYMBOLS = {
+    r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\epsilon": "ε", r"\lambda": "λ", r"\rho": "ρ",
+    r"\eta": "η", r"\theta": "θ", r"\delta": "δ", r"\phi": "φ", r"\sigma": "σ", r"\le": "≤", r"\ge": "≥",
+}  # fmt: skip
+
+
+def pages() -> dict[str, str]:
+    """Text of every generated page by its path under docs/."""
+    return {
+        "reference/job.md": job_page(),
+        "reference/method-keys.md": method_keys_page(),
+        "reference/contract.md": contract_page(),
+        "reference/command-line.md": command_line_page(),
+        "reference/metrics.md": metrics_page(),
+    }
+
+
+# ------------------------------------------------------------------------------------------------- the job
+
+
+def job_page() -> str:
+    """All sections and keys of a job."""
+    schema = Job.model_json_schema()
+    own = dict(schema["properties"])
+    parts = [
+        """\
+# Job
+
+One YAML file: which table, what is sensitive, which method, which gates. `evenhand init` writes one for
+a table of yours ([how to](../how-to/own-table.md)); the shipped ones are in `flows/jobs/` and listed by
+`evenhand jobs`. An unknown key is refused with the nearest known one. `--set KEY=VALUE` changes any key
+for one run: `--set seed=3`, `--set method.eta=0.04`.
+""",
+        _keys(schema, schema, links=_job_links(own)),
+    ]
+    for key, field in own.items():
+        if key == "fair_metric":
+            parts += _metric_kinds(schema, field)
+            continue
+        section = _section_of(field, schema)
+        if section is not None:
+            parts += [f"## {key}\n", _keys(section, schema, prefix=f"{key}.")]
+            parts += _inner_sections(key, section, schema)
+    parts.append(GATES)
+    return "\n".join(parts)
+
+
+GATES = """\
+## gates
+
+By metric, what a model must reach to be published; [the metrics](metrics.md) and `evenhand metrics`
+have the names.
+
+    gates:
+      balanced_accuracy: {min: 0.80, bound: interval}
+      gap_max.sex: {max: 0.16}
+
+| key | type | meaning |
+|---|---|---|
+| `min` | number | the smallest value that passes |
+| `max` | number | the largest value that passes |
+| `bound` | `point` (default) or `interval` | compare the estimate, or the unfavourable end of its interval |
+
+Too few people for a metric is neither passed nor refused: the run ends with [exit code 3](exit-codes.md).
+
+## method
+
+`name` is one of `evenhand methods`. All other keys are the method's own: [keys of the
+methods](method-keys.md).
+
+    method: {name: gbdt, eta: 0.05, n_steps: 200}
+"""
+
+
+def _job_links(own: Mapping[str, Any]) -> dict[str, str]:
+    """Anchor of each key that has a part of its own below."""
+    return {key: f"#{key}" for key, field in own.items() if _is_section(field) or key in ("gates", "method")}
+
+
+def _metric_kinds(schema: Schema, field: Schema) -> list[str]:
+    parts = [
+        "## fair_metric\n",
+        f"{field['description']} What the kinds are: [fair metrics](../fair-metric.md).\n",
+    ]
+    for kind, model in METRIC_KINDS.items():
+        section = schema["$defs"][model.__name__]
+        parts += [f"### kind: {kind}\n", _keys(section, schema, prefix="fair_metric.")]
+    return parts
+
+
+def _inner_sections(path: str, section: Schema, schema: Schema) -> list[str]:
+    parts = []
+    for key, field in section["properties"].items():
+        inner = _section_of(field, schema)
+        if inner is not None:
+            parts += [f"### {path}.{key}\n", _keys(inner, schema, prefix=f"{path}.{key}.")]
+    return parts
+
+
+# ------------------------------------------------------------------------------------------- method's keys
+
+
+def method_keys_page() -> str:
+    """Arguments that a job may give each method."""
+    parts = [
+        """\
+# Keys of the methods
+
+What may stand under `method` in a job, beside `name`. Defaults are those of the class; shipped jobs set
+what suits their table. What each method is for: [all methods](../methods.md); which to take: [choose a
+method](../choose-a-method.md).
+"""
+    ]
+    classes = {name: (spec.summary, method_class(name), {}) for name, spec in METHODS.items()}
+    classes |= {name: (spec.summary, proxy_class(name), spec.fixed) for name, spec in PROXIES.items()}
+    for name, (summary, kind, fixed) in classes.items():
+        parts += [f"## {name}\n", f"{_sentence(summary)}\n", _arguments(kind, fixed)]
+    return "\n".join(parts)
+
+
+def _arguments(kind: type[Any], fixed: Mapping[str, Any]) -> str:
+    constructor: Any = kind.__init__
+    types = inspect.get_annotations(constructor, eval_str=True)
+    meanings = documented_parameters(kind)
+    rows = []
+    for key, parameter in inspect.signature(constructor).parameters.items():
+        if key == "self" or key in RESERVED_ARGUMENTS or key in fixed:
+            continue
+        schema = TypeAdapter(types[key]).json_schema()
+        rows.append(
+            (f"`{key}`", _type(schema, {}), _value(parameter.default), meanings.get(key) or PLAIN_KEYS[key])
+        )
+    return _table(("key", "type", "default", "meaning"), rows)
+
+
+def documented_parameters(kind: type[Any]) -> dict[str, str]:
+    """
+    Meaning of each constructor argument, from the numpydoc sections `Parameters` of a class and its bases.
+
+    "As in :class:`module.Name`" stands for what that class says.
+    """
+    found: dict[str, str] = {}
+    for base in kind.__mro__:
+        text = inspect.cleandoc(base.__doc__ or "")
+        section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", text, re.DOTALL | re.MULTILINE)
+        if section is None:
+            continue
+        # a list of names may go on in the next line
+        body = re.sub(r"^(\S[^\n:]*),\n(?=\S)", r"\1, ", section[1], flags=re.MULTILINE)
+        for names, meaning in re.findall(
+            r"^(\w[\w, ]*?)(?: ?:[^\n]*)?\n((?:[ ]+[^\n]*\n?|\n)*)", body, re.MULTILINE
+        ):
+            words = " ".join(meaning.split())
+            other = re.match(r"As in :class:`([\w.]+)\.(\w+)`", words)
+            elsewhere = _documented_elsewhere(other[1], other[2]) if other else {}
+            for name in (item.strip() for item in names.split(",")):
+                found.setdefault(name, elsewhere.get(name) or _markdown(words))
+    return found
+
+
+def _documented_elsewhere(module: str, name: str) -> dict[str, str]:
+    return documented_parameters(getattr(importlib.import_module(module), name))
+
+
+def _markdown(text: str) -> str:
+    """A docstring's words: roles and double backticks as Markdown code, symbols as such."""
+
+    def formula(match: re.Match[str]) -> str:
+        tex = match[1]
+        for command, symbol in SYMBOLS.items():
+            tex = re.sub(re.escape(command) + r"(?![a-z])", symbol, tex)
+        return tex if re.fullmatch(r"\w", tex) else f"`{tex}`"
+
+    text = re.sub(r":math:`([^`]*)`", formula, text)
+    text = re.sub(r":\w+:`~?([^`]*\.)?([^`.]*)`", r"`\2`", text)
+    # YAML's word for it; at the start of a remark it is what a key is without being set
+    text = re.sub(r"\bNone(?= [a-z])", "`null`", re.sub(r"\bNone(?=: | for )", "Default", text))
+    text = text.replace("Default for ", "Default: ").replace("; Default:", "; default:")
+    return text.replace("``", "`")
+
+
+# -------------------------------------------------------------------------------------------- the contract
+
+
+def contract_page() -> str:
+    """All keys of a contract, and our own properties."""
+    schema = ContractDocument.model_json_schema(by_alias=True)
+    defs = schema["$defs"]
+    parts = [
+        """\
+# Contract
+
+What a table promises: one YAML file in the form of the Open Data Contract Standard v3. `evenhand init`
+writes one to be read and corrected; the shipped ones are in `data_contracts/`. A key that would promise
+a check which is not made is refused.
+
+    schema:
+    - name: people
+      properties:
+      - name: age
+        logicalType: integer
+        required: true
+        logicalTypeOptions: {minimum: 16, maximum: 99}
+        customProperties:
+        - {property: role, value: feature}
+""",
+        _keys(schema, schema),
+        f"{_documentary(schema)}\n",
+    ]
+    for title, name in CONTRACT_PARTS.items():
+        section = defs[name]
+        parts += [
+            f"## {title}\n",
+            f"{_markdown(section['description'].splitlines()[0])}\n",
+            _keys(section, schema),
+        ]
+        if _documentary(section):
+            parts.append(f"{_documentary(section)}\n")
+    parts += [
+        "## Properties of a column\n",
+        "`customProperties` of a column:\n",
+        _table(("property", "meaning"), [(f"`{name}`", text) for name, text in COLUMN_PROPERTIES.items()]),
+        """\
+`onehot` makes a column of 0 and 1 for each category, `binary` a single one, `standard` is (x − mean) /
+standard deviation, `unit` is (x − minimum) / (maximum − minimum). Default: `standard` for numbers and
+dates, else `onehot`.
+""",
+        "## Properties of the contract\n",
+        "`customProperties` of the whole:\n",
+        _table(("property", "meaning"), [(f"`{name}`", text) for name, text in CONTRACT_PROPERTIES.items()]),
+    ]
+    return "\n".join(parts)
+
+
+CONTRACT_PARTS = {
+    "description": "Description",
+    "schema": "TableDocument",
+    "properties: a column": "PropertyDocument",
+    "logicalTypeOptions": "TypeOptions",
+    "quality of a column": "ValidValues",
+    "quality of the table": "RowCount",
+    "customProperties": "CustomProperty",
+}
+
+
+def _documentary(section: Schema) -> str:
+    """Keys that are accepted and carry no meaning."""
+    names = [f"`{name}`" for name, field in section["properties"].items() if "description" not in field]
+    return f"Accepted, and without meaning here: {', '.join(names)}." if names else ""
+
+
+# -------------------------------------------------------------------------------- command line and metrics
+
+
+def command_line_page() -> str:
+    """Every command with its arguments and options."""
+    command = typer.main.get_command(app)
+    parts = [
+        f"# Command line\n\n{command.help}\n",
+        "`evenhand COMMAND --help` says the same in the terminal. What came of a command, its "
+        "[exit code](exit-codes.md) says.\n",
+        *_commands(command, typer.Context(command, info_name="evenhand")),
+    ]
+    return "\n".join(parts)
+
+
+def _commands(group: Any, context: typer.Context) -> Iterable[str]:
+    for name, command in group.commands.items():
+        if command.hidden:
+            continue
+        inner = typer.Context(command, info_name=name, parent=context)
+        if hasattr(command, "commands"):
+            yield from _commands(command, inner)
+            continue
+        yield f"## {inner.command_path}\n"
+        yield f"{command.help}\n"
+        usage = command.get_usage(inner).removeprefix("Usage: ")
+        yield f"    {' '.join(usage.split())}\n"
+        records = [parameter.get_help_record(inner) for parameter in command.params]
+        rows = [(f"`{record[0]}`", " ".join(record[1].split())) for record in records if record]
+        if rows:
+            yield _table(("argument", "meaning"), rows)
+
+
+def metrics_page() -> str:
+    """Every metric with its meaning."""
+    return "\n".join(
+        [
+            """\
+# Metrics
+
+The names that gates, sweeps, reports and `--json` use. `<attr>` is a sensitive attribute, `<name>` a
+counterfactual of the job. Each has an interval from the bootstrap (`evaluate.draws`, `evaluate.level`);
+with too few people in a group (`evaluate.min_cell`) a metric has no value and says so.
+
+## Of classifiers
+""",
+            _metrics(METRIC_MEANINGS),
+            "## Of proxies\n",
+            _metrics(PROXY_METRICS),
+        ]
+    )
+
+
+def _metrics(meanings: Mapping[str, str]) -> str:
+    rows = []
+    for name, meaning in meanings.items():
+        try:
+            side = str(better(name))
+        except ValueError:  # only there to be compared with
+            side = ""
+        rows.append((f"`{name}`", meaning.removesuffix(f", {side}"), side))
+    return _table(("metric", "meaning", "better"), rows)
+
+
+# ---------------------------------------------------------------------------------------- tables and types
+
+
+def _keys(
+    section: Schema, schema: Schema, *, prefix: str = "", links: Mapping[str, str] | None = None
+) -> str:
+    """A row for each key that has a meaning."""
+    required = section.get("required", [])
+    rows = []
+    for name, field in section["properties"].items():
+        if "description" not in field:
+            continue
+        key = f"`{prefix}{name}`"
+        if links and name in links:
+            key = f"[{key}]({links[name]})"
+        default = "required" if name in required else _default(field)
+        rows.append((key, _type(field, schema), default, field["description"]))
+    return _table(("key", "type", "default", "meaning"), rows)
+
+
+def _default(field: Schema) -> str:
+    if _is_section(field) or "default" not in field:
+        return ""
+    return _value(field["default"])
+
+
+def _value(value: Any) -> str:
+    if value is None or value is inspect.Parameter.empty or value in ("", [], {}):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, list | tuple):
+        return f"`[{', '.join(str(item) for item in value)}]`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _section_of(field: Schema, schema: Schema) -> Schema | None:
+    """The one section that a key holds."""
+    found = [option["$ref"] for option in [field, *field.get("anyOf", [])] if "$ref" in option]
+    return schema["$defs"][found[0].rpartition("/")[2]] if found else None
+
+
+def _is_section(field: Schema) -> bool:
+    return "$ref" in field or "oneOf" in field or any("$ref" in option for option in field.get("anyOf", []))
+
+
+def _type(field: Schema, schema: Schema) -> str:
+    """A JSON schema's type in words."""
+    if "$ref" in field or "oneOf" in field:
+        return "section"
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "enum" in field:
+        return " or ".join(f"`{item}`" for item in field["enum"])
+    if "anyOf" in field:
+        kinds = [_type(option, schema) for option in field["anyOf"] if option.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds)) if len(kinds) < 4 else "value"
+    if field.get("type") == "array":
+        items = field.get("items") or {}
+        return f"list of {_plural(_type(items, schema))}" if items else "list"
+    if field.get("format") == "date":
+        return "date"
+    kind = TYPES.get(field.get("type", ""), "anything")
+    limits = [f"{sign} {field[name]:,}" for name, sign in LIMITS.items() if name in field]
+    return f"{kind} {', '.join(limits)}" if limits else kind
+
+
+def _plural(kind: str) -> str:
+    return {"text": "texts", "section": "sections", "value": "values"}.get(
+        kind, kind.replace("number", "numbers")
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"

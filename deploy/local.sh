@@ -1,0 +1,100 @@
+#!/bin/sh
+# The stack of deploy/compose.yaml from packages, for machines without a container engine: PostgreSQL, a Prefect
+# server and an MLflow server on it, and one worker, all below one folder and reachable from this machine alone.
+#
+#   sh deploy/local.sh start FOLDER     writes FOLDER/env: `. FOLDER/env` points a shell at the stack
+#   sh deploy/local.sh stop FOLDER
+#
+# It needs PostgreSQL's programs (Debian: apt-get install postgresql) and `pip install 'evenhand[server]'`.
+# Whoever has an account on this machine can use it: it is for trying things out. Ports: PGPORT (55432), PREFECT_PORT (4200), MLFLOW_PORT (5000).
+set -eu
+
+fail() { echo "local.sh: $1" >&2; exit 4; }
+[ $# -eq 2 ] || { echo "usage: sh deploy/local.sh start|stop FOLDER" >&2; exit 2; }
+action=$1
+mkdir -p "$2/run" "$2/log"
+folder=$(cd "$2" && pwd)
+PGPORT=${PGPORT:-55432} PREFECT_PORT=${PREFECT_PORT:-4200} MLFLOW_PORT=${MLFLOW_PORT:-5000}
+
+postgres=$(command -v pg_ctl || ls -d /usr/lib/postgresql/*/bin/pg_ctl 2>/dev/null | tail -n 1)
+[ -n "$postgres" ] || fail "PostgreSQL's pg_ctl is not there: apt-get install postgresql."
+postgres=$(dirname "$(readlink -f "$postgres")")
+# PostgreSQL refuses to run as root
+as_owner() { if [ "$(id -u)" -eq 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
+
+stop() {
+    for name in worker mlflow prefect; do
+        [ -f "$folder/run/$name.pid" ] || continue
+        # the whole process group: servers have children
+        kill -TERM -- "-$(cat "$folder/run/$name.pid")" 2>/dev/null || true
+        rm -f "$folder/run/$name.pid"
+    done
+    if [ -f "$folder/postgres/postmaster.pid" ]; then
+        as_owner "$postgres/pg_ctl" --pgdata "$folder/postgres" --silent --mode fast stop
+    fi
+}
+
+# NAME COMMAND...: in a session of its own, so that it outlives this shell
+start() {
+    name=$1; shift
+    setsid "$@" </dev/null >"$folder/log/$name.log" 2>&1 &
+    echo $! >"$folder/run/$name.pid"
+}
+
+# NAME URL: wait until it answers
+answers() {
+    for _ in $(seq 240); do
+        if python -c "import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=2)" "$2" 2>/dev/null; then
+            return
+        fi
+        kill -0 "$(cat "$folder/run/$1.pid")" 2>/dev/null || fail "$1 ended: see $folder/log/$1.log."
+        sleep 0.5
+    done
+    fail "$1 does not answer at $2: see $folder/log/$1.log."
+}
+
+case $action in
+stop) stop ;;
+start)
+    for program in prefect mlflow evenhand; do
+        command -v "$program" >/dev/null || fail "$program is not on PATH: pip install 'evenhand[server]'."
+    done
+    if [ ! -d "$folder/postgres" ]; then
+        install -d -m 700 "$folder/postgres"
+        [ "$(id -u)" -ne 0 ] || chown postgres "$folder/postgres"
+        as_owner "$postgres/initdb" --pgdata "$folder/postgres" --username evenhand --auth trust >"$folder/log/initdb.log"
+        fresh=yes
+    fi
+    # only its owner may enter the folder of the socket
+    as_owner "$postgres/pg_ctl" --pgdata "$folder/postgres" --silent --wait --log "$folder/postgres/log" \
+        --options "-p $PGPORT -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder/postgres" start
+    if [ "${fresh:-}" = yes ]; then
+        for database in prefect mlflow; do
+            "$postgres/createdb" --host 127.0.0.1 --port "$PGPORT" --username evenhand "$database"
+        done
+    fi
+    cat >"$folder/env" <<ENV
+export PREFECT_API_URL=http://127.0.0.1:$PREFECT_PORT/api
+export PREFECT_HOME='$folder/prefect'
+export MLFLOW_TRACKING_URI=http://127.0.0.1:$MLFLOW_PORT
+export EVENHAND_STORE='$folder/store'
+export DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false MLFLOW_DISABLE_TELEMETRY=true
+ENV
+    . "$folder/env"
+    database=evenhand@127.0.0.1:$PGPORT
+    PREFECT_API_DATABASE_CONNECTION_URL=postgresql+asyncpg://$database/prefect \
+        start prefect prefect server start --host 127.0.0.1 --port "$PREFECT_PORT"
+    (
+        unset MLFLOW_TRACKING_URI
+        start mlflow mlflow server --host 127.0.0.1 --port "$MLFLOW_PORT" --workers 1 \
+            --backend-store-uri "postgresql+psycopg2://$database/mlflow" --artifacts-destination "$folder/mlflow"
+    )
+    answers prefect "$PREFECT_API_URL/health"
+    answers mlflow "$MLFLOW_TRACKING_URI/health"
+    prefect work-pool create evenhand --type process --overwrite >"$folder/log/pool.log"
+    start worker prefect worker start --pool evenhand
+    echo "Prefect $PREFECT_API_URL, MLflow $MLFLOW_TRACKING_URI, store $EVENHAND_STORE"
+    echo "now:    . $folder/env"
+    ;;
+*) fail "start or stop, not $action." ;;
+esac

@@ -1,0 +1,174 @@
+"""What is kept of a column to recognise its law: counts of bins and categories, and of nobody alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["BIN_ROWS", "MAX_BINS", "Bins", "count_bins", "numeric_bins", "pool_small"]
+
+MAX_BINS = 10
+BIN_ROWS = 20
+"""Rows that a bin of numbers has at least."""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """
+    Bins of a numeric column, open at both ends.
+
+    Parameters
+    ----------
+    edges : tuple of float, length B - 1
+        Rising; an edge belongs to the bin above it.
+    counts : tuple of int, length B
+        Rows with a number in each bin.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_ROWS) -> Bins:
+    """
+    Cut a column's numbers at about its quantiles, or at its values where these are few.
+
+    With at most `most` distinct values every value is a bin, else there are at most `most` bins of about
+    equal size; then bins of fewer than `least` rows join the smaller neighbour. An edge is a round number
+    near a quantile, a value of the column only if at least `least` rows have it, and the outer bins are
+    open: neither the smallest nor the largest value is told. A constant that at least `least`
+    rows share has a bin of its own between two empty ones, so that any other value shows.
+
+    Parameters
+    ----------
+    values : array-like of float, shape (n,)
+        NaN and infinite ones do not count.
+    most : int
+        Bins at most, at least 1.
+    least : int
+        Rows of a bin at least, at least 1.
+
+    Returns
+    -------
+    Bins
+        One bin without edges where there are too few rows for two.
+
+    Raises
+    ------
+    ValueError
+        If ``most`` or ``least`` is below 1.
+
+    Examples
+    --------
+    >>> numeric_bins([1, 1, 1, 2, 2, 3], least=2)
+    Bins(edges=(2.0,), counts=(3, 3))
+    """
+    if most < 1 or least < 1:
+        raise ValueError(f"most, least: got {most} and {least}, expected at least 1 each")
+    numbers = np.asarray(values, dtype=np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    distinct, counts = np.unique(numbers, return_counts=True)
+    if len(distinct) == 1 and len(numbers) >= least:
+        value = float(distinct[0])
+        return Bins((value, float(np.nextafter(value, np.inf))), (0, len(numbers), 0))
+    if len(distinct) <= most:
+        pairs = list(zip(distinct[:-1], distinct[1:], strict=True))
+    else:
+        # anywhere near the quantile will do: the wider the range, the rounder the edge, and the less it tells
+        ordered, reach = np.sort(numbers), len(numbers) / (4 * most)
+        wanted = len(numbers) * np.arange(1, most) / most
+        near = np.clip([wanted - reach, wanted + reach], 0, len(numbers) - 1).astype(int)
+        # a value that many rows have gets a bin of its own
+        crowded = np.flatnonzero(counts >= 2 * reach)
+        ends = [(place, place + 1) for one in crowded for place in (one - 1, one)]
+        pairs = [(distinct[a], distinct[b]) for a, b in ends if a >= 0 and b < len(distinct)]
+        many = set(distinct[crowded].tolist())
+        quantiles = zip(ordered[near[0]].tolist(), ordered[near[1]].tolist(), strict=True)
+        pairs += [(low, high) for low, high in quantiles if low < high and not {low, high} & many]
+    shared = {float(value) for value, count in zip(distinct, counts, strict=True) if count >= least}
+    edges = sorted({_edge(float(low), float(high), distinct, shared) for low, high in pairs})
+    sizes = count_bins(numbers, edges).tolist()
+    while len(sizes) > 1 and (min(sizes) < least or len(sizes) > most):
+        small = sizes.index(min(sizes))
+        beside = [i for i in (small - 1, small + 1) if 0 <= i < len(sizes)]
+        left = min(small, min(beside, key=sizes.__getitem__))
+        sizes[left : left + 2] = [sizes[left] + sizes[left + 1]]
+        del edges[left]
+    return Bins(tuple(edges), tuple(sizes))
+
+
+def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
+    """
+    Count the rows of each bin.
+
+    Parameters
+    ----------
+    values : array-like of float, shape (n,)
+        NaN do not count; infinite ones are in the outer bins.
+    edges : array-like of float, shape (B - 1,)
+        As :class:`Bins` has them.
+
+    Returns
+    -------
+    ndarray of int, shape (B,)
+    """
+    numbers, cuts = np.asarray(values, dtype=np.float64), np.asarray(edges, dtype=np.float64)
+    places = np.searchsorted(cuts, numbers[~np.isnan(numbers)], side="right")
+    return np.bincount(places, minlength=len(cuts) + 1).astype(np.int64)
+
+
+def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], int]:
+    """
+    Separate the names that enough rows have from the rest, which is only told together.
+
+    The rest takes further names, smallest first, until it has `least` rows itself or is empty.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+    least : int
+
+    Returns
+    -------
+    named : dict of str to int
+        In the order of `counts`.
+    rest : int
+        Rows of all other names together.
+
+    Examples
+    --------
+    >>> pool_small({"a": 40, "b": 2, "c": 7}, 5)
+    ({'a': 40}, 9)
+    """
+    named = {name: count for name, count in counts.items() if count >= least}
+    rest = sum(count for name, count in counts.items() if name not in named)
+    while 0 < rest < least and named:
+        smallest = min(named, key=named.__getitem__)
+        rest += named.pop(smallest)
+    return named, rest
+
+
+def _edge(low: float, high: float, distinct: NDArray[np.float64], shared: set[float]) -> float:
+    """Round number between two values, and no value of the column itself unless it is shared."""
+    edge = _short_between(low, high)
+    if edge in shared or edge not in distinct:
+        return edge
+    below = distinct[max(int(np.searchsorted(distinct, edge)) - 1, 0)]
+    return _short_between(float(below), edge, closed=False)
+
+
+def _short_between(low: float, high: float, *, closed: bool = True) -> float:
+    """Number with the fewest digits that is above `low` and at most (not `closed`: below) `high`."""
+    power = math.floor(math.log10(max(abs(low), abs(high), 1e-300))) + 1
+    for exponent in range(power, power - 17, -1):
+        # by division for negative powers: 3 / 10 is 0.3, 3 * 0.1 is not
+        unit = 10.0 ** abs(exponent)
+        whole = math.floor(low / unit if exponent >= 0 else low * unit) + 1
+        candidate = whole * unit if exponent >= 0 else whole / unit
+        if low < candidate < high or (closed and candidate == high):
+            return float(candidate)
+    return high

@@ -1,0 +1,412 @@
+r"""How far a batch is from a reference, told from counts alone: stability index, test, changes of shares.
+
+The population stability index of shares p against a reference r is the symmetrised Kullback-Leibler
+divergence
+
+.. math:: \mathrm{PSI} = \sum_{j=1}^{B} (p_j - r_j) \log \frac{p_j}{r_j}
+
+which industry reads as: below 0.1 stable, above 0.2 (or 0.25) changed. It has a bias: of two samples of n
+and m rows of one law it is about :math:`(B - 1)(1/n + 1/m)` on average, not 0.
+
+Sources: Lin, "Divergence Measures Based on the Shannon Entropy", IEEE Transactions on Information Theory 37
+(1991), for the divergence; Yurdakul and Naranjo, "Statistical Properties of the Population Stability Index",
+Journal of Risk Model Validation 14 (2020), for its law without drift.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2, chi2_contingency
+
+from fairlib.evaluation.acquisition import wilson_interval
+from fairlib.evaluation.evaluate import MetricValue
+
+__all__ = [
+    "LEAST_ROWS",
+    "Change",
+    "ColumnDrift",
+    "coarsen",
+    "column_drift",
+    "expected_without_drift",
+    "largest",
+    "largest_change",
+    "mean_of",
+    "most_bins",
+    "share",
+    "share_change",
+    "stability_index",
+    "two_sample_p",
+]
+
+Float = NDArray[np.float64]
+FLOOR = 1e-6
+"""Share that stands for none at all, for the logarithm."""
+LEAST_ROWS = 20
+"""Rows that a share is of at least, to be compared."""
+CELL_ROWS = 5
+"""Rows of a bin that a law common to both samples expects at least, in the smaller (Cochran's rule)."""
+CHANGED = 0.2
+"""Index above which a column is commonly said to have changed."""
+FALSE_ALARM = 0.001
+"""Chance of such an index without drift that is still accepted, for one column."""
+MOST_BINS = 1000
+NEGLIGIBLE = 0.05
+"""Share of all other values below which a single remaining bin says that nothing has changed."""
+
+
+def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
+    r"""
+    Population stability index over the last axis, each share no smaller than 1e-6.
+
+    .. math:: \sum_j (p_j - r_j) \log \frac{p_j}{r_j}
+
+    Parameters
+    ----------
+    shares, reference : array-like of float, shape (..., B)
+
+    Returns
+    -------
+    float, or ndarray of shape (...)
+        At least 0; the same if the two are exchanged.
+
+    Examples
+    --------
+    >>> round(stability_index([0.3, 0.7], [0.5, 0.5]), 4)
+    0.1695
+    """
+    p = np.maximum(np.asarray(shares, dtype=np.float64), FLOOR)
+    r = np.maximum(np.asarray(reference, dtype=np.float64), FLOOR)
+    index = ((p - r) * np.log(p / r)).sum(axis=-1)
+    return float(index) if index.ndim == 0 else index
+
+
+def expected_without_drift(bins: int, n: int, m: int) -> float:
+    r"""
+    Approximate mean of the index of two samples of one law, :math:`(B - 1)(1/n + 1/m)`.
+
+    n m / (n + m) times the index is about chi-square with B - 1 degrees of freedom (Yurdakul and Naranjo
+    2020).
+    """
+    return max(bins - 1, 0) * (1.0 / n + 1.0 / m)
+
+
+def most_bins(n: int, m: int) -> int:
+    r"""
+    Bins that samples of n and m rows may be compared by.
+
+    The most for which an index above 0.2 has a chance below 0.1% without drift, by its chi-square law:
+
+    .. math:: \chi^2_{B - 1;\, 0.999} \left(\frac1n + \frac1m\right) \le 0.2
+
+    Returns
+    -------
+    int
+        1 where two bins are too many already: fewer than some 55 rows.
+    """
+    bins = 1
+    while float(chi2.isf(FALSE_ALARM, bins)) * (1.0 / n + 1.0 / m) <= CHANGED and bins < MOST_BINS:
+        bins += 1
+    return bins
+
+
+def coarsen(
+    now: ArrayLike, then: ArrayLike, ordered: int = 0, least: float = CELL_ROWS, most: int | None = None
+) -> list[list[int]]:
+    """
+    Merge bins until the law that both samples have in common expects `least` rows of each in both.
+
+    The smallest bin joins the smallest one that it may join: for one of the first `ordered` bins a neighbour
+    among these, for any other whichever there is. Bins that are empty in both samples vanish. Only the sum of
+    the two samples decides, so the merging favours no answer.
+
+    Parameters
+    ----------
+    now, then : array-like of int, shape (B,)
+    ordered : int
+        How many of the bins, from the first on, have an order that merging must keep.
+    least : float
+    most : int, optional
+        Merging goes on until there are no more bins than this.
+
+    Returns
+    -------
+    list of list of int
+        Positions of the bins that became one.
+    """
+    a, b = np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)
+    total = a + b
+    rows = float(total.sum())
+    scale = min(a.sum(), b.sum()) / rows if rows else 0.0
+    parts = [[j] for j in range(len(total)) if total[j] > 0]
+    sizes = [float(total[part].sum()) * scale for part in parts]
+    while len(parts) > 1 and (min(sizes) < least or len(parts) > (most or len(parts))):
+        small = sizes.index(min(sizes))
+        line = [i for i, part in enumerate(parts) if part[0] < ordered]
+        others = [i for i in range(len(parts)) if i != small]
+        if small in line and len(line) > 1:
+            others = [i for i in others if i in line and abs(line.index(i) - line.index(small)) == 1]
+        into = min(others, key=sizes.__getitem__)
+        left, right = min(small, into), max(small, into)
+        parts[left] = sorted(parts[left] + parts[right])
+        sizes[left] += sizes[right]
+        del parts[right], sizes[right]
+    return parts
+
+
+def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
+    """
+    P-value of Pearson's chi-square test that two rows of counts have one law.
+
+    Parameters
+    ----------
+    now, then : array-like of int, shape (B,)
+        At least a row each; bins empty in both do not count.
+
+    Returns
+    -------
+    float
+        1 where all rows are in one bin. The approximation is poor where a bin is expected to have less than
+        some five rows: see :func:`coarsen`.
+    """
+    table = np.stack([np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)])
+    table = table[:, table.sum(axis=0) > 0]
+    if table.shape[1] < 2:
+        return 1.0
+    return float(chi2_contingency(table, correction=False).pvalue)
+
+
+@dataclass(frozen=True)
+class ColumnDrift:
+    """
+    What became of one column.
+
+    Parameters
+    ----------
+    psi : MetricValue
+        Stability index with its interval.
+    expected : float or None
+        What the index would be on average without drift; None where it has no evidence.
+    p : float or None
+        P-value of the two-sample test, not corrected for there being several columns.
+    bins : int
+        Bins that were compared.
+    """
+
+    psi: MetricValue
+    expected: float | None
+    p: float | None
+    bins: int
+
+
+def column_drift(
+    now: ArrayLike,
+    then: ArrayLike,
+    *,
+    draws: int,
+    level: float,
+    random: np.random.Generator,
+    ordered: int = 0,
+) -> ColumnDrift:
+    r"""
+    Compare a column's counts in a batch with those of the reference.
+
+    Bins are merged by :func:`coarsen` first, down to :func:`most_bins`, and half a row is added to each bin
+    of both samples, so that an empty one does not decide alone. The interval is a parametric bootstrap: both
+    samples are drawn anew from the multinomial laws that they suggest, which gives indices with the
+    quantiles q about the estimate :math:`\hat\theta`. They are biased upwards about it as it is about the
+    truth, so plain percentiles would often lie above the truth. The upper distance, which holds bias and
+    spread, is taken to both sides:
+
+    .. math:: \left[\max(0,\, 2\hat\theta - q_{1 - \alpha/2}),\; q_{1 - \alpha/2}\right]
+
+    Its lower end is that of the basic bootstrap interval (Davison and Hinkley, "Bootstrap Methods and their
+    Application", 1997, section 5.2), its upper end that of the percentile interval: wide rather than narrow.
+
+    Parameters
+    ----------
+    now, then : array-like of int, shape (B,)
+        Counts by bin, missing values among them.
+    draws : int
+        Bootstrap draws; 0 for no interval.
+    level : float
+        Coverage, in (0, 1).
+    random : numpy.random.Generator
+    ordered : int
+        See :func:`coarsen`.
+
+    Returns
+    -------
+    ColumnDrift
+        Without evidence where there are too few rows for two bins, or where merging leaves one bin though
+        other values have more than 5% of the rows of both samples; if they have less, the index is 0.
+
+    Raises
+    ------
+    ValueError
+        If the counts differ in length or are negative.
+    """
+    a, b = np.asarray(now, dtype=np.int64), np.asarray(then, dtype=np.int64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(f"now: got counts of shape {a.shape}, expected {b.shape}, one a bin as in then")
+    if (a < 0).any() or (b < 0).any():
+        raise ValueError("now, then: got a negative count, expected numbers of rows")
+    n, m = int(a.sum()), int(b.sum())
+    most = most_bins(n, m) if n and m else 1
+    if most == 1:
+        return _too_few(n, m)
+    parts = coarsen(a, b, ordered, most=most)
+    if len(parts) == 1:
+        others = 1.0 - float((a + b).max()) / (n + m)
+        zero = MetricValue(0.0, 0.0, 0.0) if draws else MetricValue(0.0)
+        return ColumnDrift(zero, 0.0, 1.0, 1) if others <= NEGLIGIBLE else _too_few(n, m)
+    a = np.array([a[part].sum() for part in parts])
+    b = np.array([b[part].sum() for part in parts])
+    p, r = _smoothed(a), _smoothed(b)
+    value = float(stability_index(p, r))
+    expected = expected_without_drift(len(parts), n, m)
+    if not draws:
+        return ColumnDrift(MetricValue(value), expected, two_sample_p(a, b), len(parts))
+    drawn = stability_index(
+        _smoothed(random.multinomial(n, p, size=draws)), _smoothed(random.multinomial(m, r, size=draws))
+    )
+    tail = (1.0 - level) / 2.0
+    high = max(value, float(np.quantile(drawn, 1.0 - tail)))
+    low = max(0.0, 2 * value - high)
+    return ColumnDrift(MetricValue(value, low, high), expected, two_sample_p(a, b), len(parts))
+
+
+def _smoothed(counts: NDArray[np.int64]) -> Float:
+    """Shares after half a row more in each bin."""
+    more = counts + 0.5
+    result: Float = more / more.sum(axis=-1, keepdims=True)
+    return result
+
+
+def _too_few(n: int, m: int) -> ColumnDrift:
+    reason = f"{min(n, m):,} rows are too few to tell a change from chance"
+    return ColumnDrift(MetricValue.insufficient(reason), None, None, 0)
+
+
+def largest(metrics: Sequence[MetricValue]) -> MetricValue:
+    """
+    Largest of several metrics, its interval from the largest lower and the largest upper end.
+
+    The upper end holds whatever the metrics have to do with each other: the truth's largest is at most its
+    own upper end, and so at most the largest. The lower one holds less surely the more metrics there are.
+
+    Returns
+    -------
+    MetricValue
+        Insufficient where any metric is, or there is none: the largest may be the one that is not known.
+    """
+    return _combined(metrics, max)
+
+
+def mean_of(metrics: Sequence[MetricValue]) -> MetricValue:
+    """
+    Mean of several metrics, its interval from the means of their ends: wide rather than narrow.
+
+    Returns
+    -------
+    MetricValue
+        Insufficient where any metric is, or there is none.
+    """
+    return _combined(metrics, lambda numbers: math.fsum(numbers) / len(numbers))
+
+
+def _combined(metrics: Sequence[MetricValue], combine: object) -> MetricValue:
+    lacking = [metric for metric in metrics if metric.status != "ok"]
+    if lacking or not metrics:
+        return MetricValue.insufficient(lacking[0].reason if lacking else "there is nothing to compare")
+    values = [metric.value for metric in metrics]
+    value = combine(values)  # type: ignore[operator]
+    if any(metric.low is None for metric in metrics):
+        return MetricValue(value)
+    low = combine([metric.low for metric in metrics])  # type: ignore[operator]
+    high = combine([metric.high for metric in metrics])  # type: ignore[operator]
+    return MetricValue(value, min(low, value), max(high, value))
+
+
+def share(count: int, n: int, *, level: float, least: int = LEAST_ROWS) -> MetricValue:
+    """Share of rows with Wilson's interval; insufficient below `least` rows."""
+    if n < max(least, 1):
+        return MetricValue.insufficient(f"{n:,} rows are fewer than {least}")
+    return MetricValue(count / n, *wilson_interval(count, n, level))
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    A share then and now.
+
+    Parameters
+    ----------
+    then, now : float
+    size : MetricValue
+        Absolute difference, with the interval of :func:`share_change`.
+    """
+
+    then: float
+    now: float
+    size: MetricValue
+
+
+def share_change(count: int, n: int, count_then: int, m: int, *, level: float) -> Change:
+    r"""
+    Absolute change of a share between two samples.
+
+    The interval of the signed difference :math:`d = p - r` combines Wilson's intervals [l, u] of both shares,
+
+    .. math:: \left[d - \sqrt{(p - l_p)^2 + (u_r - r)^2},\; d + \sqrt{(u_p - p)^2 + (r - l_r)^2}\right]
+
+    (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics in
+    Medicine 17 (1998), method 10); that of its size follows from where it lies about 0.
+
+    Parameters
+    ----------
+    count, n : int
+        Rows with the property, and all rows, now; n >= 1.
+    count_then, m : int
+        The same then.
+    level : float
+
+    Returns
+    -------
+    Change
+    """
+    p, r = count / n, count_then / m
+    (lp, up), (lr, ur) = wilson_interval(count, n, level), wilson_interval(count_then, m, level)
+    low = p - r - math.hypot(p - lp, ur - r)
+    high = p - r + math.hypot(up - p, r - lr)
+    ends = sorted((abs(low), abs(high)))
+    size = abs(p - r)
+    least = 0.0 if low <= 0.0 <= high else min(ends[0], size)
+    return Change(r, p, MetricValue(size, least, min(max(ends[1], size), 1.0)))
+
+
+def largest_change(
+    now: Sequence[tuple[int, int]], then: Sequence[tuple[int, int]], *, level: float
+) -> tuple[list[Change], MetricValue]:
+    """
+    Changes of several shares and the largest; together their intervals hold with `level` (Bonferroni).
+
+    Parameters
+    ----------
+    now, then : sequence of (int, int), length K
+        Rows with each property and all rows that it is a share of.
+    level : float
+
+    Returns
+    -------
+    changes : list of Change, length K
+    largest : MetricValue
+        Insufficient if K is 0.
+    """
+    each = 1.0 - (1.0 - level) / max(len(now), 1)
+    changes = [share_change(*new, *old, level=each) for new, old in zip(now, then, strict=True)]
+    return changes, largest([change.size for change in changes])

@@ -1,0 +1,33 @@
+"""``evenhand notify``: bring the file that says who is told of failures to the Prefect server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from flows.commands.terminal import one_line_errors
+from flows.runtime import prepare_environment
+from tasks.errors import InputError
+
+__all__ = ["configure_notifications"]
+
+
+def configure_notifications(path: Path) -> int:
+    """Configure, say who is told now, and return the exit code."""
+    with one_line_errors(interrupted="interrupted: run again.") as caught:
+        prepare_environment()
+        if not os.environ.get("PREFECT_API_URL"):
+            raise InputError("notifications live on a Prefect server: set PREFECT_API_URL to yours.")
+        from flows.notify import bring_to_server, read_notifications
+
+        wanted = read_notifications(path)
+        told = bring_to_server(wanted)
+        if told:
+            print(f"told by {' and '.join(told)}: {', '.join(wanted.states)}")
+        else:
+            print("nobody is told: the file names neither a webhook nor an e-mail address")
+    if caught.error is None:
+        return 0
+    print(f"evenhand: {caught.error}", file=sys.stderr)
+    return caught.error.exit_code

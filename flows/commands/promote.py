@@ -1,0 +1,116 @@
+"""``evenhand promote`` and ``evenhand history``: who is champion, since when, and by whose decision."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from flows.commands.terminal import one_line_errors
+from flows.job_sections import plain_alias
+from flows.runtime import prepare_environment
+from tasks.addresses import ModelAddress, find_version, parse_address
+from tasks.aliases import AliasChange, History, alias_history, promote
+from tasks.errors import InputError
+from tasks.registry import tracking_uri
+from tasks.store import Store
+
+__all__ = ["print_history", "promote_model"]
+
+INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
+
+
+def promote_model(model: str, alias: str, *, as_json: bool, store_url: str | None) -> int:
+    """Give a version an alias if its recorded evaluation passed, print that, and return the exit code."""
+
+    def work() -> int:
+        try:
+            plain_alias(alias)
+        except ValueError as error:
+            raise InputError(f"--to {alias}: {error}.") from None
+        address, registry = _named(model, store_url)
+        version = find_version(registry, address).version
+        change = promote(registry, address.name, version, alias)
+        if as_json:
+            print(json.dumps({"name": address.name, "version": version, "change": change and asdict(change)}))
+        elif change is None:
+            print(f"{address.name} version {version} is {alias} already: nothing was changed.")
+        else:
+            before = f", in place of version {change.from_version}" if change.from_version else ""
+            print(f"{address.name} version {version} is now {alias}{before}.")
+            print(f"record {change.number}: {change.when}, {change.who}, {evaluation_words(change)}")
+        return 0
+
+    return _carry_out(work, as_json=as_json)
+
+
+def print_history(model: str, *, as_json: bool, store_url: str | None) -> int:
+    """Print every recorded move of a model's aliases; the exit code is 1 if the record has faults."""
+
+    def work() -> int:
+        address, registry = _named(model, store_url)
+        history = alias_history(registry, address.name)
+        if as_json:
+            changes = [{**asdict(change), "digest": change.digest} for change in history.changes]
+            print(json.dumps({**asdict(history), "changes": changes}))
+        else:
+            _print(history)
+        return 1 if history.faults else 0
+
+    return _carry_out(work, as_json=as_json)
+
+
+def evaluation_words(change: AliasChange) -> str:
+    """Say on what evaluation a change rests."""
+    evaluation = change.evaluation
+    kind = evaluation.get("run_id") or "the gates of its own run"
+    verdict = str(evaluation.get("verdict", "not recorded")).replace("_", " ")
+    data = str(evaluation.get("data_fingerprint") or "")[:12]
+    on = f" on data {data}" if data else ""
+    return f"{verdict} by {kind}{on}"
+
+
+def _named(model: str, store_url: str | None) -> tuple[ModelAddress, str]:
+    address = parse_address(model)
+    if address.folder is not None:
+        raise InputError(f"{model} is a folder, and only versions of the registry have aliases.")
+    prepare_environment(store_url)
+    return address, tracking_uri(Store(store_url))
+
+
+def _print(history: History) -> None:
+    rows = [("no", "when", "alias", "from", "to", "who", "why", "evaluation")]
+    for change in history.changes:
+        rows.append(
+            (
+                str(change.number),
+                change.when,
+                change.alias,
+                change.from_version or "-",
+                change.to_version,
+                change.who,
+                change.reason,
+                evaluation_words(change),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+    now = ", ".join(f"{alias} is version {version}" for alias, version in sorted(history.aliases.items()))
+    print(f"\n{history.name}: {now or 'no alias is set'}")
+    for fault in history.faults:
+        print(f"evenhand: {fault}", file=sys.stderr)
+
+
+def _carry_out(work: Callable[[], int], *, as_json: bool) -> int:
+    code: Any = 4
+    with one_line_errors(interrupted=INTERRUPTED) as caught:
+        code = work()
+    if caught.error is None:
+        return int(code)
+    if as_json:
+        print(json.dumps({"error": str(caught.error)}))
+    print(f"evenhand: {caught.error}", file=sys.stderr)
+    return caught.error.exit_code

@@ -1,0 +1,144 @@
+"""The table that a model meets: what `--data` and `--set` of a command say, as a job would say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fairlib.datasets.recipes import RECIPES
+from flows.job import as_number, nearest
+from flows.job_sections import Evaluate, TableSource
+from flows.section import Section
+from tasks.errors import InputError, without_secrets
+
+__all__ = ["DataSource", "parse_data"]
+
+KNOWN_TABLES = (*RECIPES, "loans")
+TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
+EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")
+MAX_SEED = 2**31
+# a name of our own, so that a file's rows are read once however its folder is called
+UNNAMED = "data"
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """
+    A table to measure a model on.
+
+    Attributes
+    ----------
+    source : dict
+        The keys of a job's ``table``, its path absolute.
+    shown : str
+        Where it is, without secrets.
+    evaluate : dict
+        What was said of ``evaluate``, to put in place of the model's own settings.
+    seed : int or None
+        None if it was not said.
+    """
+
+    source: dict[str, Any]
+    shown: str
+    evaluate: dict[str, Any]
+    seed: int | None
+
+
+def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
+    """
+    Read ``--data`` and the ``KEY=VALUE`` strings beside it.
+
+    Parameters
+    ----------
+    data : str
+        Name of a known table, a file, a folder, or a URL; with ``table.sql`` only what to call the table.
+        A known table's name goes before a file of that name: ``./adult`` is the file.
+    overrides : sequence of str
+        ``table.delimiter``, ``table.sql`` and so on as in a job, ``evaluate.draws``, ``evaluate.level``,
+        ``evaluate.min_cell``, ``evaluate.intersections``, ``seed``.
+
+    Raises
+    ------
+    InputError
+        Nothing there, an unknown key, or a value that a job would not take either.
+    """
+    table, evaluate, seed = _sections(overrides)
+    if not data.strip():
+        raise InputError("--data is empty: give a known table, a file, a folder or a URL.")
+    name, path = (data, None) if "sql" in table else _place(data)
+    source = _checked(TableSource, "table", {"name": name, "path": path, **table})
+    measured = _checked(Evaluate, "evaluate", evaluate)
+    return DataSource(
+        source,
+        without_secrets(path or name),
+        {key: measured[key] for key in evaluate},
+        seed,
+    )
+
+
+def _place(data: str) -> tuple[str, str | None]:
+    """The table's name, and its path unless the name tells it."""
+    if data in KNOWN_TABLES:
+        return data, None
+    if "://" in data:
+        return UNNAMED, data
+    path = Path(data).expanduser()
+    if not path.exists():
+        raise InputError(
+            f"--data: there is no file or folder {data!r}, and no known table of this "
+            f"name{nearest(data, KNOWN_TABLES)}; `evenhand datasets` lists them."
+        )
+    return UNNAMED, str(path.resolve())
+
+
+def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], int | None]:
+    sections: dict[str, dict[str, Any]] = {"table": {}, "evaluate": {}, "": {}}
+    known = {
+        **{f"table.{key}": ("table", key) for key in TABLE_KEYS},
+        **{f"evaluate.{key}": ("evaluate", key) for key in EVALUATE_KEYS},
+        "seed": ("", "seed"),
+    }
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            # the text may hold a connection's password
+            raise InputError(f"--set wants KEY=VALUE, got {without_secrets(override)!r}.")
+        if key not in known:
+            raise InputError(
+                f"--set: unknown key {key!r}{nearest(key, [*known])}; known: {', '.join(known)}."
+            )
+        section, name = known[key]
+        value = _value(key, text)
+        if value is None:
+            # as in a job, an empty key is as good as absent
+            sections[section].pop(name, None)
+        else:
+            sections[section][name] = value
+    seed = sections[""].get("seed")
+    if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
+        raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
+    return sections["table"], sections["evaluate"], seed
+
+
+def _value(key: str, text: str) -> Any:
+    """Read as YAML, as a job file would."""
+    try:
+        return as_number(yaml.safe_load(text))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise InputError(f"--set {key}: the value is not valid YAML.") from None
+
+
+def _checked(section: type[Section], name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """All keys of a job's section; its own checks, in one line."""
+    try:
+        return section.model_validate(dict(content)).model_dump()
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join([name, *(str(part) for part in problem["loc"])])
+        message = problem["msg"].removeprefix("Value error, ")
+        raise InputError(f"--set {place}: {message}.") from None

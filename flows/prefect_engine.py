@@ -1,0 +1,85 @@
+"""Steps carried out as Prefect tasks of the flow run around them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.runtime import make_prefect_home, prepare_environment
+
+make_prefect_home(prepare_environment())  # before Prefect reads its settings
+
+from prefect.runtime import deployment  # noqa: E402
+
+from tasks.artifacts import Artifact  # noqa: E402
+from tasks.errors import InputError  # noqa: E402
+from tasks.orchestrated import STEP_TASKS, fetch_task  # noqa: E402
+from tasks.progress import working  # noqa: E402
+from tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
+from tasks.store import StepRecord, Store, default_store_url  # noqa: E402
+
+__all__ = ["PrefectEngine", "lasting_store"]
+
+
+def lasting_store(url: str | None) -> Store:
+    """
+    Open the store of a flow run.
+
+    Raises
+    ------
+    InputError
+        It cannot be opened; or the run is one of a deployment, whose working folder goes with it, and the
+        store is a relative path.
+    """
+    place = url or default_store_url()
+    if deployment.id and "://" not in place and not Path(place).expanduser().is_absolute():
+        raise InputError(
+            f"the store {place!r} of a deployed run is relative to a folder that goes with the run: set "
+            "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
+        )
+    return Store(url)
+
+
+class PrefectEngine:
+    """Runs every step as a Prefect task of the flow run around it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._fetched: dict[str, dict[str, Artifact]] = {}
+
+    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
+        """Fetch, once a flow run, in a task with retries where the network is involved."""
+        if not needs_network(source):
+            with working(FETCH):
+                return fetch_source(self.store, source)
+        place = json.dumps(source, sort_keys=True)
+        if place not in self._fetched:
+            files = fetch_task(self.store.url, dict(source))
+            self._fetched[place] = {name: Artifact.from_dict(item) for name, item in files.items()}
+        return self._fetched[place]
+
+    def run(
+        self,
+        name: str,
+        key: str,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, Artifact],
+        *,
+        refresh: bool,
+    ) -> tuple[StepRecord, bool]:
+        """Run the step's task; a Prefect record whose artifacts are gone is refreshed."""
+        if refresh:
+            self.store.forget(name, key)
+        whole = not refresh and self.store.find(name, key) is not None
+        state: Any = STEP_TASKS[name].with_options(refresh_cache=not whole)(
+            step=name,
+            key=key,
+            store_url=self.store.url,
+            parameters=dict(parameters),
+            inputs={label: artifact.to_dict() for label, artifact in inputs.items()},
+            return_state=True,
+        )
+        result: dict[str, Any] = state.result()
+        return StepRecord.from_dict(result["record"]), state.name == "Cached" or result["cached"]

@@ -1,0 +1,124 @@
+"""The deployments of a file, served by this process: schedules without a work pool, on one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tasks.errors import InputError
+
+__all__ = ["Deployment", "read_deployments", "serve_deployments"]
+
+
+class Schedule(BaseModel):
+    """When a deployment runs: ``cron`` or ``interval`` in seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    slug: str | None = None
+    cron: str | None = None
+    interval: float | None = Field(default=None, gt=0)
+    timezone: str | None = None
+    active: bool = True
+
+    def build(self) -> Any:
+        """Give it as Prefect's own."""
+        from prefect.schedules import Cron, Interval
+
+        more: dict[str, Any] = {"timezone": self.timezone, "active": self.active, "slug": self.slug}
+        return Cron(self.cron, **more) if self.cron else Interval(self.interval or 0.0, **more)
+
+
+class Limit(BaseModel):
+    """Runs of a deployment at a time, and what becomes of one too many."""
+
+    limit: int
+    collision_strategy: str = "ENQUEUE"
+
+
+class Deployment(BaseModel):
+    """What of a deployment in ``prefect.yaml`` matters without a pool."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    entrypoint: str
+    description: str | None = None
+    tags: list[str] = []
+    parameters: dict[str, Any] = {}
+    schedules: list[Schedule] = []
+    concurrency_limit: Limit | int | None = None
+
+
+def read_deployments(path: Path) -> list[Deployment]:
+    """
+    Read the deployments of a ``prefect.yaml``.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or names no deployment, or one is not complete.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"the file {path} cannot be read: give the path of a prefect.yaml.") from None
+    except yaml.YAMLError:
+        raise InputError(f"the file {path} is not valid YAML.") from None
+    listed = content.get("deployments") if isinstance(content, dict) else None
+    if not listed or not isinstance(listed, list):
+        raise InputError(f"{path} names no deployments.")
+    try:
+        found = [Deployment.model_validate(item) for item in listed]
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise InputError(f"{path}: deployments: {place}: {problem['msg']}.") from None
+    for item in found:
+        for schedule in item.schedules:
+            if (schedule.cron is None) == (schedule.interval is None):
+                raise InputError(f"{path}: a schedule of {item.name} needs one of cron and interval.")
+    return found
+
+
+def serve_deployments(deployments: list[Deployment], limit: int) -> None:
+    """
+    Register the deployments and run what is due, until interrupted; their schedules pause with the process.
+
+    Raises
+    ------
+    InputError
+        An entrypoint is no flow, or a deployment's parameters do not fit it.
+    """
+    from prefect import serve
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.exceptions import MissingFlowError, ScriptError
+    from prefect.flows import EntrypointType, load_flow_from_entrypoint
+
+    ready = []
+    for item in deployments:
+        try:
+            flow: Any = load_flow_from_entrypoint(item.entrypoint)
+            given = item.concurrency_limit
+            ready.append(
+                flow.to_deployment(
+                    item.name,
+                    description=item.description,
+                    tags=item.tags,
+                    parameters=item.parameters,
+                    schedules=[schedule.build() for schedule in item.schedules],
+                    concurrency_limit=ConcurrencyLimitConfig(**given.model_dump())
+                    if isinstance(given, Limit)
+                    else given,
+                    entrypoint_type=EntrypointType.MODULE_PATH,
+                )
+            )
+        except (ImportError, AttributeError, MissingFlowError, ScriptError):
+            raise InputError(f"deployment {item.name}: {item.entrypoint!r} is no flow.") from None
+        except ValueError as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise InputError(f"deployment {item.name}: {reason}") from None
+    serve(*ready, limit=limit, print_starting_message=False)

@@ -1,0 +1,249 @@
+"""Who may be called champion: moving an alias, the record that every move leaves, and what may move it.
+
+The registry keeps the records beside the alias itself, as tags of the registered model, so that everybody who
+publishes to it adds to one history. Each record holds the digest of the one before: a record that was changed
+or taken out shows.
+"""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import InputError, NotCarriedOut
+from tasks.registry import ABSENT, registry_client
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = [
+    "EVALUATION_TAG",
+    "AliasChange",
+    "History",
+    "actor",
+    "alias_history",
+    "move_alias",
+    "now",
+    "promote",
+    "record_evaluation",
+]
+
+AUDIT_TAG = "evenhand.audit."
+EVALUATION_TAG = "evenhand.evaluation"
+TRIES = 5
+# where continuous integration says on whose behalf it runs
+ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
+
+
+@dataclass(frozen=True)
+class AliasChange:
+    """
+    One move of an alias.
+
+    Attributes
+    ----------
+    number : int
+        Counts the model's moves from 1.
+    when : str
+        UTC, ISO 8601.
+    who : str
+    alias : str
+    from_version : str or None
+    to_version : str
+    reason : str
+        ``run`` (a retraining run published it) or ``promote``.
+    evaluation : mapping
+        The evaluation that allowed it.
+    previous : str
+        Digest of the record before; empty for the first.
+    """
+
+    number: int
+    when: str
+    who: str
+    alias: str
+    from_version: str | None
+    to_version: str
+    reason: str
+    evaluation: Mapping[str, Any]
+    previous: str = ""
+
+    def to_json(self) -> str:
+        """Canonical JSON, of which :attr:`digest` is taken."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the record."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class History:
+    """
+    All recorded moves of a model's aliases, oldest first, and where the aliases are now.
+
+    `faults` says in words what does not fit: a record that was changed or removed, an alias that was moved
+    past us.
+    """
+
+    name: str
+    changes: Sequence[AliasChange]
+    aliases: Mapping[str, str]
+    faults: Sequence[str]
+
+
+def now() -> str:
+    """UTC time to the second, ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def actor() -> str:
+    """Who acts: ``EVENHAND_ACTOR``, else who started the CI job, else the user of this machine."""
+    for name in ACTORS:
+        if os.environ.get(name):
+            return os.environ[name]
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{platform.node()}"
+
+
+def move_alias(
+    client: MlflowClient, name: str, alias: str, version: str, *, reason: str, evaluation: Mapping[str, Any]
+) -> AliasChange | None:
+    """
+    Record the move, then make it; None if the alias is there already.
+
+    The record comes first: what is interrupted between the two leaves a record without effect, which
+    :func:`alias_history` tells, and never a move without a record.
+
+    Raises
+    ------
+    NotCarriedOut
+        Others keep adding records at the same moment.
+    """
+    for _ in range(TRIES):
+        model = client.get_registered_model(name)
+        before = dict(model.aliases).get(alias)
+        if before is not None and str(before) == version:
+            return None
+        changes = _changes(model.tags)
+        number = changes[-1].number + 1 if changes else 1
+        change = AliasChange(
+            number=number,
+            when=now(),
+            who=actor(),
+            alias=alias,
+            from_version=None if before is None else str(before),
+            to_version=version,
+            reason=reason,
+            evaluation=dict(evaluation),
+            previous=changes[-1].digest if changes else "",
+        )
+        key = f"{AUDIT_TAG}{number:06d}"
+        client.set_registered_model_tag(name, key, change.to_json())
+        # the registry has no compare-and-set: whoever wrote last has the number, the others take the next
+        if client.get_registered_model(name).tags.get(key) == change.to_json():
+            client.set_registered_model_alias(name, alias, version)
+            return change
+    raise NotCarriedOut(f"the aliases of {name} are being moved by others too: run again.")
+
+
+def record_evaluation(client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]) -> None:
+    """Note on a version what its latest evaluation said; :func:`promote` goes by it."""
+    client.set_model_version_tag(name, version, EVALUATION_TAG, json.dumps(dict(evaluation), sort_keys=True))
+
+
+def promote(uri: str, name: str, version: str, alias: str) -> AliasChange | None:
+    """
+    Give a version an alias, if its recorded evaluation passed; None if it has it already.
+
+    Raises
+    ------
+    InputError
+        It was never judged by gates, or they did not let it pass.
+    NotCarriedOut
+        The registry does not answer.
+    """
+    with registry_client(uri) as client:
+        tag = client.get_model_version(name, version).tags.get(EVALUATION_TAG)
+        evaluation = json.loads(tag) if tag else {}
+        verdict = evaluation.get("verdict")
+        if verdict != "passed":
+            found = {
+                None: "no evaluation of it is recorded",
+                "no_gates": "it was never judged by gates",
+                "refused": "its recorded evaluation was refused by the gates",
+            }.get(verdict, "its recorded evaluation lacks evidence for a gate")
+            raise InputError(
+                f"{name} version {version} cannot become {alias}: {found}. `evenhand evaluate "
+                f"models:/{name}/{version} --data … --gates …` evaluates it."
+            )
+        return move_alias(client, name, alias, version, reason="promote", evaluation=evaluation)
+
+
+def alias_history(uri: str, name: str) -> History:
+    """
+    Read a model's history.
+
+    Raises
+    ------
+    InputError
+        There is no such model.
+    NotCarriedOut
+        The registry does not answer.
+    """
+    with registry_client(uri) as client:
+        from mlflow import MlflowException
+
+        try:
+            model = client.get_registered_model(name)
+        except MlflowException as error:
+            if error.error_code in ABSENT:
+                raise InputError(
+                    f"the model {name!r} is not in the registry: `evenhand run JOB` publishes one."
+                ) from None
+            raise
+        aliases = {alias: str(version) for alias, version in dict(model.aliases).items()}
+    changes = _changes(model.tags)
+    return History(name, changes, aliases, _faults(changes, aliases))
+
+
+def _changes(tags: Mapping[str, str]) -> list[AliasChange]:
+    """Records in order; one that cannot be read shows as a gap in the chain."""
+    found = []
+    for key, text in sorted(tags.items()):
+        if not key.startswith(AUDIT_TAG):
+            continue
+        try:
+            found.append(AliasChange(**json.loads(text)))
+        except (ValueError, TypeError):
+            continue
+    return found
+
+
+def _faults(changes: Sequence[AliasChange], aliases: Mapping[str, str]) -> list[str]:
+    faults = []
+    expected, number = "", 0
+    for change in changes:
+        number += 1
+        if change.previous != expected or change.number != number:
+            faults.append(f"the record before number {change.number} was changed or taken out")
+        expected, number = change.digest, change.number
+    last = {change.alias: change.to_version for change in changes}
+    for alias in sorted({*last, *aliases}):
+        recorded, actual = last.get(alias), aliases.get(alias)
+        if recorded != actual:
+            where = "nowhere" if actual is None else f"at version {actual}"
+            said = "no record of it" if recorded is None else f"the last record says version {recorded}"
+            faults.append(f"{alias} is {where}, and {said}: it was moved without a record")
+    return faults

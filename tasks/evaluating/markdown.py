@@ -1,0 +1,117 @@
+"""An evaluation as Markdown: the summary that a CI system shows beside its run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["markdown_of_evaluation", "markdown_of_failure"]
+
+SYMBOLS = {"passed": "✅", "refused": "❌", "insufficient_evidence": "⚠️", "no_gates": "⚪"}
+WORDS = {
+    "passed": "passed all gates",
+    "refused": "was refused by the gates",
+    "insufficient_evidence": "lacks evidence for a gate",
+    "no_gates": "was measured; no gates were given, so nothing was decided",
+}
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+
+
+def markdown_of_evaluation(context: Mapping[str, Any], report: str) -> str:
+    """
+    Write verdict, gates, metrics beside the baseline's, notes and the run's id.
+
+    Parameters
+    ----------
+    context : mapping
+        As for :func:`tasks.reporting.evaluation.render_evaluation`.
+    report : str
+        Where the whole report is.
+    """
+    status = context["status"]
+    model, baseline = context["model"], context["baseline"]
+    against = f", beside {_named(baseline)}" if baseline else ""
+    lines = [
+        f"## {SYMBOLS[status]} {_named(model)} {WORDS[status]}",
+        "",
+        f"On {context['data']['rows']:,} rows of {_code(context['data']['shown'])}{against}.",
+        "",
+    ]
+    if context["gates"] and context["gates"]["results"]:
+        lines += _gates(context["gates"]["results"])
+    lines += _metrics(context)
+    if context["notes"]:
+        lines += [f"- ⚠️ {_text(note)}" for note in context["notes"]] + [""]
+    lines += [f"Run {_code(context['run_id'])}, report {_code(report)}", ""]
+    return "\n".join(lines)
+
+
+def markdown_of_failure(error: str, model: str) -> str:
+    """One line: what was to be evaluated, and why it was not."""
+    return f"🛑 **{_text(model)} was not evaluated**: {_text(error)}\n"
+
+
+def _gates(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = [
+        (
+            "✅" if result["passed"] else "❌" if result["status"] == "ok" else "⚠️",
+            _text(result["metric"]),
+            f"{result['kind'].replace('_', ' ')} {result['limit']:g}",
+            "interval" if result["bound"] == "interval" else "point",
+            _text(result["text"]),
+        )
+        for result in results
+    ]
+    return _table(("", "gate", "limit", "bound", "found"), rows)
+
+
+def _metrics(context: Mapping[str, Any]) -> list[str]:
+    own = context["evaluation"]
+    level = f"{100 * own['settings']['level']:g}%"
+    headings = ["metric", "model", f"{level} interval"]
+    other, compared = context["baseline_evaluation"], context["comparison"]
+    if other is not None:
+        headings += ["baseline", "difference", f"{level} interval"]
+    rows = []
+    for name, metric in own["metrics"].items():
+        row = [_text(name), *_estimate(metric)]
+        if other is not None:
+            difference = (compared or {"differences": {}})["differences"].get(name, {})
+            row += [_estimate(other["metrics"].get(name, {}))[0], *_estimate(difference, signed=True)]
+        rows.append(row)
+    return _table(headings, rows)
+
+
+def _estimate(metric: Mapping[str, Any], *, signed: bool = False) -> tuple[str, str]:
+    """A number and its interval; bold where the interval of a difference leaves zero out."""
+    if not metric:
+        return "", ""
+    if metric["value"] is None:
+        return "insufficient evidence", ""
+    form = "+.3f" if signed else ".3f"
+    shown, low, high = f"{metric['value']:{form}}", metric["low"], metric["high"]
+    if low is None or high is None:
+        return shown, ""
+    told = signed and (low > 0 or high < 0)
+    return f"**{shown}**" if told else shown, f"{low:{form}} to {high:{form}}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines] + [""]
+
+
+def _named(model: Mapping[str, Any]) -> str:
+    name = _text(model["name"])
+    return f"{name} version {model['version']}" if model["version"] is not None else name
+
+
+def _text(text: str) -> str:
+    """One line in which nothing is markup: a column may have any name."""
+    return SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def _code(text: str) -> str:
+    """Monospaced: a path is easier to copy so."""
+    return f"`{' '.join(str(text).split()).replace('`', chr(39))}`"

@@ -1,0 +1,129 @@
+"""The gates of an evaluation: read, held against what will be measured, and decided."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlib.evaluation.evaluate import Evaluation
+from fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
+from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
+from fairlib.evaluation.paired import Comparison
+from fairlib.methods.registry import METHODS
+from tasks.bundle import Bundle
+from tasks.errors import InputError
+
+__all__ = ["check_gates", "digest_of_gates", "judge", "known_metrics", "read_gates", "without_baseline"]
+
+NO_CERTIFICATES = (
+    "certificates are measured where a model is trained: the fair metric that they need is not published"
+)
+
+
+def read_gates(path: Path) -> dict[str, Any]:
+    """
+    Read a file of gates: metrics and their limits, or a mapping that has them under ``gates``.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or holds something else.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise InputError(f"the gates file {path} cannot be read ({reason}): check its path.") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}" if mark else ""
+        raise InputError(f"the gates file {path} is not valid YAML{place}.") from None
+    if isinstance(content, dict) and "gates" in content:
+        content = content["gates"]
+    if not isinstance(content, dict) or not content:
+        raise InputError(
+            f"the gates file {path} holds no gates: write metrics with limits, such as auc: {{min: 0.7}}."
+        )
+    return content
+
+
+def without_baseline(gates: Sequence[Gate]) -> None:
+    """Refuse gates that compare, where there is nothing to compare with."""
+    for gate in gates:
+        if gate.no_worse_than_baseline is not None:
+            raise InputError(
+                f"the gate {gate.metric!r} has no_worse_than_baseline: give --baseline, or take it out."
+            )
+
+
+def known_metrics(model: Bundle, counterfactuals: Sequence[str]) -> list[str]:
+    """Metrics that an evaluation of the model will have, without those of intersections."""
+    attributes = [column.name for column in model.contract.sensitive]
+    known = [name for name in METRIC_MEANINGS if "." not in name and name != "features_asked"]
+    known += [f"consistency.{name}" for name in counterfactuals]
+    known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
+    return known + (["features_asked"] if _asks(model) else [])
+
+
+def check_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
+    """
+    Hold gates against what the contract and the settings say will be measured.
+
+    Raises
+    ------
+    InputError
+        A gate on a metric that this evaluation cannot have.
+    """
+    known = known_metrics(model, list(settings["counterfactuals"]))
+    for gate in gates:
+        kind, _, subject = gate.metric.partition(".")
+        if kind == "certificate":
+            raise InputError(f"the gate {gate.metric!r} cannot be judged here: {NO_CERTIFICATES}.")
+        if gate.metric == "features_asked" and gate.no_worse_than_baseline is not None:
+            raise InputError(
+                "the gate 'features_asked' has no paired difference: give it a max in place of "
+                "no_worse_than_baseline."
+            )
+        if settings["intersections"] and kind in GROUP_METRICS and "&" in subject:
+            continue  # which intersections there are, the data decides
+        if gate.metric not in known:
+            close = difflib.get_close_matches(gate.metric, known, n=1, cutoff=0.5)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise InputError(
+                f"the gate {gate.metric!r} names no metric of this evaluation{hint}; there are "
+                f"{', '.join(known)}."
+            )
+
+
+def judge(
+    evaluation: Mapping[str, Any], gates: Mapping[str, Any], comparison: Mapping[str, Any] | None
+) -> Decision:
+    """
+    Decide by the one function that all callers share.
+
+    Raises
+    ------
+    InputError
+        A gate on a metric that was not measured.
+    """
+    compared = None if comparison is None else Comparison.from_json(comparison)
+    try:
+        return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared)
+    except ValueError as error:
+        raise InputError(f"gates: {error}") from None
+
+
+def digest_of_gates(gates: Mapping[str, Any]) -> str:
+    """sha256 of the gates, however their file is laid out."""
+    return hashlib.sha256(json.dumps(gates, sort_keys=True).encode()).hexdigest()
+
+
+def _asks(model: Bundle) -> bool:
+    spec = METHODS.get(str(model.evaluation.get("method")))
+    return spec is not None and spec.asks

@@ -1,0 +1,106 @@
+"""Runs that others went before or go beside: what is kept, what is redone, and who trains."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = ("--set", "method.n_steps=60", "--set", "evaluate.draws=50", "--set", "gates={auc: {min: 0.4}}")
+# boosting slow enough to be killed or met in the middle, on any machine
+SLOW = ("--set", "method.n_steps=200", "--set", "evaluate.draws=50", "--set", "gates={auc: {min: 0.4}}")
+
+pytestmark = pytest.mark.flow
+
+
+def copy_of_the_project(folder: Path) -> Path:
+    """With what is compiled of it, which holds as long as its source is unchanged."""
+    folder.mkdir()
+    being_written = shutil.ignore_patterns("*.tmp.*", "*.pyc.*")
+    for package in ("flows", "tasks", "fairlib", "data_contracts"):
+        shutil.copytree(ROOT / package, folder / package, ignore=being_written)
+    return folder
+
+
+def test_editing_a_file_that_training_calls_reruns_training(cli: Any, tmp_path: Path) -> None:
+    cli.source = copy_of_the_project(tmp_path / "copy")
+    job = ("loans-budro", "--direct", "--set", "table.rows=400", *QUICK)
+    first = cli.json(*job)
+    assert first["status"] == "published", first["error"]
+    assert set(cli.json(*job)["cached"]) == set(first["seconds"])
+
+    solver = cli.source / "fairlib" / "transport" / "_kernels.py"
+    solver.write_text(solver.read_text() + "\n# edited\n")
+    edited = cli.json(*job)
+    assert edited["status"] == "published", edited["error"]
+    assert edited["cached"][:5] == ["ingest", "contract", "preprocess", "profile", "fair_metric"]
+    assert "train" not in edited["cached"]
+
+
+def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_killed_run_is_finished_by_the_next_one(cli: Any) -> None:
+    job = ("loans-budro", "--set", "table.rows=4000", *SLOW)
+    process = cli.start("run", *job, "--json")
+    locks = cli.store / "locks"
+    wait_for(lambda: list(locks.glob("train-*")), process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not list((cli.store / "steps" / "train").glob("*")), "killed too late to tell anything"
+    assert not list((cli.store / "artifacts" / "model").glob("*"))
+
+    second = cli.json(*job)
+    assert second["status"] == "published", second["error"]
+    assert second["cached"] == ["ingest", "contract", "preprocess", "profile", "fair_metric"]
+
+
+def test_two_runs_at_the_same_moment_train_once(cli: Any) -> None:
+    job = ("loans-budro", "--set", "table.rows=3000", *SLOW)
+    processes = [cli.start("run", *job, "--json") for _ in range(2)]
+    verdicts = [json.loads(process.communicate(timeout=300)[0]) for process in processes]
+    assert [verdict["status"] for verdict in verdicts] == ["published", "published"], verdicts
+    assert sum("train" in verdict["cached"] for verdict in verdicts) == 1
+    assert verdicts[0]["metrics"] == verdicts[1]["metrics"]
+    assert verdicts[0]["model"] == verdicts[1]["model"]
+
+
+def test_a_refused_model_leaves_the_champion_in_place(cli: Any) -> None:
+    job = ("loans-gbdt", "--set", "table.rows=1000", "--set", "evaluate.draws=50")
+    champion = cli.json(*job, "--direct", "--set", "gates={}")
+    done = cli("run", *job, "--set", "seed=1", "--set", "gates={accuracy: {min: 0.999}}")
+    assert done.returncode == 1
+    assert "FAIL" in done.stdout
+    assert "not published" in done.stdout
+    assert cli.json(*job, "--direct", "--set", "gates={}")["model"] == champion["model"]
+
+
+def test_the_flow_runs_from_python(cli: Any, tmp_path: Path) -> None:
+    code = (
+        "from flows.retrain import retrain\n"
+        "verdict = retrain('loans-gbdt', ['table.rows=500', 'gates={}', 'evaluate.draws=50'])\n"
+        "print(verdict['status'], verdict['model']['version'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=cli.environment,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert done.stdout.splitlines()[-1:] == ["published 1"], done.stderr[-2000:]

@@ -1,0 +1,99 @@
+"""What `--data` and `--set` of a command say about a table, and what a job would not take either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.data_source import parse_data
+from flows.job_sections import TableSource
+from tasks.errors import InputError
+
+
+def test_a_known_table_needs_no_path() -> None:
+    found = parse_data("adult", [])
+    assert set(found.source) == set(TableSource.model_fields)
+    assert (found.source["name"], found.source["path"]) == ("adult", None)
+    assert (found.shown, found.evaluate, found.seed) == ("adult", {}, None)
+
+
+def test_a_file_is_meant_from_here_and_a_known_name_goes_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("adult", "new.csv"):
+        (tmp_path / name).write_text("a\n1\n")
+    assert parse_data("new.csv", []).source["path"] == str(tmp_path / "new.csv")
+    assert parse_data("adult", []).source["path"] is None
+    assert parse_data("./adult", []).source["path"] == str(tmp_path / "adult")
+
+
+def test_two_files_of_one_content_are_one_table(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("a\n1\n")
+    one, two = (parse_data(str(tmp_path / f"{name}.csv"), []).source for name in ("a", "b"))
+    assert one["name"] == two["name"]
+
+
+def test_settings_are_read_as_a_job_reads_them() -> None:
+    given = [
+        "table.delimiter=;",
+        "table.null_values=['?', n/a]",
+        "evaluate.draws=200",
+        "evaluate.level=9e-1",
+        "evaluate.intersections=true",
+        "seed=3",
+    ]
+    found = parse_data("https://host/new.csv", given)
+    assert (found.source["delimiter"], found.source["null_values"]) == (";", ["?", "n/a"])
+    assert found.evaluate == {"draws": 200, "level": 0.9, "intersections": True}
+    assert found.seed == 3
+
+
+def test_a_query_has_only_a_name() -> None:
+    found = parse_data("applicants", ["table.sql=select 1", "table.connection=$URL"])
+    assert (found.source["name"], found.source["path"]) == ("applicants", None)
+    assert found.source["sql"] == "select 1"
+    assert found.shown == "applicants"
+
+
+def test_what_is_shown_has_no_secret() -> None:
+    found = parse_data("https://me:secret@host/new.csv?token=secret", [])
+    assert found.shown == "https://host/new.csv"
+    assert "secret" in found.source["path"]
+
+
+@pytest.mark.parametrize(
+    ("data", "overrides", "words"),
+    [
+        ("adlut", [], "did you mean 'adult'"),
+        ("", [], "--data is empty"),
+        ("adult", ["table.delimitr=;"], "did you mean 'table.delimiter'"),
+        ("adult", ["table.path=x"], "unknown key 'table.path'"),
+        ("adult", ["method.eta=1"], "unknown key 'method.eta'"),
+        ("adult", ["evaluate.counterfactuals=1"], "unknown key"),
+        ("adult", ["draws"], "wants KEY=VALUE"),
+        ("adult", ["table.delimiter=ab"], "--set table.delimiter: "),
+        ("adult", ["table.format=xls"], "--set table.format: "),
+        ("adult", ["table.rows=3"], "--set table.rows: "),
+        ("adult", ["evaluate.draws=5"], "at least 20 draws"),
+        ("adult", ["evaluate.level=.nan"], "--set evaluate.level: "),
+        ("adult", ["evaluate.draws=["], "not valid YAML"),
+        ("adult", ["seed=-1"], "--set seed: "),
+        ("adult", ["seed=true"], "--set seed: "),
+    ],
+)
+def test_what_is_wrong_is_named(data: str, overrides: list[str], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_data(data, overrides)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("override", ["table.connection=[", "db://me:secret@host/x"])
+def test_no_message_repeats_a_password(override: str) -> None:
+    given: list[Any] = [override.replace("[", "[secret")]
+    with pytest.raises(InputError) as caught:
+        parse_data("adult", given)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,233 @@
+"""Aliases: who moves them, by which evaluation, what is on record, and when a run has nothing to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tasks.aliases import AUDIT_TAG, alias_history, move_alias, record_evaluation
+from tasks.registry import registry_client
+
+MODEL = "people-gbdt"
+CHALLENGER = ("--set", "publish.alias=challenger", "--set", "method.n_steps=6")
+
+
+def call(store: Path, *arguments: str) -> Any:
+    from flows.cli import app
+
+    return CliRunner().invoke(app, [*arguments, "--store", str(store)])
+
+
+def uri(store: Path) -> str:
+    return f"sqlite:///{store.resolve()}/mlflow.db"
+
+
+@pytest.fixture
+def two(publishing: Any) -> Any:
+    """A champion, version 1, and a challenger, version 2, both passed by their own runs' gates."""
+    assert publishing.run("--json").code == 0
+    assert publishing.run("--json", *CHALLENGER).code == 0
+    return publishing
+
+
+def test_a_version_is_promoted_and_the_way_back_is_the_same(two: Any) -> None:
+    done = call(two.store, "promote", f"models:/{MODEL}@challenger", "--to", "champion")
+    assert done.exit_code == 0, done.stderr
+    assert f"{MODEL} version 2 is now champion, in place of version 1." in done.stdout
+    again = call(two.store, "promote", f"models:/{MODEL}@challenger")
+    assert "is champion already" in again.stdout
+    back = json.loads(call(two.store, "promote", f"models:/{MODEL}/1", "--json").stdout)
+    assert (back["version"], back["change"]["from_version"]) == ("1", "2")
+
+    history = alias_history(uri(two.store), MODEL)
+    moves = [(c.number, c.alias, c.from_version, c.to_version, c.reason) for c in history.changes]
+    assert moves == [
+        (1, "champion", None, "1", "run"),
+        (2, "challenger", None, "2", "run"),
+        (3, "champion", "1", "2", "promote"),
+        (4, "champion", "2", "1", "promote"),
+    ]
+    assert history.faults == []
+    assert all(change.evaluation["verdict"] == "passed" for change in history.changes)
+    assert dict(history.aliases) == {"champion": "1", "challenger": "2"}
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "words"),
+    [
+        (None, "no evaluation of it is recorded"),
+        ({"verdict": "refused"}, "was refused by the gates"),
+        ({"verdict": "no_gates"}, "was never judged by gates"),
+        ({"verdict": "insufficient_evidence"}, "lacks evidence for a gate"),
+    ],
+)
+def test_only_what_has_passed_is_promoted(two: Any, evaluation: Any, words: str) -> None:
+    with registry_client(uri(two.store)) as client:
+        if evaluation is None:
+            client.delete_model_version_tag(MODEL, "2", "evenhand.evaluation")
+        else:
+            record_evaluation(client, MODEL, "2", evaluation)
+    done = call(two.store, "promote", f"models:/{MODEL}/2")
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert "evenhand evaluate" in done.stderr
+    assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("promote", "models:/nobody@champion"), "'nobody' is not published"),
+        (("promote", f"models:/{MODEL}/9"), "version 9 is not there"),
+        (("promote", f"models:/{MODEL}@nobody"), "the alias 'nobody' is not there"),
+        (("promote", f"models:/{MODEL}/1", "--to", "latest"), "keeps `latest`"),
+        (("promote", f"models:/{MODEL}/1", "--to", "a b"), "letters, digits"),
+        (("promote", "."), "is a folder"),
+        (("promote", "runs:/12/model"), "there is no model"),
+        (("history", "nobody"), "not in the registry"),
+    ],
+)
+def test_bad_names_get_one_line(two: Any, arguments: tuple[str, ...], words: str) -> None:
+    done = call(two.store, *arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_an_unreachable_registry_is_exit_code_4(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/nowhere/mlflow.db")
+    done = call(two.store, "promote", f"models:/{MODEL}/1")
+    assert done.exit_code == 4
+    assert "check MLFLOW_TRACKING_URI" in done.stderr
+
+
+def test_who_acts_is_named(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTOR", "ada")
+    call(two.store, "promote", f"models:/{MODEL}/2")
+    monkeypatch.setenv("EVENHAND_ACTOR", "grace")
+    call(two.store, "promote", f"models:/{MODEL}/1")
+    assert [c.who for c in alias_history(uri(two.store), MODEL).changes[2:]] == ["ada", "grace"]
+
+
+def test_what_was_done_past_us_shows(two: Any) -> None:
+    """A record that was changed, one that was taken out, and an alias that was moved without one."""
+    call(two.store, "promote", f"models:/{MODEL}/2")
+    with registry_client(uri(two.store)) as client:
+        tags = client.get_registered_model(MODEL).tags
+        second = tags[f"{AUDIT_TAG}000002"]
+        client.set_registered_model_tag(MODEL, f"{AUDIT_TAG}000002", second.replace("challenger", "another"))
+    done = call(two.store, "history", MODEL)
+    assert done.exit_code == 1
+    assert "the record before number 3 was changed or taken out" in done.stderr
+    with registry_client(uri(two.store)) as client:
+        client.delete_registered_model_tag(MODEL, f"{AUDIT_TAG}000002")
+    assert "before number 3" in call(two.store, "history", MODEL).stderr
+    with registry_client(uri(two.store)) as client:
+        client.set_registered_model_tag(MODEL, f"{AUDIT_TAG}000002", second)
+        client.set_registered_model_alias(MODEL, "champion", "1")
+    done = call(two.store, "history", MODEL)
+    assert "champion is at version 1, and the last record says version 2" in done.stderr
+    assert "number 3" not in done.stderr
+
+
+def test_a_move_that_others_overtake_takes_the_next_number(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with registry_client(uri(two.store)) as client:
+        write, overtaken = client.set_registered_model_tag, []
+
+        def race(name: str, key: str, value: str) -> None:
+            write(name, key, value)
+            if not overtaken:  # another process writes the same number a moment later
+                other = json.loads(value) | {"who": "other", "alias": "canary"}
+                write(name, key, json.dumps(other, sort_keys=True))
+                overtaken.append(key)
+
+        monkeypatch.setattr(client, "set_registered_model_tag", race)
+        change = move_alias(client, MODEL, "champion", "2", reason="promote", evaluation={})
+    assert change is not None
+    assert change.number == 4
+    numbers = [(c.number, c.who == "other") for c in alias_history(uri(two.store), MODEL).changes]
+    assert numbers == [(1, False), (2, False), (3, True), (4, False)]
+
+
+class TestUpToDate:
+    def test_the_same_again_has_nothing_to_do(self, publishing: Any) -> None:
+        assert publishing.run("--json", "--if-changed").verdict["status"] == "published"
+        done = publishing.run("--json", "--if-changed")
+        assert (done.code, done.json["status"]) == (0, "up_to_date")
+        assert done.json["model"]["version"] == "1"
+        assert "is champion" in done.json["notes"][0]
+        assert list(done.json["seconds"]) == ["compare"]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            ("--set", "method.n_steps=5"),
+            ("--set", "seed=1"),
+            ("--set", "gates.auc.min=0.31"),
+            ("--set", "publish.alias=other"),
+        ],
+    )
+    def test_another_job_is_something_to_do(self, publishing: Any, change: tuple[str, str]) -> None:
+        publishing.run("--json")
+        assert publishing.run("--json", "--if-changed", *change).json["status"] == "published"
+
+    def test_new_rows_are_something_to_do_and_another_place_is_not(
+        self, publishing: Any, people: Any
+    ) -> None:
+        publishing.run("--json")
+        moved = publishing.folder / "elsewhere"
+        moved.mkdir()
+        (publishing.folder / "people.csv").rename(moved / "people.csv")
+        elsewhere = ("--set", "table.path=elsewhere/people.csv")
+        assert (
+            publishing.run("--json", "--if-changed", *elsewhere, job="job.yaml").json["status"]
+            == "up_to_date"
+        )
+        (moved / "people.csv").unlink()
+        publishing.table = people(500, 4)
+        assert publishing.run("--json", "--if-changed").json["status"] == "published"
+
+    def test_another_contract_is_something_to_do(self, publishing: Any) -> None:
+        publishing.run("--json")
+        publishing.contract["version"] = "1.0.1"
+        assert publishing.run("--json", "--if-changed").json["status"] == "published"
+
+    def test_words_about_a_job_change_nothing(self, publishing: Any) -> None:
+        publishing.run("--json")
+        publishing.job["description"] = "Other words."
+        assert publishing.run("--json", "--if-changed").json["status"] == "up_to_date"
+
+    def test_a_schedule_does_not_undo_what_a_person_decided(self, two: Any) -> None:
+        call(two.store, "promote", f"models:/{MODEL}/2")
+        done = two.run("--json", "--if-changed")
+        assert done.json["status"] == "up_to_date"
+        assert "version 2 is champion since somebody decided so" in done.json["notes"][0]
+        # without the option the job's model comes back, as it always did
+        assert two.run("--json").json["model"]["version"] == "1"
+        assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
+
+    def test_a_version_that_never_got_its_alias_is_finished(self, publishing: Any) -> None:
+        publishing.run("--json")
+        with registry_client(uri(publishing.store)) as client:
+            client.delete_registered_model_alias(MODEL, "champion")
+            client.delete_registered_model_tag(MODEL, f"{AUDIT_TAG}000001")
+        done = publishing.run("--json", "--if-changed")
+        assert (done.json["status"], done.json["model"]["version"]) == ("published", "1")
+
+    def test_a_refused_model_is_judged_again(self, publishing: Any) -> None:
+        refusing = ("--set", "gates.auc.min=0.999")
+        assert publishing.run("--json", *refusing).code == 1
+        assert publishing.run("--json", "--if-changed", *refusing).code == 1
+
+    def test_a_table_that_is_gone_is_told(self, publishing: Any) -> None:
+        job = publishing.write()
+        (publishing.folder / "people.csv").unlink()
+        done = publishing.run("--json", "--if-changed", job=job)
+        assert done.code == 2
+        assert "there is no file" in done.json["error"]
+        assert done.verdict["status"] == "failed"

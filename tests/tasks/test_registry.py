@@ -1,0 +1,39 @@
+"""Reaching the model registry leaves this process as it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import NotCarriedOut
+from tasks.registry import registry_client, tracking_uri
+from tasks.store import Store
+
+ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+
+
+@pytest.fixture
+def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Store, Store]:
+    for name in ADDRESSES:
+        monkeypatch.delenv(name, raising=False)
+    return Store(str(tmp_path / "one")), Store(str(tmp_path / "two"))
+
+
+def test_a_store_opened_after_another_has_a_registry_of_its_own(stores: tuple[Store, Store]) -> None:
+    first, second = stores
+    with registry_client(tracking_uri(first)):
+        # for what MLflow starts in the meantime
+        assert os.environ["MLFLOW_TRACKING_URI"] == tracking_uri(first)
+    assert tracking_uri(second).endswith("/two/mlflow.db")
+    assert not set(ADDRESSES) & set(os.environ)
+
+
+def test_the_users_own_registry_stays_the_address(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with pytest.raises(NotCarriedOut), registry_client("sqlite:///elsewhere.db"):
+        raise OSError("out of reach")
+    assert tracking_uri(stores[0]) == "http://127.0.0.1:9"

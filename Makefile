@@ -30,6 +30,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.evaluate
+	$(BIN)/python -m benchmarks.services
+	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.budro
 	$(BIN)/python -m benchmarks.sensei
 	$(BIN)/python -m benchmarks.proxies

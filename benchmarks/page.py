@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks import choose_page, dadi_page, faias_page, plots, proxies_page, sensei_page
+from benchmarks import (
+    choose_page,
+    dadi_page,
+    faias_page,
+    operations_page,
+    plots,
+    proxies_page,
+    sensei_page,
+)
 from benchmarks.common import RESULTS
 from benchmarks.tables import format_row, verdict
 
@@ -64,7 +72,8 @@ def main() -> None:
     dadi_page.write(dadi, plots.DOCS)
     faias = _kept("faias")
     faias_page.write(faias, plots.DOCS)
-    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias))
+    operations = operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
+    PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
     kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}
     if all(kept.values()):
         choose_page.write(plots.DOCS / "choose-a-method.md", kept)
@@ -84,6 +93,7 @@ def page(
     proxies: dict[str, Any] | None = None,
     dadi: dict[str, Any] | None = None,
     faias: dict[str, Any] | None = None,
+    operations: Sequence[str] = (),
 ) -> str:
     """The text; parts of all but `tables` and `speed` that are missing are left out."""
     parts = [HEAD]
@@ -111,6 +121,7 @@ def page(
     parts += proxies_page.sections(proxies or {}, _provenance)
     parts += dadi_page.sections(dadi or {}, _provenance)
     parts += faias_page.sections(faias or {}, _provenance)
+    parts += operations
     return "\n".join(parts)
 
 

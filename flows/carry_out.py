@@ -99,7 +99,7 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
         verdict.model = {
             "name": found.name,
             "version": found.version,
-            "alias": found.alias,
+            "alias": found.alias if found.current == found.version else None,
             "uri": f"models:/{found.name}/{found.version}",
         }
     return verdict

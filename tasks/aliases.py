@@ -29,6 +29,7 @@ __all__ = [
     "History",
     "actor",
     "alias_history",
+    "current_aliases",
     "move_alias",
     "now",
     "promote",
@@ -189,6 +190,24 @@ def promote(uri: str, name: str, version: str, alias: str) -> AliasChange | None
                 f"models:/{name}/{version} --data … --gates …` evaluates it."
             )
         return move_alias(client, name, alias, version, reason="promote", evaluation=evaluation)
+
+
+def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """
+    Version of every alias of each model; those that are not in the registry are left out.
+
+    Raises
+    ------
+    NotCarriedOut
+        The registry does not answer.
+    """
+    with registry_client(uri) as client:
+        wanted = set(names)
+        return {
+            model.name: {alias: str(version) for alias, version in dict(model.aliases).items()}
+            for model in client.search_registered_models(max_results=1000)
+            if model.name in wanted
+        }
 
 
 def alias_history(uri: str, name: str) -> History:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from typing import Any
 
-from tasks.errors import InputError, without_secrets
+from tasks.errors import InputError, NotCarriedOut, without_secrets
 from tasks.reporting.index import RUN_ID, render_index
 from tasks.store import Store
 
@@ -41,12 +42,35 @@ def report_path(run_id: str, store_url: str | None) -> str:
 def write_index(store_url: str | None) -> str:
     """Write ``runs/index.html``, the page over all runs of a store, and give its address."""
     store = Store(store_url)
+    runs = _indexed(store)
     context = {
         "store": without_secrets(store.url),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "runs": _indexed(store),
+        "runs": runs,
+        "aliases": _aliases(store, runs),
     }
     return store.write_text(render_index(context), "runs", "index.html")
+
+
+def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, str]] | None:
+    """Aliases of the models that the runs made, now; None if the registry cannot be asked."""
+    names = {
+        str(model["name"])
+        for run in runs
+        if isinstance(run["verdict"], dict) and isinstance(model := run["verdict"].get("model"), dict)
+        if model.get("name")
+    }
+    if not names or not (os.environ.get("MLFLOW_TRACKING_URI") or (store.local / "mlflow.db").is_file()):
+        return None
+    from flows.runtime import prepare_environment
+    from tasks.aliases import current_aliases
+    from tasks.registry import tracking_uri
+
+    prepare_environment(store.url)
+    try:
+        return current_aliases(tracking_uri(store), sorted(names))
+    except NotCarriedOut:
+        return None
 
 
 def _indexed(store: Store) -> list[dict[str, Any]]:

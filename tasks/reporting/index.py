@@ -95,11 +95,12 @@ class IndexedRun(Part):
 
 
 class IndexContext(Part):
-    """Everything on the page."""
+    """Everything on the page; ``aliases`` are those of each model, null if the registry was not asked."""
 
     store: str
     created: str
     runs: list[IndexedRun] = []
+    aliases: dict[str, dict[str, str]] | None = None
 
 
 class _Gate(BaseModel):
@@ -190,7 +191,8 @@ def render_index(context: Mapping[str, Any]) -> str:
             c=checked,
             entries=entries,
             headline=_headline(entries, names),
-            champions=_champions(entries),
+            champions=_champions(entries, checked.aliases),
+            asked=checked.aliases is not None,
             jobs=[_job(name, [e for e in entries if e.name == name]) for name in names],
             number_of={name: i for i, name in enumerate(names)},
             outcomes=[(key, text) for key, text in FILTERS.items() if any(e.outcome == key for e in entries)],
@@ -336,13 +338,35 @@ def _headline(entries: list[Entry], names: list[str]) -> list[str]:
     return [f"{formats.plural(len(entries), 'run')} of {of}{newest}.", f"{formats.join(counted)}."]
 
 
-def _champions(entries: list[Entry]) -> list[tuple[str, Entry]]:
-    """The newest run of each model and alias that says which version has it."""
-    found: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
-        if entry.status in ("published", "up_to_date") and entry.model is not None and entry.model.alias:
-            found.setdefault((entry.model.name, entry.model.alias), entry)
-    return [(name, entry) for (name, _), entry in sorted(found.items(), key=lambda pair: pair[0])]
+def _champions(
+    entries: list[Entry], aliases: dict[str, dict[str, str]] | None
+) -> list[tuple[str, str, str, Entry | None]]:
+    """
+    Model, alias, version and the run that published it.
+
+    As the registry says; or if it was not asked, as the newest run of each model and alias left it.
+    """
+    telling = [
+        (entry, entry.model)
+        for entry in entries
+        if entry.status in ("published", "up_to_date") and entry.model is not None
+    ]
+    if aliases is not None:
+        runs = {
+            (model.name, str(model.version)): entry
+            for entry, model in reversed(telling)
+            if entry.status == "published"
+        }
+        return [
+            (name, alias, version, runs.get((name, version)))
+            for name, of in sorted(aliases.items())
+            for alias, version in sorted(of.items())
+        ]
+    found: dict[tuple[str, str], tuple[str, Entry]] = {}
+    for entry, model in telling:
+        if model.alias:
+            found.setdefault((model.name, model.alias), (str(model.version), entry))
+    return [(name, alias, *told) for (name, alias), told in sorted(found.items(), key=lambda pair: pair[0])]
 
 
 def _job(name: str, entries: list[Entry]) -> dict[str, Any]:

@@ -451,9 +451,8 @@ class TestWatching:
         desk.input.mkdir()
         before = set((desk.store / "runs").iterdir())
         job = resolve_filter(str(desk.job), ["filter.settle_seconds=60"], str(desk.input), str(desk.output))
-        verdict = carry_out_filter(
-            job, Store(str(desk.store)), "idle", lambda progress: None, keep_idle=False
-        )
+        store = Store(str(desk.store))
+        verdict = carry_out_filter(job, store, "idle", lambda progress: None, keep_idle=False)
         assert verdict.status == "up_to_date"
         assert set((desk.store / "runs").iterdir()) == before
         carry_out_filter(job, store, "named", lambda progress: None)

@@ -231,3 +231,29 @@ class TestUpToDate:
         assert done.code == 2
         assert "there is no file" in done.json["error"]
         assert done.verdict["status"] == "failed"
+
+
+def test_the_page_over_all_runs_shows_what_was_promoted(two: Any) -> None:
+    call(two.store, "promote", f"models:/{MODEL}/2")
+    done = call(two.store, "report", "--all")
+    assert done.exit_code == 0, done.stderr
+    page = (two.store / "runs" / "index.html").read_text()
+    assert "version 2 is champion, made by the run of" in page
+    assert "version 1 is champion" not in page
+    # without its registry the page says that it was not asked
+    (two.store / "mlflow.db").rename(two.store / "mlflow.away")
+    assert call(two.store, "report", "--all").exit_code == 0
+    page = (two.store / "runs" / "index.html").read_text()
+    assert "the registry was not asked" in page
+    assert "version 1 is champion" in page
+
+
+def test_up_to_date_names_the_alias_only_while_its_version_has_it(two: Any) -> None:
+    assert two.run("--json", "--if-changed").json["model"]["alias"] == "champion"
+    call(two.store, "promote", f"models:/{MODEL}/2")
+    assert two.run("--json", "--if-changed").json["model"] == {
+        "name": MODEL,
+        "version": "1",
+        "alias": None,
+        "uri": f"models:/{MODEL}/1",
+    }

@@ -26,7 +26,13 @@ stop() {
     for name in worker mlflow prefect; do
         [ -f "$folder/run/$name.pid" ] || continue
         # the whole process group: servers have children
-        kill -TERM -- "-$(cat "$folder/run/$name.pid")" 2>/dev/null || true
+        group=$(cat "$folder/run/$name.pid")
+        kill -TERM "-$group" 2>/dev/null || true
+        for _ in $(seq 20); do
+            kill -0 "-$group" 2>/dev/null || break
+            sleep 0.5
+        done
+        kill -KILL "-$group" 2>/dev/null || true
         rm -f "$folder/run/$name.pid"
     done
     if [ -f "$folder/postgres/postmaster.pid" ]; then
@@ -86,6 +92,8 @@ ENV
         start prefect prefect server start --host 127.0.0.1 --port "$PREFECT_PORT"
     (
         unset MLFLOW_TRACKING_URI
+        # a registry needs none of its job runners
+        export MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false
         start mlflow mlflow server --host 127.0.0.1 --port "$MLFLOW_PORT" --workers 1 \
             --backend-store-uri "postgresql+psycopg2://$database/mlflow" --artifacts-destination "$folder/mlflow"
     )

@@ -264,12 +264,17 @@ def _described(bundle: Bundle) -> dict[str, Any]:
     }
 
 
+def _learned_here(bundle: Bundle, run: Run) -> bool:
+    """Whether the model learned from rows of the table that it is judged on."""
+    return bool(bundle.evaluation.get("data_fingerprint") == run.output("ingest", "raw").sha256)
+
+
 def _notes(job: EvaluationJob, opened: Opened, run: Run) -> list[str]:
     """What whoever reads the verdict should know."""
     notes = []
-    raw, model, baseline = run.output("ingest", "raw").sha256, opened.model, opened.baseline
+    model, baseline = opened.model, opened.baseline
     for role, bundle in (("model", model), ("baseline", baseline)):
-        if bundle is not None and bundle.evaluation.get("data_fingerprint") == raw:
+        if bundle is not None and _learned_here(bundle, run):
             notes.append(f"the {role} {SAME_TABLE}")
     if baseline is not None and baseline.digest == model.digest:
         notes.append(SAME_VERSION)
@@ -381,6 +386,8 @@ def _record(store: Store, verdict: Verdict, job: EvaluationJob, opened: Opened, 
         "gates": digest_of_gates(job.gates),
         "baseline": None if opened.baseline is None else opened.baseline.uri,
         "metrics": run.output("measure_model", "metrics").sha256,
+        "settings": {key: opened.settings[key] for key in ("draws", "level", "min_cell", "intersections")},
+        "same_table": _learned_here(model, run),
     }
     with registry_client(tracking_uri(store)) as client:
         record_evaluation(client, model.name, model.version, evaluation)

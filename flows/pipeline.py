@@ -114,8 +114,8 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> None:
 
 
 def _artifact_root(store: Store, uri: str) -> str | None:
-    """Folder of a local registry's files; a server, or a remote store's registry, has a place of its own."""
-    if "://" in store.url or uri.startswith(("http://", "https://")):
+    """Folder of the files of a registry that is no server: a server has a place of its own."""
+    if uri.startswith(("http://", "https://")):
         return None
     return str((store.local / "mlflow-artifacts").resolve())
 

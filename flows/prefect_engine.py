@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,14 @@ def lasting_store(url: str | None) -> Store:
     ------
     InputError
         It cannot be opened; or the run is one of a deployment, whose working folder goes with it, and the
-        store is a relative path.
+        store is a relative path, or the registry would be on a machine that others do not reach.
     """
     place = url or default_store_url()
+    if deployment.id and "://" in place and not os.environ.get("MLFLOW_TRACKING_URI"):
+        raise InputError(
+            "a deployed run with a remote store needs a registry that all machines reach: set "
+            "MLFLOW_TRACKING_URI where the worker runs."
+        )
     if deployment.id and "://" not in place and not Path(place).expanduser().is_absolute():
         raise InputError(
             f"the store {place!r} of a deployed run is relative to a folder that goes with the run: set "

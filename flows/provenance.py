@@ -84,10 +84,11 @@ def proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
 
 def made_before(resolved: ResolvedJob, store: Store, digest: str) -> Standing | None:
     """
-    Find the newest version with this provenance that has, or once had, the job's alias; None if none has.
+    Find the version with this provenance that a run would only make again; None if there is something to do.
 
-    One that lost the alias since counts: a person has put another in its place, and a schedule must not undo
-    that. One that never had it does not: its run ended before its last step.
+    It has the job's alias; or it had it, and a person has put another in its place since, which a schedule
+    must not undo. What another run replaced is made champion again: data or job went there and back. What
+    never got the alias is finished: its run ended before its last step.
     """
     uri, name, alias = tracking_uri(store), resolved.model_name, resolved.job.publish.alias
     with registry_client(uri) as client:
@@ -103,7 +104,12 @@ def made_before(resolved: ResolvedJob, store: Store, digest: str) -> Standing | 
     if not made:
         return None
     history = alias_history(uri, name)
-    had = {change.to_version for change in history.changes if change.alias == alias}
-    had |= {history.aliases[alias]} if alias in history.aliases else set()
+    current = history.aliases.get(alias)
+    if current in made:
+        return Standing(name, str(current), alias, current)
+    moves = [change for change in history.changes if change.alias == alias]
+    # a person's record is the last, or somebody moved the alias past us
+    decided = bool(moves) and (moves[-1].reason == "promote" or moves[-1].to_version != current)
+    had = {move.from_version for move in moves}
     newest = max((version for version in made if version in had), key=int, default=None)
-    return None if newest is None else Standing(name, newest, alias, history.aliases.get(alias))
+    return Standing(name, newest, alias, current) if decided and newest is not None else None

@@ -2,7 +2,8 @@
 
 The registry keeps the records beside the alias itself, as tags of the registered model, so that everybody who
 publishes to it adds to one history. Each record holds the digest of the one before: a record that was changed
-or taken out shows.
+or taken out shows once another follows it. Two moves at one moment share a number, and neither overwrites the
+other's record.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import InputError, NotCarriedOut
+from tasks.errors import InputError
 from tasks.registry import ABSENT, registry_client
 
 if TYPE_CHECKING:
@@ -34,11 +36,11 @@ __all__ = [
     "now",
     "promote",
     "record_evaluation",
+    "recorded_evaluation",
 ]
 
 AUDIT_TAG = "evenhand.audit."
 EVALUATION_TAG = "evenhand.evaluation"
-TRIES = 5
 # where continuous integration says on whose behalf it runs
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
 
@@ -127,41 +129,39 @@ def move_alias(
     The record comes first: what is interrupted between the two leaves a record without effect, which
     :func:`alias_history` tells, and never a move without a record.
 
-    Raises
-    ------
-    NotCarriedOut
-        Others keep adding records at the same moment.
     """
-    for _ in range(TRIES):
-        model = client.get_registered_model(name)
-        before = dict(model.aliases).get(alias)
-        if before is not None and str(before) == version:
-            return None
-        changes = _changes(model.tags)
-        number = changes[-1].number + 1 if changes else 1
-        change = AliasChange(
-            number=number,
-            when=now(),
-            who=actor(),
-            alias=alias,
-            from_version=None if before is None else str(before),
-            to_version=version,
-            reason=reason,
-            evaluation=dict(evaluation),
-            previous=changes[-1].digest if changes else "",
-        )
-        key = f"{AUDIT_TAG}{number:06d}"
-        client.set_registered_model_tag(name, key, change.to_json())
-        # the registry has no compare-and-set: whoever wrote last has the number, the others take the next
-        if client.get_registered_model(name).tags.get(key) == change.to_json():
-            client.set_registered_model_alias(name, alias, version)
-            return change
-    raise NotCarriedOut(f"the aliases of {name} are being moved by others too: run again.")
+    model = client.get_registered_model(name)
+    before = dict(model.aliases).get(alias)
+    if before is not None and str(before) == version:
+        return None
+    changes = _changes(model.tags)
+    change = AliasChange(
+        number=changes[-1].number + 1 if changes else 1,
+        when=now(),
+        who=actor(),
+        alias=alias,
+        from_version=None if before is None else str(before),
+        to_version=version,
+        reason=reason,
+        evaluation=dict(evaluation),
+        previous=changes[-1].digest if changes else "",
+    )
+    # a key of its own: the registry has no compare-and-set, and nobody may overwrite another's record
+    key = f"{AUDIT_TAG}{change.number:06d}.{secrets.token_hex(4)}"
+    client.set_registered_model_tag(name, key, change.to_json())
+    client.set_registered_model_alias(name, alias, version)
+    return change
 
 
 def record_evaluation(client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]) -> None:
     """Note on a version what its latest evaluation said; :func:`promote` goes by it."""
     client.set_model_version_tag(name, version, EVALUATION_TAG, json.dumps(dict(evaluation), sort_keys=True))
+
+
+def recorded_evaluation(client: MlflowClient, name: str, version: str) -> dict[str, Any] | None:
+    """What a version's latest evaluation said; None if none is recorded."""
+    tag = client.get_model_version(name, version).tags.get(EVALUATION_TAG)
+    return None if tag is None else dict(json.loads(tag))
 
 
 def promote(uri: str, name: str, version: str, alias: str) -> AliasChange | None:
@@ -176,20 +176,44 @@ def promote(uri: str, name: str, version: str, alias: str) -> AliasChange | None
         The registry does not answer.
     """
     with registry_client(uri) as client:
-        tag = client.get_model_version(name, version).tags.get(EVALUATION_TAG)
-        evaluation = json.loads(tag) if tag else {}
-        verdict = evaluation.get("verdict")
-        if verdict != "passed":
-            found = {
-                None: "no evaluation of it is recorded",
-                "no_gates": "it was never judged by gates",
-                "refused": "its recorded evaluation was refused by the gates",
-            }.get(verdict, "its recorded evaluation lacks evidence for a gate")
+        evaluation = recorded_evaluation(client, name, version) or {}
+        fault = _fault_of(evaluation) or _outdated(client, name, version, alias, evaluation)
+        if fault:
             raise InputError(
-                f"{name} version {version} cannot become {alias}: {found}. `evenhand evaluate "
+                f"{name} version {version} cannot become {alias}: {fault}. `evenhand evaluate "
                 f"models:/{name}/{version} --data … --gates …` evaluates it."
             )
         return move_alias(client, name, alias, version, reason="promote", evaluation=evaluation)
+
+
+def _fault_of(evaluation: Mapping[str, Any]) -> str | None:
+    """Why an evaluation does not let a version be promoted; None if it does."""
+    verdict = evaluation.get("verdict")
+    if verdict == "passed":
+        same = "its recorded evaluation is on the table that it learned from"
+        return same if evaluation.get("same_table") else None
+    faults = {
+        None: "no evaluation of it is recorded",
+        "no_gates": "it was never judged by gates",
+        "refused": "its recorded evaluation was refused by the gates",
+    }
+    return faults.get(verdict, "its recorded evaluation lacks evidence for a gate")
+
+
+def _outdated(
+    client: MlflowClient, name: str, version: str, alias: str, evaluation: Mapping[str, Any]
+) -> str | None:
+    """Whether it was held against a version that no longer has the alias; the way back stays open."""
+    model = client.get_registered_model(name)
+    current, baseline = dict(model.aliases).get(alias), str(evaluation.get("baseline") or "")
+    ours = baseline.startswith(f"models:/{name}/")
+    if current is None or not ours or baseline == f"models:/{name}/{current}" or str(current) == version:
+        return None
+    if any(change.alias == alias and change.from_version == version for change in _changes(model.tags)):
+        return None
+    return (
+        f"it was judged beside version {baseline.rpartition('/')[2]}, and version {current} is {alias} since"
+    )
 
 
 def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -240,29 +264,33 @@ def alias_history(uri: str, name: str) -> History:
 def _changes(tags: Mapping[str, str]) -> list[AliasChange]:
     """Records in order; one that cannot be read shows as a gap in the chain."""
     found = []
-    for key, text in sorted(tags.items()):
+    for key, text in tags.items():
         if not key.startswith(AUDIT_TAG):
             continue
         try:
             found.append(AliasChange(**json.loads(text)))
         except (ValueError, TypeError):
             continue
-    return found
+    return sorted(found, key=lambda change: (change.number, change.when, change.digest))
 
 
 def _faults(changes: Sequence[AliasChange], aliases: Mapping[str, str]) -> list[str]:
     faults = []
-    expected, number = "", 0
+    digests: dict[int, set[str]] = {0: {""}}
     for change in changes:
-        number += 1
-        if change.previous != expected or change.number != number:
+        digests.setdefault(change.number, set()).add(change.digest)
+    for change in changes:
+        if change.previous not in digests.get(change.number - 1, set()):
             faults.append(f"the record before number {change.number} was changed or taken out")
-        expected, number = change.digest, change.number
-    last = {change.alias: change.to_version for change in changes}
+    # of moves at one moment any may have been the last
+    last: dict[str, list[AliasChange]] = {}
+    for change in changes:
+        known = last.setdefault(change.alias, [])
+        last[change.alias] = [item for item in known if item.number == change.number] + [change]
     for alias in sorted({*last, *aliases}):
-        recorded, actual = last.get(alias), aliases.get(alias)
-        if recorded != actual:
+        recorded, actual = [change.to_version for change in last.get(alias, [])], aliases.get(alias)
+        if actual not in recorded:
             where = "nowhere" if actual is None else f"at version {actual}"
-            said = "no record of it" if recorded is None else f"the last record says version {recorded}"
+            said = f"the last record says version {recorded[-1]}" if recorded else "no record of it"
             faults.append(f"{alias} is {where}, and {said}: it was moved without a record")
     return faults

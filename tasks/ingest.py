@@ -97,6 +97,11 @@ def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table
     if not files or SUFFIXES.get(files[0].suffix.lower()) == "parquet":
         return _read_parquet(folder, name)
     tables = [read_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
+    # codes such as 01234 are text in the file that has one, and numbers in a file that has none
+    texts = {
+        name for table in tables for name in table.column_names if _is_text(table.schema.field(name).type)
+    }
+    tables = [_with_texts(table, texts) for table in tables]
     try:
         # a column of whole numbers in one file may have fractions in another
         return pa.concat_tables(tables, promote_options="permissive")
@@ -104,6 +109,18 @@ def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table
         raise InputError(
             f"the CSV files in {name} have different columns or types: make them alike."
         ) from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _with_texts(table: pa.Table, texts: set[str]) -> pa.Table:
+    """The table with whole numbers of the named columns as text, as they were written; the rest as it is."""
+    for index, field in enumerate(table.schema):
+        if field.name in texts and pa.types.is_integer(field.type):
+            table = table.set_column(index, field.name, table[field.name].cast(pa.string()))
+    return table
 
 
 def _format_of(name: str, path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from prefect import task
@@ -10,7 +11,7 @@ from prefect.context import TaskRunContext
 from prefect.tasks import Task, exponential_backoff
 
 from tasks.artifacts import Artifact
-from tasks.errors import InputError
+from tasks.errors import EvenhandError, InputError, internal_fault
 from tasks.progress import report_progress, working
 from tasks.sources import FETCH, fetch_source
 from tasks.step import run_step
@@ -77,14 +78,22 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
         parameters: dict[str, Any],
         inputs: dict[str, dict[str, Any]],
     ) -> dict[str, Any]:
-        record, cached = run_step(
-            Store(store_url),
-            get_step(step),
-            key,
-            parameters,
-            {label: Artifact.from_dict(item) for label, item in inputs.items()},
-            report_progress(step, prefect=True),
-        )
+        try:
+            record, cached = run_step(
+                Store(store_url),
+                get_step(step),
+                key,
+                parameters,
+                {label: Artifact.from_dict(item) for label, item in inputs.items()},
+                report_progress(step, prefect=True),
+            )
+        except (EvenhandError, OSError):
+            raise
+        except Exception as error:
+            if os.environ.get("EVENHAND_LOG"):
+                raise
+            # Prefect keeps an error's words, and a library's may quote a person's value
+            raise internal_fault(error) from None
         return {"record": record.to_dict(), "cached": cached}
 
     return run

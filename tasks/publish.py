@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.aliases import move_alias, now, record_evaluation
-from tasks.errors import NotCarriedOut
+from tasks.aliases import move_alias, now, record_evaluation, recorded_evaluation
+from tasks.errors import GateRefused, NotCarriedOut
 from tasks.fingerprint import code_digest, git_state, library_versions
 from tasks.model_card import card_markdown
 from tasks.registry import DIGEST_TAG, PROVENANCE_TAG, published, registry_client
@@ -79,7 +79,16 @@ def publish(context: StepContext) -> StepResult:
             version = _register(client, name, content, bundle, card_folder, card, parameters["artifact_root"])
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
         evaluation = _evaluation(parameters, card["gates"])
-        record_evaluation(client, name, version, evaluation)
+        judged = recorded_evaluation(client, name, version)
+        if judged is None:
+            record_evaluation(client, name, version, evaluation)
+        elif judged.get("verdict") in ("refused", "insufficient_evidence"):
+            # made before, and judged since by more than its own gates
+            raise GateRefused(
+                f"{name} version {version} is just this model, and the evaluation {judged.get('run_id')} "
+                f"did not let it pass: it does not become {alias} by being made again.",
+                1,
+            )
         move_alias(client, name, alias, version, reason="run", evaluation=evaluation)
     facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return StepResult({"card": (card_folder, "card")}, facts)

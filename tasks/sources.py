@@ -183,7 +183,7 @@ def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> None:
 
 
 def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | None) -> dict[str, Artifact]:
-    location = source["path"]
+    location = os.path.expandvars(source["path"])  # a secret in an address stays in the environment
     if "://" in location and not location.startswith("file://"):
         with store.workdir() as folder:
             part = folder / (Path(location.split("?")[0]).name or "table")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tasks.errors import InputError
+
 __all__ = ["SUFFIXES", "files_of"]
 
 SUFFIXES = {
@@ -18,9 +20,14 @@ SUFFIXES = {
 
 def files_of(folder: Path) -> list[Path]:
     """
-    Table files below a folder: the Parquet ones, or if there is none the CSV ones; empty if none either.
+    Table files below a folder, all Parquet or all CSV; empty if there is none.
 
     What is in hidden folders, or hidden itself, does not count.
+
+    Raises
+    ------
+    InputError
+        There are files of both kinds.
     """
     found = [
         path
@@ -29,4 +36,10 @@ def files_of(folder: Path) -> list[Path]:
     ]
     kinds = {path: SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower()) for path in found}
     parquet = [path for path in found if kinds[path] == "parquet"]
-    return parquet or [path for path in found if kinds[path] == "csv"]
+    text = [path for path in found if kinds[path] == "csv"]
+    if parquet and text:
+        raise InputError(
+            f"the folder {folder.name} holds Parquet and CSV files, such as {parquet[0].name} and "
+            f"{text[0].name}: keep one kind."
+        )
+    return parquet or text

@@ -81,10 +81,10 @@ class CiFiles:
         """Write what was found fit; the line to print if that failed."""
         try:
             junit, markdown = _texts(verdict, store, model)
-            if "junit" in self.ready:
-                self._put_junit(junit)
             if "markdown" in self.ready:
                 self._append_markdown(markdown)
+            if "junit" in self.ready:  # last: until all is written it says that nothing is finished
+                self._put_junit(junit)
         except OSError as error:
             return f"{error.filename or 'a report'} could not be written ({error.strerror}): check the disk."
         return None

@@ -123,9 +123,12 @@ def compare_column(
         now, then, draws=settings.draws, level=settings.level, random=random, ordered=ordered
     )
     broken = batch.broken.get(column.name, [])
+    sensitive = column.role == "sensitive"
+    if sensitive:  # how many, if they are few, is nobody's business
+        new = _told(new, settings)
+        broken = [(rule, _told(count, settings)) for rule, count in broken]
     # a row that breaks two rules counts twice: too many rather than too few
     outside = min(sum(count for _, count in broken), rows)
-    sensitive = column.role == "sensitive"
     return Column(
         kind=told["kind"],
         sensitive=sensitive,
@@ -143,6 +146,11 @@ def compare_column(
         outside=share(outside, rows, level=settings.level),
         broken=broken,
     )
+
+
+def _told(count: int, settings: Settings) -> int:
+    """A count that tells of nobody alone: a small one becomes the most it can be, `min_cell` less one."""
+    return settings.min_cell - 1 if 0 < count < settings.min_cell else count
 
 
 def _numbers(

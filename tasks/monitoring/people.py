@@ -147,7 +147,8 @@ def _rows(
     rates: Sequence[NDArray[Any]] | None,
     settings: Settings,
 ) -> list[dict[str, Any]]:
-    n = None if told is None else max(int(told[0].sum()), 1)
+    # shares among the groups that are told: else the rest would give the small ones away
+    n = None if told is None else max(int(told[0][~told[1]].sum()), 1)
     rows = []
     for i, name in enumerate(names):
         here, few = (0, False) if told is None else (int(told[0][i]), bool(told[1][i]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import xml.etree.ElementTree as ET
@@ -37,7 +38,11 @@ def shell(folder: Path, data_folder: Path) -> Iterator[Shell]:
     shell = Shell.below(folder)
     shell.environment["EVENHAND_DATA"] = str(data_folder)
     yield shell
-    shell(f"sh deploy/local.sh stop {folder}")
+    stopped = shell(f"sh deploy/local.sh stop {folder}")
+    assert stopped.returncode == 0, stopped.stderr
+    for name in ("PGPORT", "PREFECT_PORT", "MLFLOW_PORT"):
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", int(shell.environment[name]))) != 0, name
 
 
 def statuses(folder: Path, name: str) -> list[str]:

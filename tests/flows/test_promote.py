@@ -114,44 +114,87 @@ def test_who_acts_is_named(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [c.who for c in alias_history(uri(two.store), MODEL).changes[2:]] == ["ada", "grace"]
 
 
+def key_of(client: Any, number: int) -> str:
+    tags = client.get_registered_model(MODEL).tags
+    return next(key for key in tags if key.startswith(f"{AUDIT_TAG}{number:06d}."))
+
+
 def test_what_was_done_past_us_shows(two: Any) -> None:
     """A record that was changed, one that was taken out, and an alias that was moved without one."""
     call(two.store, "promote", f"models:/{MODEL}/2")
     with registry_client(uri(two.store)) as client:
-        tags = client.get_registered_model(MODEL).tags
-        second = tags[f"{AUDIT_TAG}000002"]
-        client.set_registered_model_tag(MODEL, f"{AUDIT_TAG}000002", second.replace("challenger", "another"))
+        key = key_of(client, 2)
+        second = client.get_registered_model(MODEL).tags[key]
+        client.set_registered_model_tag(MODEL, key, second.replace("challenger", "another"))
     done = call(two.store, "history", MODEL)
     assert done.exit_code == 1
     assert "the record before number 3 was changed or taken out" in done.stderr
     with registry_client(uri(two.store)) as client:
-        client.delete_registered_model_tag(MODEL, f"{AUDIT_TAG}000002")
+        client.delete_registered_model_tag(MODEL, key)
     assert "before number 3" in call(two.store, "history", MODEL).stderr
     with registry_client(uri(two.store)) as client:
-        client.set_registered_model_tag(MODEL, f"{AUDIT_TAG}000002", second)
+        client.set_registered_model_tag(MODEL, key, second)
         client.set_registered_model_alias(MODEL, "champion", "1")
     done = call(two.store, "history", MODEL)
     assert "champion is at version 1, and the last record says version 2" in done.stderr
     assert "number 3" not in done.stderr
 
 
-def test_a_move_that_others_overtake_takes_the_next_number(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_moves_at_one_moment_leave_two_records(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with registry_client(uri(two.store)) as client:
-        write, overtaken = client.set_registered_model_tag, []
+        write, meanwhile = client.set_registered_model_tag, []
 
         def race(name: str, key: str, value: str) -> None:
+            if not meanwhile:  # another process reads the same records, and writes first
+                meanwhile.append(key)
+                move_alias(client, MODEL, "canary", "1", reason="promote", evaluation={})
             write(name, key, value)
-            if not overtaken:  # another process writes the same number a moment later
-                other = json.loads(value) | {"who": "other", "alias": "canary"}
-                write(name, key, json.dumps(other, sort_keys=True))
-                overtaken.append(key)
 
         monkeypatch.setattr(client, "set_registered_model_tag", race)
-        change = move_alias(client, MODEL, "champion", "2", reason="promote", evaluation={})
-    assert change is not None
-    assert change.number == 4
-    numbers = [(c.number, c.who == "other") for c in alias_history(uri(two.store), MODEL).changes]
-    assert numbers == [(1, False), (2, False), (3, True), (4, False)]
+        move_alias(client, MODEL, "champion", "2", reason="promote", evaluation={})
+    history = alias_history(uri(two.store), MODEL)
+    assert sorted((c.number, c.alias) for c in history.changes[2:]) == [(3, "canary"), (3, "champion")]
+    assert history.faults == []
+    assert dict(history.aliases) == {"champion": "2", "challenger": "2", "canary": "1"}
+    # and the next move follows them
+    assert call(two.store, "promote", f"models:/{MODEL}/1").exit_code == 0
+    history = alias_history(uri(two.store), MODEL)
+    assert (history.changes[-1].number, history.faults) == (4, [])
+
+
+def test_an_evaluation_beside_a_champion_of_the_past_does_not_count(two: Any) -> None:
+    """Version 3 was held against version 1; version 2 is champion since. The way back needs no baseline."""
+    assert two.run("--json", "--set", "publish.alias=other", "--set", "seed=2").code == 0
+    passed = {"kind": "evaluate", "verdict": "passed", "baseline": f"models:/{MODEL}/1"}
+    with registry_client(uri(two.store)) as client:
+        record_evaluation(client, MODEL, "3", passed)
+        record_evaluation(client, MODEL, "1", passed | {"baseline": f"models:/{MODEL}/3"})
+    assert call(two.store, "promote", f"models:/{MODEL}/2").exit_code == 0
+    done = call(two.store, "promote", f"models:/{MODEL}/3")
+    assert done.exit_code == 2
+    assert "it was judged beside version 1, and version 2 is champion since" in done.stderr
+    assert call(two.store, "promote", f"models:/{MODEL}/1").exit_code == 0
+    assert call(two.store, "promote", f"models:/{MODEL}/3").exit_code == 0
+
+
+def test_an_evaluation_on_the_models_own_table_does_not_count(two: Any) -> None:
+    with registry_client(uri(two.store)) as client:
+        record_evaluation(client, MODEL, "2", {"verdict": "passed", "same_table": True})
+    done = call(two.store, "promote", f"models:/{MODEL}/2")
+    assert done.exit_code == 2
+    assert "the table that it learned from" in done.stderr
+
+
+@pytest.mark.parametrize("verdict", ["refused", "insufficient_evidence"])
+def test_a_refusal_is_not_forgotten_when_the_model_is_made_again(two: Any, verdict: str) -> None:
+    """The challenger's job as one that publishes a champion: the same content, which was refused."""
+    with registry_client(uri(two.store)) as client:
+        record_evaluation(client, MODEL, "2", {"verdict": verdict, "run_id": "some-evaluation"})
+    done = two.run("--json", "--set", "method.n_steps=6")
+    assert done.code == 1
+    assert "the evaluation some-evaluation did not let it pass" in done.json["error"]
+    assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
+    assert call(two.store, "promote", f"models:/{MODEL}/2").exit_code == 2
 
 
 class TestUpToDate:
@@ -211,13 +254,25 @@ class TestUpToDate:
         assert two.run("--json").json["model"]["version"] == "1"
         assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
 
-    def test_a_version_that_never_got_its_alias_is_finished(self, publishing: Any) -> None:
+    @pytest.mark.parametrize("with_record", [True, False])
+    def test_a_version_that_never_got_its_alias_is_finished(self, publishing: Any, with_record: bool) -> None:
+        """Its run ended between the record, or the registration, and the alias."""
         publishing.run("--json")
         with registry_client(uri(publishing.store)) as client:
             client.delete_registered_model_alias(MODEL, "champion")
-            client.delete_registered_model_tag(MODEL, f"{AUDIT_TAG}000001")
+            if not with_record:
+                client.delete_registered_model_tag(MODEL, key_of(client, 1))
         done = publishing.run("--json", "--if-changed")
         assert (done.json["status"], done.json["model"]["version"]) == ("published", "1")
+
+    def test_what_went_there_and_back_is_made_champion_again(self, publishing: Any) -> None:
+        """A bad load one night, and the right one the next: nobody decided that the bad one stays."""
+        assert publishing.run("--json", "--if-changed").json["model"]["version"] == "1"
+        other = ("--set", "method.n_steps=5")
+        assert publishing.run("--json", "--if-changed", *other).json["model"]["version"] == "2"
+        back = publishing.run("--json", "--if-changed").json
+        assert (back["status"], back["model"]["version"]) == ("published", "1")
+        assert publishing.run("--json", "--if-changed").json["status"] == "up_to_date"
 
     def test_a_refused_model_is_judged_again(self, publishing: Any) -> None:
         refusing = ("--set", "gates.auc.min=0.999")

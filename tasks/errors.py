@@ -47,7 +47,9 @@ class GateRefused(EvenhandError):
 def without_secrets(url: str) -> str:
     """A URL, or a text with URLs, without user, password and query, which may be a token."""
     # a question mark in a local path is a wildcard
-    named = re.sub(r"//\S*@", "//", url)  # a password may hold a slash
+    # a password may hold a slash
+    named = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
+    named = re.sub(r"//[^/\s]*@", "//", named)
     return re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", named)
 
 

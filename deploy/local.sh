@@ -8,6 +8,7 @@
 # It needs PostgreSQL's programs (Debian: apt-get install postgresql) and `pip install 'evenhand[server]'`.
 # Whoever has an account on this machine can use it: it is for trying things out. Ports: PGPORT (55432), PREFECT_PORT (4200), MLFLOW_PORT (5000).
 set -eu
+PATH=$PATH:/usr/sbin:/sbin  # where runuser is
 
 fail() { echo "local.sh: $1" >&2; exit 4; }
 [ $# -eq 2 ] || { echo "usage: sh deploy/local.sh start|stop FOLDER" >&2; exit 2; }

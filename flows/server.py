@@ -56,7 +56,7 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
 class _Server:
     """A server process, started at once and again if it ends before it answers."""
 
-    def __init__(self, port: int, *, services: bool) -> None:
+    def __init__(self, port: int, *, services: bool = False) -> None:
         self.port, self.services = port, services
         self.process = self._start()
 

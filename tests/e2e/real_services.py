@@ -80,7 +80,8 @@ class Shell:
             {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
+            content = answer.read()
+            return json.loads(content) if content else None
 
 
 def section_commands(heading: str) -> list[str]:

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from benchmarks.tables import SPLITS, show
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
-from fairlib.methods.budro import BudroClassifier
-from fairlib.numerics import logistic_losses, pairwise_squared_distances
-from fairlib.transport import TransportProblem, make_solver
-from tasks.dataset import Dataset, read_dataset
-from tasks.store import Store
+from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+from evenhand.fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.numerics import logistic_losses, pairwise_squared_distances
+from evenhand.fairlib.transport import TransportProblem, make_solver
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.store import Store
 
 # The paper's settings for Adult (appendix C.4): what the speed figures are for.
 PAPER_ADULT: dict[str, Any] = {

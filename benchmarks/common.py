@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.job import load_job
-from flows.outcome import model_card
-from flows.pipeline import DirectEngine, Run, run_pipeline
-from flows.resolved_job import ResolvedJob, resolve
-from tasks.fingerprint import git_state, library_versions
-from tasks.store import Store
+from evenhand.flows.job import load_job
+from evenhand.flows.pipeline import DirectEngine, Run, run_pipeline
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.run_outputs import model_card
+from evenhand.tasks.fingerprint import git_state, library_versions
+from evenhand.tasks.store import Store
 
 RESULTS = Path(__file__).parent / "results"
 # No accuracy reaches it: benchmark models are measured by the real pipeline, but never published.

@@ -24,14 +24,14 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, log, provenance, write_result
-from fairlib.cores import available_cores
-from fairlib.datasets import RECIPES, make_loans
-from fairlib.methods.dadi import DADIClassifier
-from fairlib.methods.dadi.plan import Plan, make_plan
-from fairlib.methods.dadi.problem import prepare
-from fairlib.methods.dadi.training import JointTraining, pretrain
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from tasks.sources import data_folder
+from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.datasets import RECIPES, make_loans
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.config import Plan, make_plan
+from evenhand.fairlib.methods.dadi.problem import prepare
+from evenhand.fairlib.methods.dadi.training import JointTraining, pretrain
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.tasks.sources import data_folder
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fairlib.methods.dadi.parameters import NetworkShape
-from fairlib.methods.dadi.plan import Plan
-from fairlib.methods.dadi.problem import Problem
-from fairlib.randomness import generator
+from evenhand.fairlib.methods.dadi.config import Plan
+from evenhand.fairlib.methods.dadi.parameters import NetworkShape
+from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.randomness import generator
 
 __all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weighted_losses"]
 

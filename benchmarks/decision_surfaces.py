@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from benchmarks.plots import DOCS, SOFT, Axis, picture, short, text
 from benchmarks.two_clusters import LEFT, TOP, boundary, changing, dot, key, shading, surface
-from fairlib.distances import SensitiveSubspace
-from fairlib.methods.base import Method
-from fairlib.methods.networks import SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods.base import Method
+from evenhand.fairlib.methods.networks import SenSeIClassifier, SenSRClassifier
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import log, provenance, write_result
-from fairlib.evaluation import Outcomes, compare, evaluate
-from fairlib.evaluation.bootstrap import CellCounts, score_table
-from fairlib.evaluation.counts import count_cells
-from fairlib.evaluation.evaluate import metric_values
-from fairlib.evaluation.metrics import auc
-from fairlib.evaluation.outcomes import encode_groups, with_intersections
+from evenhand.fairlib.evaluation import Outcomes, compare, evaluate
+from evenhand.fairlib.evaluation.bootstrap import CellCounts, score_table
+from evenhand.fairlib.evaluation.counts import count_cells
+from evenhand.fairlib.evaluation.evaluate import metric_values
+from evenhand.fairlib.evaluation.metrics import auc
+from evenhand.fairlib.evaluation.outcomes import encode_groups, with_intersections
 
 ROWS = 1_000_000
 DRAWS = 1000

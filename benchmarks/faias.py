@@ -23,21 +23,21 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from fairlib.cores import one_thread
-from fairlib.methods.faias import FAIASClassifier
-from fairlib.methods.faias.features import Features
-from fairlib.methods.faias.game import sensitivity
-from fairlib.methods.faias.networks import selu_network
-from fairlib.methods.faias.selector import (
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.methods.faias import FAIASClassifier
+from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias.selector import (
     one_flip_gradient,
     score_function_gradient,
     straight_through_gradient,
 )
-from flows.job import load_job
-from flows.resolved_job import ResolvedJob
-from tasks.artifacts import Artifact
-from tasks.dataset import read_dataset
-from tasks.store import Store
+from evenhand.fairlib.methods.faias.trainer import sensitivity
+from evenhand.flows.job import load_job
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.store import Store
 
 RESULT = "faias"
 SPLITS = 5

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import plots
-from fairlib.evaluation.comparison import corrected_t_test, holm
+from evenhand.fairlib.evaluation.comparison import corrected_t_test, holm
 
 PERFORMANCE, FAIRNESS = "faias-performance.svg", "faias-fairness.svg"
 REFERENCE, BASELINE = "faias", "logistic"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS
-from flows.job import load_job
+from evenhand.flows.job import load_job
 
 DOCS = Path(__file__).parent.parent / "docs"
 INK, SOFT, GRID, PAPER = "#16212b", "#4a5560", "#dcdad2", "#fcfbf7"

@@ -22,14 +22,14 @@ import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from benchmarks.common import RESULTS, log, provenance, write_result
-from fairlib.cores import available_cores
-from fairlib.datasets.recipes import ADULT_COLUMNS
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.evaluation import generalisation_bound, measure_proxy
-from fairlib.proxies.registry import PROXIES, proxy_class
-from fairlib.proxies.tree import ProxyTree
-from tasks.sources import data_folder
+from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.evaluation import generalisation_bound, measure_proxy
+from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
+from evenhand.fairlib.proxies.tree import ProxyTree
+from evenhand.tasks.sources import data_folder
 
 SEEDS, CURVE_SEEDS = 20, 5
 ALPHAS = [round(0.05 * step, 2) for step in range(21)]

@@ -24,17 +24,17 @@ from torch import Tensor, nn
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from benchmarks.tables import SPLITS, show
-from fairlib.distances.base import Metric
-from fairlib.distances.registry import load_metric
-from fairlib.evaluation.certificates import certify
-from fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
-from fairlib.methods.networks.architecture import build_network
-from fairlib.preprocessing.counterfactuals import encoded_copies
-from fairlib.preprocessing.encoder import TableEncoder
-from flows.grid import make_grid
-from flows.run_grid import run_points
-from tasks.dataset import Dataset, read_dataset
-from tasks.store import Store
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.evaluation.certificates import certify
+from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
+from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.flows.grid import make_grid
+from evenhand.flows.run_grid import run_points
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.store import Store
 
 # Rows that the paper prints or the project set itself, beside ours.
 SENSR_ROW = {
@@ -65,7 +65,7 @@ ROWS: dict[str, tuple[str, list[str], dict[str, float] | None]] = {
     "compas-sensei": ("compas-sensei", [], None),
 }
 SHOWN = ("accuracy", "balanced_accuracy", "consistency", "gap_max", "gap_rms", "certificate")
-COMMAND = "from flows.cli import main; main()"
+COMMAND = "from evenhand.flows.cli import main; main()"
 SWEEP = ["--over", "method.rho=0,1,5,10,20,40,80", "--seeds", "10"]
 STEPS = (0, 1, 2, 3, 5, 10, 20)
 STEPS_TRAINING: dict[str, Any] = {"rho": 5.0, "perturbation_budget": 0.01, "n_steps": 4000, "batch_size": 64}

@@ -22,11 +22,11 @@ import numpy as np
 import xgboost as xgb
 
 from benchmarks.common import log, provenance, run_unpublished, write_result
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
-from fairlib.methods.budro import BudroClassifier
-from fairlib.numerics import logistic_losses
-from tasks.dataset import Dataset, read_dataset
-from tasks.store import Store
+from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+from evenhand.fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.numerics import logistic_losses
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.store import Store
 
 REPEATS = 5
 STEPS = 90
@@ -148,7 +148,7 @@ def overhead() -> dict[str, Any]:
 
 
 def _evenhand(store: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", "from flows.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from evenhand.flows.cli import main; main()", *arguments]
     environment = {**os.environ, "EVENHAND_STORE": store}
     environment.pop("PREFECT_API_URL", None)
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from fairlib.evaluation.metrics import better
-from fairlib.methods.projection import ProjectedGBDTClassifier
-from fairlib.methods.registry import load_model
-from fairlib.preprocessing.counterfactuals import encoded_copies
-from fairlib.preprocessing.encoder import TableEncoder
-from flows.pipeline import Run
-from tasks.dataset import read_dataset
-from tasks.store import Store
+from evenhand.fairlib.evaluation.metrics import better
+from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.flows.pipeline import Run
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.store import Store
 
 SPLITS = 10
 JOBS = (

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.plots import DOCS, INK, PAPER, SOFT, Axis, mark, picture, rule, short, text
-from fairlib.distances import SensitiveSubspace
-from fairlib.methods.budro import BudroClassifier
-from fairlib.methods.gbdt import GBDTClassifier
-from fairlib.numerics import logistic_losses
-from fairlib.transport import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.numerics import logistic_losses
+from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

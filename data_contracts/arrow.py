@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_contracts.errors import ContractViolation, Violation
-from data_contracts.model import Column, Contract
+from evenhand.data_contracts.errors import ContractViolation, Violation
+from evenhand.data_contracts.model import Column, Contract
 
 _TARGETS = {
     "string": pa.string(),

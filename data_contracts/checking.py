@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_contracts.arrow import coerce, decode, nonfinite_mask, null_mask, type_fits
-from data_contracts.errors import CheckCrashed, ContractViolation, Violation, nearest
-from data_contracts.model import Column, Contract
-from data_contracts.result import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, CheckResult, Findings, raise_for
-from data_contracts.suites import (
+from evenhand.data_contracts.arrow import coerce, decode, nonfinite_mask, null_mask, type_fits
+from evenhand.data_contracts.errors import CheckCrashed, ContractViolation, Violation, nearest
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.result import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, CheckResult, Findings, raise_for
+from evenhand.data_contracts.suites import (
     Rule,
     RuleOutcome,
     batch_suite,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from data_contracts.errors import ContractError, did_you_mean
+from evenhand.data_contracts.errors import ContractError, did_you_mean
 
 __all__ = ["ENCODINGS", "LOGICAL_TYPES", "ROLES", "Column", "Value", "finite", "one_of", "only_known"]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from data_contracts.arrow import decode, null_mask
-from data_contracts.model import Column
+from evenhand.data_contracts.arrow import decode, null_mask
+from evenhand.data_contracts.model import Column
 
 MISSING_GROUP = "missing"
 
@@ -51,7 +51,7 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
     Parameters
     ----------
     values : pyarrow.ChunkedArray or Array, shape (n,)
-        The sensitive column, after :func:`data_contracts.arrow.coerce`.
+        The sensitive column, after :func:`evenhand.data_contracts.arrow.coerce`.
     column : Column
         Its description.
 

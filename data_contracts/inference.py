@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from data_contracts.arrow import decode, is_text, looks_like_dates
-from data_contracts.errors import ContractError, did_you_mean
-from data_contracts.model import Column, Contract
+from evenhand.data_contracts.arrow import decode, is_text, looks_like_dates
+from evenhand.data_contracts.errors import ContractError, did_you_mean
+from evenhand.data_contracts.model import Column, Contract
 
 MAX_CATEGORIES = 50
 MAX_GROUPS = 10

@@ -11,9 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from data_contracts.column import ROLES, Column, finite, one_of, only_known
-from data_contracts.errors import ContractError, ContractViolation, Violation, did_you_mean
-from data_contracts.odcs import (
+from evenhand.data_contracts.column import ROLES, Column, finite, one_of, only_known
+from evenhand.data_contracts.errors import ContractError, ContractViolation, Violation, did_you_mean
+from evenhand.data_contracts.odcs import (
     COLUMN_PROPERTIES,
     CONTRACT_PROPERTIES,
     ContractDocument,
@@ -218,7 +218,7 @@ def load_contract(name_or_path: str) -> Contract:
     """
     name = str(name_or_path)
     if name in shipped_contracts():
-        text = resources.files("data_contracts").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+        text = resources.files("evenhand.data_contracts").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
         return parse_contract(text, f"'{name}'")
     path = Path(name).expanduser()
     if path.suffix.lower() not in (".yaml", ".yml") and os.sep not in name and not path.is_file():
@@ -247,7 +247,7 @@ def parse_contract(text: str, source: str = "text") -> Contract:
 
 def shipped_contracts() -> list[str]:
     """Return the names of the contracts that ship with the package, sorted."""
-    folder = resources.files("data_contracts")
+    folder = resources.files("evenhand.data_contracts")
     return sorted(
         entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
     )

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from data_contracts.errors import ContractError, did_you_mean
+from evenhand.data_contracts.errors import ContractError, did_you_mean
 
 # What each of our own `customProperties` means; the reference shows it.
 COLUMN_PROPERTIES = {

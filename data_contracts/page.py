@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from data_contracts.model import Column, Contract
+from evenhand.data_contracts.model import Column, Contract
 
 
 def validation_html(result: dict[str, Any]) -> str:
@@ -15,7 +15,7 @@ def validation_html(result: dict[str, Any]) -> str:
     Parameters
     ----------
     result : dict
-        From :meth:`data_contracts.result.CheckResult.to_json`.
+        From :meth:`evenhand.data_contracts.result.CheckResult.to_json`.
 
     Returns
     -------
@@ -23,7 +23,7 @@ def validation_html(result: dict[str, Any]) -> str:
         HTML without scripts and without anything from the network.
     """
     environment = Environment(
-        loader=PackageLoader("data_contracts", "templates"),
+        loader=PackageLoader("evenhand.data_contracts", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

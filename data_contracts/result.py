@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_contracts.errors import ContractViolation, Violation
-from data_contracts.model import Contract
+from evenhand.data_contracts.errors import ContractViolation, Violation
+from evenhand.data_contracts.model import Contract
 
 MAX_EXAMPLES = 5
 MAX_EXAMPLE_LENGTH = 40

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_contracts.errors import CheckCrashed, did_you_mean
-from data_contracts.model import Column, Contract
+from evenhand.data_contracts.errors import CheckCrashed, did_you_mean
+from evenhand.data_contracts.model import Column, Contract
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.resolved_job import ResolvedJob
-from tasks.errors import NotCarriedOut
-from tasks.registry import published, read_card, tracking_uri
-from tasks.store import Store
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.registry import published, read_card, tracking_uri
+from evenhand.tasks.store import Store
 
 __all__ = ["champion_now"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from data_contracts.model import Column, Contract
-from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
-from fairlib.methods.registry import METHODS, method_class
-from flows.job import Job, nearest
-from flows.metric_kinds import SubspaceMetric
-from tasks.errors import InputError
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
+from evenhand.fairlib.methods.registry import METHODS, method_class
+from evenhand.flows.job import Job, nearest
+from evenhand.flows.metric_kinds import SubspaceMetric
+from evenhand.tasks.errors import InputError
 
 __all__ = ["certificate_budget", "check_classifier", "classifier_metrics"]
 
@@ -102,7 +102,7 @@ def _check_metric(job: Job, contract: Contract) -> None:
 
 def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) -> None:
     """The arguments of a method that asks for features, as far as the contract tells."""
-    from fairlib.methods.dadi.objectives import CRITERIA
+    from evenhand.fairlib.methods.dadi.objectives import CRITERIA
 
     gamma, criterion = arguments.get("gamma", 0.5), arguments.get("criterion", CRITERIA[0])
     if not 0 <= gamma <= 1:

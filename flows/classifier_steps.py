@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from data_contracts.column import Column
-from fairlib.methods.registry import METHODS
-from flows.engine import Steps
-from flows.metric_kinds import SubspaceMetric
-from flows.resolved_job import ResolvedJob
-from tasks.artifacts import Artifact
-from tasks.errors import InputError
-from tasks.fingerprint import library_versions
+from evenhand.data_contracts.column import Column
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.engine import Steps
+from evenhand.flows.metric_kinds import SubspaceMetric
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.fingerprint import library_versions
 
 __all__ = ["method_modules", "more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
 
@@ -107,7 +107,7 @@ def _training_rows(resolved: ResolvedJob, steps: Steps) -> Artifact:
     wanted = resolved.job.balance
     if wanted is None:
         return steps.output("preprocess", "train")
-    from tasks.registry import published, tracking_uri
+    from evenhand.tasks.registry import published, tracking_uri
 
     uri = tracking_uri(steps.store)
     found = published(uri, wanted.proxy, wanted.alias)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fairlib.methods.registry import MethodSpec
+    from evenhand.fairlib.methods.registry import MethodSpec
 
 __all__ = ["app", "main"]
 
@@ -57,7 +57,7 @@ def run(
     ] = False,
 ) -> None:
     """Run a job: ingest, contract, preprocess, train, evaluate, gate, publish."""
-    from flows.commands.run import run_job
+    from evenhand.flows.commands.run import run_job
 
     raise typer.Exit(
         run_job(
@@ -91,7 +91,7 @@ def sweep(
     direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
 ) -> None:
     """Run a job over a grid of its keys and seeds, and report what it trades for what."""
-    from flows.commands.sweep import run_sweep
+    from evenhand.flows.commands.sweep import run_sweep
 
     given = [*(overrides or []), *([f"sweep.workers={workers}"] if workers is not None else [])]
     raise typer.Exit(
@@ -123,7 +123,7 @@ def filter_command(
     direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
 ) -> None:
     """Filter rows into a balanced sample with a published proxy; goes on where it was interrupted."""
-    from flows.commands.filter import run_filter
+    from evenhand.flows.commands.filter import run_filter
 
     raise typer.Exit(
         run_filter(
@@ -169,7 +169,7 @@ def evaluate(
     ] = False,
 ) -> None:
     """Judge a published model on a table by gates, beside a baseline, for CI: JUnit, Markdown, exit code."""
-    from flows.commands.evaluate import Wish, evaluate_model
+    from evenhand.flows.commands.evaluate import Wish, evaluate_model
 
     wish = Wish(model, data, gates, baseline, contract, overrides or [], record=not no_record)
     raise typer.Exit(
@@ -198,7 +198,7 @@ def monitor(
     direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
 ) -> None:
     """Tell how far new rows are from those that a model learned from; exit code 1 if they have drifted."""
-    from flows.commands.monitor import Wish, monitor_model
+    from evenhand.flows.commands.monitor import Wish, monitor_model
 
     wish = Wish(model, data, gates, overrides or [], retrain)
     raise typer.Exit(monitor_model(wish, as_json=as_json, store_url=store, direct=direct))
@@ -219,7 +219,7 @@ def ask(
     store: StoreOption = None,
 ) -> None:
     """Ask a person only what is fair to use, one question at a time, and predict. Keeps no answer."""
-    from flows.commands.ask import ask_model
+    from evenhand.flows.commands.ask import ask_model
 
     raise typer.Exit(ask_model(model, known or [], as_json=as_json, store_url=store))
 
@@ -234,7 +234,7 @@ def promote(
     store: StoreOption = None,
 ) -> None:
     """Make a version champion, if its recorded evaluation passed. An older version: that is the way back."""
-    from flows.commands.promote import promote_model
+    from evenhand.flows.commands.promote import promote_model
 
     raise typer.Exit(promote_model(model, alias, as_json=as_json, store_url=store))
 
@@ -246,7 +246,7 @@ def history(
     store: StoreOption = None,
 ) -> None:
     """Print who gave which version which alias, when, and by which evaluation."""
-    from flows.commands.promote import print_history
+    from evenhand.flows.commands.promote import print_history
 
     raise typer.Exit(print_history(model, as_json=as_json, store_url=store))
 
@@ -256,7 +256,7 @@ def notify(
     config: Annotated[Path, typer.Argument(help="File that says who is told, such as deploy/notify.yaml.")],
 ) -> None:
     """Bring the file that says who is told of failed runs to the Prefect server."""
-    from flows.commands.notify import configure_notifications
+    from evenhand.flows.commands.notify import configure_notifications
 
     raise typer.Exit(configure_notifications(config))
 
@@ -273,7 +273,7 @@ def serve(
     store: StoreOption = None,
 ) -> None:
     """Run the deployments of a file when they are due, on this machine and with no work pool."""
-    from flows.commands.serve import serve as serve_here
+    from evenhand.flows.commands.serve import serve as serve_here
 
     raise typer.Exit(serve_here(config, only or [], limit=limit, store_url=store))
 
@@ -295,7 +295,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Write a starter contract and job for a new table, ready to run."""
-    from flows.commands.init import write_starter_files
+    from evenhand.flows.commands.init import write_starter_files
 
     _carry_out(
         lambda: write_starter_files(
@@ -315,7 +315,7 @@ def init(
 @app.command()
 def jobs() -> None:
     """List the shipped jobs."""
-    from flows.job import shipped_jobs
+    from evenhand.flows.job import shipped_jobs
 
     _rows(shipped_jobs().items())
 
@@ -323,7 +323,7 @@ def jobs() -> None:
 @app.command()
 def datasets() -> None:
     """List the known tables."""
-    from fairlib.datasets.recipes import RECIPES
+    from evenhand.fairlib.datasets.recipes import RECIPES
 
     _rows(
         [
@@ -336,8 +336,8 @@ def datasets() -> None:
 @app.command()
 def methods() -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
-    from fairlib.methods.registry import METHODS, installed
-    from fairlib.proxies.registry import PROXIES
+    from evenhand.fairlib.methods.registry import METHODS, installed
+    from evenhand.fairlib.proxies.registry import PROXIES
 
     def lacking(spec: MethodSpec) -> str:
         return "" if installed(spec) else f" (not installed: {spec.install_command})"
@@ -356,8 +356,8 @@ def methods() -> None:
 @app.command()
 def metrics() -> None:
     """List the metrics that gates may name."""
-    from fairlib.evaluation.metrics import METRIC_MEANINGS
-    from tasks.measure_proxy import METRICS
+    from evenhand.fairlib.evaluation.metrics import METRIC_MEANINGS
+    from evenhand.tasks.measure_proxy import METRICS
 
     _rows([*METRIC_MEANINGS.items(), *((name, f"{text} [proxy]") for name, text in METRICS.items())])
 
@@ -372,8 +372,8 @@ def report(
     ] = False,
 ) -> None:
     """Print the path of a run's report, or of a page over all runs."""
-    from flows.commands.report import report_path, write_index
-    from tasks.errors import InputError
+    from evenhand.flows.commands.report import report_path, write_index
+    from evenhand.tasks.errors import InputError
 
     def show() -> None:
         if all_runs and run_id is not None:
@@ -389,7 +389,7 @@ def report(
 @cache_app.command("ls")
 def cache_ls(store: StoreOption = None, as_json: Json = False) -> None:
     """List finished steps, newest first."""
-    from tasks.store import Store
+    from evenhand.tasks.store import Store
 
     def show() -> None:
         rows = Store(store).usage()
@@ -410,7 +410,7 @@ def cache_gc(
     store: StoreOption = None,
 ) -> None:
     """Delete all but the newest results of each step, and what only they point at."""
-    from tasks.store import Store
+    from evenhand.tasks.store import Store
 
     def prune() -> None:
         records, freed = Store(store).prune(keep)
@@ -427,7 +427,7 @@ def cache_clear(store: StoreOption = None) -> None:
 
 def _carry_out(action: Callable[[], Any]) -> None:
     """Do it; an error of ours becomes one line on stderr and its exit code."""
-    from tasks.errors import EvenhandError, internal_fault
+    from evenhand.tasks.errors import EvenhandError, internal_fault
 
     try:
         action()

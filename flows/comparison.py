@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
-from fairlib.evaluation.metrics import better
-from flows.grid import Grid, PointResult, as_text
+from evenhand.fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
+from evenhand.fairlib.evaluation.metrics import better
+from evenhand.flows.grid import Grid, PointResult, as_text
 
 __all__ = ["comparison"]
 

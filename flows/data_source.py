@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fairlib.datasets.recipes import RECIPES
-from flows.job import as_number, nearest
-from flows.job_sections import Evaluate, TableSource
-from flows.section import Section
-from tasks.errors import InputError, without_secrets
+from evenhand.fairlib.datasets.recipes import RECIPES
+from evenhand.flows.job import as_number, nearest
+from evenhand.flows.job_sections import Evaluate, TableSource
+from evenhand.flows.section import Section
+from evenhand.tasks.errors import InputError, without_secrets
 
 __all__ = ["DataSource", "parse_data"]
 

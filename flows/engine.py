@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tasks.artifacts import Artifact
-from tasks.progress import report_progress, working
-from tasks.sources import FETCH, fetch_source, needs_network
-from tasks.step import run_step, step_key
-from tasks.steps import get_step
-from tasks.store import StepRecord, Store
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.progress import report_progress, working
+from evenhand.tasks.sources import FETCH, fetch_source, needs_network
+from evenhand.tasks.step import run_step, step_key
+from evenhand.tasks.steps import get_step
+from evenhand.tasks.store import StepRecord, Store
 
 __all__ = ["CacheMiss", "DirectEngine", "Engine", "Run", "Steps"]
 

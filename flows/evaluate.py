@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.runtime import make_prefect_home, prepare_environment
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
@@ -13,12 +13,12 @@ from prefect import flow  # noqa: E402
 from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
 
-from flows.evaluate_run import carry_out_evaluation, plan_evaluation, run_name  # noqa: E402
-from flows.outcome import new_run_id  # noqa: E402
-from flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
-from flows.verdict import Verdict  # noqa: E402
-from tasks.errors import GateRefused  # noqa: E402
-from tasks.store import Store  # noqa: E402
+from evenhand.flows.evaluate_run import carry_out_evaluation, plan_evaluation, run_name  # noqa: E402
+from evenhand.flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
+from evenhand.flows.run_outputs import new_run_id  # noqa: E402
+from evenhand.flows.verdict import Verdict  # noqa: E402
+from evenhand.tasks.errors import GateRefused  # noqa: E402
+from evenhand.tasks.store import Store  # noqa: E402
 
 __all__ = ["evaluate"]
 

@@ -14,29 +14,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_contracts.errors import ContractError
-from data_contracts.model import Contract, load_contract
-from fairlib.evaluation.gates import Gate, parse_gates
-from fairlib.methods.registry import METHODS
-from flows.carry_out import leaving_verdict
-from flows.data_source import DataSource, parse_data
-from flows.engine import Engine, Run, Steps
-from flows.job import as_number
-from flows.outcome import REPORTED_PACKAGES
-from flows.pipeline import ingest
-from flows.verdict import EXIT_OF_VERDICT, Verdict
-from tasks.addresses import parse_address
-from tasks.aliases import actor, now, record_evaluation
-from tasks.artifacts import Artifact
-from tasks.bundle import Bundle, open_bundle
-from tasks.errors import InputError
-from tasks.evaluating.junit import junit_of_decision
-from tasks.evaluating.markdown import markdown_of_evaluation
-from tasks.evaluating.verdicts import check_gates, digest_of_gates, judge, read_gates, without_baseline
-from tasks.fingerprint import git_state, library_versions
-from tasks.registry import registry_client, tracking_uri
-from tasks.reporting.evaluation import render_evaluation
-from tasks.store import Store
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract, load_contract
+from evenhand.fairlib.evaluation.gates import Gate, parse_gates
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.data_source import DataSource, parse_data
+from evenhand.flows.engine import Engine, Run, Steps
+from evenhand.flows.execute import leaving_verdict
+from evenhand.flows.job import as_number
+from evenhand.flows.pipeline import ingest
+from evenhand.flows.run_outputs import REPORTED_PACKAGES
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict
+from evenhand.tasks.addresses import parse_address
+from evenhand.tasks.aliases import actor, now, record_evaluation
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.bundle import Bundle, open_bundle
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.junit import junit_of_decision
+from evenhand.tasks.evaluating.markdown import markdown_of_evaluation
+from evenhand.tasks.evaluating.verdicts import (
+    check_gates,
+    digest_of_gates,
+    judge,
+    read_gates,
+    without_baseline,
+)
+from evenhand.tasks.fingerprint import git_state, library_versions
+from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.reporting.evaluation import render_evaluation
+from evenhand.tasks.store import Store
 
 __all__ = ["EvaluationJob", "carry_out_evaluation", "plan_evaluation", "run_name"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.runtime import make_prefect_home, prepare_environment
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
@@ -16,17 +16,17 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 from prefect.futures import as_completed  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
 
-from flows.filter_run import FilterJob, Source, carry_out_filter, follow, resolve_filter  # noqa: E402
-from flows.outcome import new_run_id  # noqa: E402
-from flows.prefect_engine import lasting_store  # noqa: E402
-from flows.verdict import Verdict  # noqa: E402
-from flows.workers import dask_cluster  # noqa: E402
-from tasks.errors import InputError, NotCarriedOut  # noqa: E402
-from tasks.filtering.engine import Workers  # noqa: E402
-from tasks.filtering.records import UnitResult, UnitSpec  # noqa: E402
-from tasks.filtering.settings import FilterSettings  # noqa: E402
-from tasks.filtering.units import run_unit  # noqa: E402
-from tasks.store import Store  # noqa: E402
+from evenhand.flows.filter_run import FilterJob, Source, carry_out_filter, follow, resolve_filter  # noqa: E402
+from evenhand.flows.prefect_engine import lasting_store  # noqa: E402
+from evenhand.flows.run_outputs import new_run_id  # noqa: E402
+from evenhand.flows.verdict import Verdict  # noqa: E402
+from evenhand.flows.workers import dask_cluster  # noqa: E402
+from evenhand.tasks.errors import InputError, NotCarriedOut  # noqa: E402
+from evenhand.tasks.filtering.engine import Workers  # noqa: E402
+from evenhand.tasks.filtering.records import UnitResult, UnitSpec  # noqa: E402
+from evenhand.tasks.filtering.settings import FilterSettings  # noqa: E402
+from evenhand.tasks.filtering.units import run_unit  # noqa: E402
+from evenhand.tasks.store import Store  # noqa: E402
 
 __all__ = ["filter_flow"]
 
@@ -107,7 +107,7 @@ def _on_dask(job: FilterJob) -> Callable[[Source, FilterSettings], Workers]:
     """Hand units to a Dask cluster, the job's or one of our own on this machine."""
     from prefect_dask import DaskTaskRunner
 
-    from fairlib.cores import available_cores
+    from evenhand.fairlib.cores import available_cores
 
     section = job.resolved.job.filter
     runner_settings: dict[str, Any] = (

@@ -13,21 +13,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from flows.carry_out import named_fault
-from flows.job import load_job
-from flows.outcome import REPORTED_PACKAGES
-from flows.resolved_job import ResolvedJob, resolve
-from flows.verdict import Verdict, write_verdict
-from tasks.errors import EvenhandError, InputError, without_secrets
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.engine import Progress, Workers, filter_files
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.summary import FilterSummary
-from tasks.fingerprint import git_state, library_versions
-from tasks.progress import report_progress
-from tasks.registry import Published, fetch_bundle, published, tracking_uri
-from tasks.reporting.filtering import render_filter
-from tasks.store import Store
+from evenhand.flows.execute import named_fault
+from evenhand.flows.job import load_job
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.run_outputs import REPORTED_PACKAGES
+from evenhand.flows.verdict import Verdict, write_verdict
+from evenhand.tasks.errors import EvenhandError, InputError, without_secrets
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.summary import FilterSummary
+from evenhand.tasks.fingerprint import git_state, library_versions
+from evenhand.tasks.progress import report_progress
+from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
+from evenhand.tasks.reporting.filtering import render_filter
+from evenhand.tasks.store import Store
 
 __all__ = ["FilterJob", "Source", "carry_out_filter", "follow", "resolve_filter"]
 

@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import yaml
 
-from fairlib.evaluation.tradeoff import Goal, parse_goal
-from flows.carry_out import named_fault
-from flows.engine import CacheMiss, DirectEngine, Run
-from flows.job import Job, as_number, load_job, nearest
-from flows.pipeline import run_to_gate
-from flows.resolved_job import ResolvedJob, resolve
-from tasks.errors import EvenhandError, InputError
-from tasks.store import Store
+from evenhand.fairlib.evaluation.tradeoff import Goal, parse_goal
+from evenhand.flows.engine import CacheMiss, DirectEngine, Run
+from evenhand.flows.execute import named_fault
+from evenhand.flows.job import Job, as_number, load_job, nearest
+from evenhand.flows.pipeline import run_to_gate
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.tasks.errors import EvenhandError, InputError
+from evenhand.tasks.store import Store
 
 __all__ = ["Axis", "Grid", "Point", "PointResult", "as_text", "make_grid", "parse_axis", "run_point"]
 

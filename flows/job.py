@@ -17,12 +17,22 @@ from pydantic import (
     model_validator,
 )
 
-from fairlib.datasets.recipes import RECIPES
-from fairlib.evaluation.gates import GATE_KEYS
-from flows.job_sections import NAME, Balance, Evaluate, Filter, Paper, Publish, Split, Sweep, TableSource
-from flows.metric_kinds import METRIC_KINDS, FairMetric, SubspaceMetric
-from flows.section import Section
-from tasks.errors import InputError
+from evenhand.fairlib.datasets.recipes import RECIPES
+from evenhand.fairlib.evaluation.gates import GATE_KEYS
+from evenhand.flows.job_sections import (
+    NAME,
+    Balance,
+    Evaluate,
+    Filter,
+    Paper,
+    Publish,
+    Split,
+    Sweep,
+    TableSource,
+)
+from evenhand.flows.metric_kinds import METRIC_KINDS, FairMetric, SubspaceMetric
+from evenhand.flows.section import Section
+from evenhand.tasks.errors import InputError
 
 __all__ = ["NAME", "Job", "Section", "as_number", "load_job", "nearest", "shipped_jobs"]
 
@@ -116,7 +126,7 @@ class Job(Section):
 
 def shipped_jobs() -> dict[str, str]:
     """Names and descriptions of the jobs that come with the package."""
-    folder = resources.files("flows") / "jobs"
+    folder = resources.files("evenhand.flows") / "jobs"
     return {
         item.name.removesuffix(".yaml"): yaml.safe_load(item.read_text()).get("description", "")
         for item in sorted(folder.iterdir(), key=lambda item: item.name)
@@ -152,7 +162,7 @@ def _read(name_or_path: str) -> tuple[dict[str, Any], str]:
         except (OSError, UnicodeDecodeError):
             raise InputError(f"the job file {name_or_path} cannot be read: check its path.") from None
     else:
-        item = resources.files("flows") / "jobs" / f"{name_or_path}.yaml"
+        item = resources.files("evenhand.flows") / "jobs" / f"{name_or_path}.yaml"
         if not NAME.fullmatch(name_or_path) or not item.is_file():
             names = list(shipped_jobs())
             raise InputError(

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fairlib.evaluation.evaluate import MIN_DRAWS
-from flows.section import Section
+from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
+from evenhand.flows.section import Section
 
 __all__ = [
     "NAME",

@@ -8,9 +8,9 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from fairlib.methods.registry import METHODS, installed, method_class, needed_extra
-from flows.job import Job, as_number, nearest
-from tasks.errors import InputError
+from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
+from evenhand.flows.job import Job, as_number, nearest
+from evenhand.tasks.errors import InputError
 
 __all__ = ["is_proxy", "resolve_method"]
 
@@ -57,7 +57,7 @@ def _constructor(job: Job, name: Any) -> tuple[Any, list[str]]:
             raise InputError(f"job {job.name}: {needed_extra(METHODS[name])}")
         return method_class(name).__init__, []
     # late: a job with a classifier need not wait for what proxies are made of
-    from fairlib.proxies.registry import PROXIES, proxy_class
+    from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
 
     if not isinstance(name, str) or name not in PROXIES:
         known = [*METHODS, *PROXIES]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from flows.section import Section
+from evenhand.flows.section import Section
 
 __all__ = ["METRIC_KINDS", "ComparableMetric", "FairMetric", "SubspaceMetric"]
 

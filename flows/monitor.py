@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.runtime import make_prefect_home, prepare_environment
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
@@ -16,20 +16,20 @@ from prefect.deployments import run_deployment  # noqa: E402
 from prefect.exceptions import PrefectException  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
 
-from flows.job import load_job  # noqa: E402
-from flows.monitor_run import (  # noqa: E402
+from evenhand.flows.job import load_job  # noqa: E402
+from evenhand.flows.monitor_run import (  # noqa: E402
     add_retraining,
     carry_out_monitoring,
     monitor_name,
     plan_monitoring,
 )
-from flows.outcome import new_run_id  # noqa: E402
-from flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
-from flows.resolved_job import resolve  # noqa: E402
-from flows.retrain import retrain as retrain_flow  # noqa: E402
-from flows.verdict import Verdict  # noqa: E402
-from tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
-from tasks.store import Store  # noqa: E402
+from evenhand.flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
+from evenhand.flows.resolved_job import resolve  # noqa: E402
+from evenhand.flows.retrain import retrain as retrain_flow  # noqa: E402
+from evenhand.flows.run_outputs import new_run_id  # noqa: E402
+from evenhand.flows.verdict import Verdict  # noqa: E402
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
+from evenhand.tasks.store import Store  # noqa: E402
 
 __all__ = ["monitor"]
 

@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlib.evaluation.gates import Gate, parse_gates
-from fairlib.methods.registry import METHODS
-from flows.carry_out import leaving_verdict
-from flows.data_source import DataSource, parse_data
-from flows.engine import Engine, Run, Steps
-from flows.outcome import REPORTED_PACKAGES
-from flows.pipeline import ingest
-from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
-from tasks.addresses import parse_address
-from tasks.bundle import Bundle, open_bundle
-from tasks.errors import InputError
-from tasks.evaluating.verdicts import read_gates, without_baseline
-from tasks.fingerprint import git_state, library_versions
-from tasks.monitoring.gates import check_gates, default_gates
-from tasks.reporting.monitoring import render_monitoring
-from tasks.store import Store
+from evenhand.fairlib.evaluation.gates import Gate, parse_gates
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.data_source import DataSource, parse_data
+from evenhand.flows.engine import Engine, Run, Steps
+from evenhand.flows.execute import leaving_verdict
+from evenhand.flows.pipeline import ingest
+from evenhand.flows.run_outputs import REPORTED_PACKAGES
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
+from evenhand.tasks.addresses import parse_address
+from evenhand.tasks.bundle import Bundle, open_bundle
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.verdicts import read_gates, without_baseline
+from evenhand.tasks.fingerprint import git_state, library_versions
+from evenhand.tasks.monitoring.gates import check_gates, default_gates
+from evenhand.tasks.reporting.monitoring import render_monitoring
+from evenhand.tasks.store import Store
 
 __all__ = ["MonitorJob", "add_retraining", "carry_out_monitoring", "monitor_name", "plan_monitoring"]
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, SecretStr, ValidationError
 
-from flows.section import Section
-from tasks.errors import InputError, NotCarriedOut
+from evenhand.flows.section import Section
+from evenhand.tasks.errors import InputError, NotCarriedOut
 
 __all__ = ["Notifications", "bring_to_server", "read_notifications"]
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flows import classifier_steps, proxy_steps
-from flows.champion import champion_now
-from flows.engine import CacheMiss, DirectEngine, Engine, Run, Steps
-from flows.provenance import provenance
-from flows.resolved_job import ResolvedJob
-from tasks.store import Store
+from evenhand.flows import classifier_steps, proxy_steps
+from evenhand.flows.champion import champion_now
+from evenhand.flows.engine import CacheMiss, DirectEngine, Engine, Run, Steps
+from evenhand.flows.provenance import provenance
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.tasks.store import Store
 
 __all__ = ["CacheMiss", "DirectEngine", "Engine", "Run", "ingest", "run_pipeline", "run_to_gate"]
 
@@ -121,8 +121,8 @@ def _artifact_root(store: Store, uri: str) -> str | None:
 
 
 def _publish(resolved: ResolvedJob, steps: Steps, card: Mapping[str, Any]) -> None:
-    from tasks.publish import is_current
-    from tasks.registry import tracking_uri
+    from evenhand.tasks.publish import is_current
+    from evenhand.tasks.registry import tracking_uri
 
     job, store, run = resolved.job, steps.store, steps.run
     assert run.metrics is not None

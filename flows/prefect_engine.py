@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.runtime import make_prefect_home, prepare_environment
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
 from prefect.runtime import deployment  # noqa: E402
 
-from tasks.artifacts import Artifact  # noqa: E402
-from tasks.errors import InputError  # noqa: E402
-from tasks.orchestrated import STEP_TASKS, fetch_task  # noqa: E402
-from tasks.progress import working  # noqa: E402
-from tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
-from tasks.store import StepRecord, Store, default_store_url  # noqa: E402
+from evenhand.tasks.artifacts import Artifact  # noqa: E402
+from evenhand.tasks.errors import InputError  # noqa: E402
+from evenhand.tasks.prefect_tasks import STEP_TASKS, fetch_task  # noqa: E402
+from evenhand.tasks.progress import working  # noqa: E402
+from evenhand.tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
+from evenhand.tasks.store import StepRecord, Store, default_store_url  # noqa: E402
 
 __all__ = ["PrefectEngine", "lasting_store"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from data_contracts.errors import ContractError
-from data_contracts.model import Contract
-from flows.job import Job
-from tasks.errors import InputError
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract
+from evenhand.flows.job import Job
+from evenhand.tasks.errors import InputError
 
 __all__ = ["check_proxy", "is_tree", "proxy_contract", "proxy_metrics"]
 
@@ -54,7 +54,7 @@ def proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
     InputError
         No attribute, one that has no groups, or more than the method can balance.
     """
-    from tasks.learn_proxy import MAX_GROUPS
+    from evenhand.tasks.learn_proxy import MAX_GROUPS
 
     names = job.sensitive or [column.name for column in contract.sensitive]
     if not names:
@@ -83,13 +83,13 @@ def proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
 
 def is_tree(method: str) -> bool:
     """Whether a proxy is grown, and not a prediction of the group."""
-    from fairlib.proxies.registry import PROXIES
+    from evenhand.fairlib.proxies.registry import PROXIES
 
     return PROXIES[method].class_name == "ProxyTree"
 
 
 def proxy_metrics(method: str) -> list[str]:
     """Metrics that the job will have."""
-    from tasks.measure_proxy import metric_names
+    from evenhand.tasks.measure_proxy import metric_names
 
     return metric_names(method)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.engine import Steps
-from flows.resolved_job import ResolvedJob
-from tasks.artifacts import Artifact
+from evenhand.flows.engine import Steps
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.tasks.artifacts import Artifact
 
 __all__ = ["method_modules", "more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
 
@@ -75,6 +75,6 @@ def more_for_card(steps: Steps) -> dict[str, Any]:
 
 def method_modules(method: str) -> list[str]:
     """Modules that a method brings into the keys of the steps that use it."""
-    from fairlib.proxies.registry import PROXIES
+    from evenhand.fairlib.proxies.registry import PROXIES
 
     return [PROXIES[method].module]

@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from data_contracts.errors import ContractError
-from data_contracts.model import Contract, load_contract, shipped_contracts
-from fairlib.evaluation.gates import Gate, parse_gates
-from fairlib.evaluation.metrics import GROUP_METRICS
-from flows.classifier_job import certificate_budget, check_classifier, classifier_metrics
-from flows.job import Job, Section, nearest
-from flows.method import is_proxy, resolve_method
-from flows.proxy_job import check_proxy, proxy_contract, proxy_metrics
-from tasks.errors import InputError
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract, load_contract, shipped_contracts
+from evenhand.fairlib.evaluation.gates import Gate, parse_gates
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.flows.classifier_job import certificate_budget, check_classifier, classifier_metrics
+from evenhand.flows.job import Job, Section, nearest
+from evenhand.flows.method import is_proxy, resolve_method
+from evenhand.flows.proxy_job import check_proxy, proxy_contract, proxy_metrics
+from evenhand.tasks.errors import InputError
 
 __all__ = ["ResolvedJob", "resolve"]
 

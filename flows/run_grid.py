@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from flows.grid import Grid, Point, PointResult, run_point
-from flows.workers import WorkerPool, cores
-from tasks.errors import NotCarriedOut
-from tasks.progress import report_progress
+from evenhand.flows.grid import Grid, Point, PointResult, run_point
+from evenhand.flows.workers import WorkerPool, cores
+from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.progress import report_progress
 
 __all__ = ["find_points", "in_worker", "run_points", "worker_count"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tasks.registry import MLFLOW_DEFAULTS
-from tasks.store import Store, default_store_url
+from evenhand.tasks.registry import MLFLOW_DEFAULTS
+from evenhand.tasks.store import Store, default_store_url
 
 __all__ = ["SERVER_START_S", "make_prefect_home", "prepare_environment", "prepare_prefect_home"]
 

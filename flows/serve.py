@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tasks.errors import InputError
+from evenhand.tasks.errors import InputError
 
 __all__ = ["Deployment", "read_deployments", "serve_deployments"]
 

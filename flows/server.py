@@ -18,7 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
-from tasks.errors import NotCarriedOut
+from evenhand.tasks.errors import NotCarriedOut
 
 __all__ = ["start_temporary_server"]
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.runtime import make_prefect_home, prepare_environment
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
@@ -18,15 +18,15 @@ from prefect.logging import get_run_logger  # noqa: E402
 from prefect.states import Failed  # noqa: E402
 from prefect.task_runners import ThreadPoolTaskRunner  # noqa: E402
 
-from flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
-from flows.outcome import new_run_id  # noqa: E402
-from flows.run_grid import in_worker, worker_count  # noqa: E402
-from flows.sweep_outcome import finish, read_tradeoffs  # noqa: E402
-from flows.verdict import Verdict  # noqa: E402
-from flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
-from tasks.errors import GateRefused, NotCarriedOut  # noqa: E402
-from tasks.progress import report_progress  # noqa: E402
-from tasks.store import Store  # noqa: E402
+from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
+from evenhand.flows.run_grid import in_worker, worker_count  # noqa: E402
+from evenhand.flows.run_outputs import new_run_id  # noqa: E402
+from evenhand.flows.sweep_outputs import finish, read_tradeoffs  # noqa: E402
+from evenhand.flows.verdict import Verdict  # noqa: E402
+from evenhand.flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
+from evenhand.tasks.errors import GateRefused, NotCarriedOut  # noqa: E402
+from evenhand.tasks.progress import report_progress  # noqa: E402
+from evenhand.tasks.store import Store  # noqa: E402
 
 __all__ = ["sweep"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fairlib.evaluation.metrics import better
-from fairlib.evaluation.tradeoff import (
+from evenhand.fairlib.evaluation.metrics import better
+from evenhand.fairlib.evaluation.tradeoff import (
     UNDIRECTED,
     Goal,
     Summary,
@@ -19,9 +19,9 @@ from fairlib.evaluation.tradeoff import (
     pareto_front,
     summarise,
 )
-from flows.comparison import comparison
-from flows.grid import Grid, PointResult, as_text
-from tasks.reporting.proxy_words import PROXY_METRICS
+from evenhand.flows.comparison import comparison
+from evenhand.flows.grid import Grid, PointResult, as_text
+from evenhand.tasks.reporting.proxy_words import PROXY_METRICS
 
 __all__ = ["tradeoffs"]
 

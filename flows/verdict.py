@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tasks.store import Store
+from evenhand.tasks.store import Store
 
 __all__ = ["EXIT_OF_VERDICT", "Verdict", "read_verdict", "write_verdict"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any
 
-from tasks.errors import NotCarriedOut
+from evenhand.tasks.errors import NotCarriedOut
 
 __all__ = ["WorkerPool", "cores", "dask_cluster", "settle"]
 
@@ -28,7 +28,14 @@ THREAD_LIMITS = (
     "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-WARM = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "flows.grid", "tasks.evaluate", "tasks.train")
+WARM = (
+    "pandas",
+    "pyarrow.parquet",
+    "sklearn.linear_model",
+    "evenhand.flows.grid",
+    "evenhand.tasks.evaluate",
+    "evenhand.tasks.train",
+)
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
 
 STOPPED = "the sweep was stopped."

@@ -11,17 +11,17 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.acquisition import (
+from evenhand.fairlib.evaluation.acquisition import (
     Category,
     Questions,
     asked_histogram,
     frequent_sequences,
     question_report,
 )
-from fairlib.evaluation.evaluate import MetricValue
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.progress import Progress
-from tasks.dataset import Dataset
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.progress import Progress
+from evenhand.tasks.dataset import Dataset
 
 __all__ = ["Acquired", "Acquires", "FullInformation", "questions_of", "write_acquisition"]
 
@@ -30,7 +30,7 @@ Float64 = NDArray[np.float64]
 
 
 class Acquired(Protocol):
-    """What was asked of n people; see :class:`fairlib.methods.dadi.Acquisition`."""
+    """What was asked of n people; see :class:`evenhand.fairlib.methods.dadi.Acquisition`."""
 
     order: NDArray[np.int64]
     probability: Float64

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.errors import InputError
-from tasks.registry import Published, published, published_version
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.registry import Published, published, published_version
 
 __all__ = ["ModelAddress", "find_version", "parse_address"]
 

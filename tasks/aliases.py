@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import InputError
-from tasks.registry import ABSENT, registry_client
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.registry import ABSENT, registry_client
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fairlib.cores import available_cores
-from fairlib.distances.base import Metric
-from fairlib.evaluation.audit import Audit, audit
-from fairlib.methods.base import Method
-from fairlib.progress import Progress
-from tasks.dataset import Dataset
+from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.evaluation.audit import Audit, audit
+from evenhand.fairlib.methods.base import Method
+from evenhand.fairlib.progress import Progress
+from evenhand.tasks.dataset import Dataset
 
 __all__ = ["audit_model", "shown_counts", "write_audit"]
 

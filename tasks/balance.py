@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_contracts.arrow import decode
-from fairlib.proxies.coin import uniforms
-from tasks.dataset import filter_dataset
-from tasks.errors import InputError
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.columns import coin_key
-from tasks.filtering.settings import FilterSettings
-from tasks.registry import fetch_bundle
-from tasks.step import Step, StepContext, StepResult
+from evenhand.data_contracts.arrow import decode
+from evenhand.fairlib.proxies.hash_uniform import uniforms
+from evenhand.tasks.dataset import filter_dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.columns import coin_key
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.registry import fetch_bundle
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_contracts.errors import ContractError
-from data_contracts.model import Contract
-from tasks.addresses import find_version, parse_address
-from tasks.artifacts import sha256_of_path
-from tasks.errors import InputError, without_secrets
-from tasks.registry import fetch_bundle, tracking_uri
-from tasks.store import Store
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract
+from evenhand.tasks.addresses import find_version, parse_address
+from evenhand.tasks.artifacts import sha256_of_path
+from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.registry import fetch_bundle, tracking_uri
+from evenhand.tasks.store import Store
 
 __all__ = ["Bundle", "open_bundle"]
 

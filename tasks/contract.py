@@ -7,14 +7,14 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_contracts.arrow import coerce
-from data_contracts.checking import check_table
-from data_contracts.errors import CheckCrashed, ContractError, ContractViolation
-from data_contracts.model import Contract
-from data_contracts.page import validation_html
-from data_contracts.result import raise_for
-from tasks.errors import InputError, NotCarriedOut
-from tasks.step import Step, StepContext, StepResult
+from evenhand.data_contracts.arrow import coerce
+from evenhand.data_contracts.checking import check_table
+from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.page import validation_html
+from evenhand.data_contracts.result import raise_for
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlib.preprocessing.encoder import TableEncoder, category_name
-from tasks.errors import InputError
+from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
+from evenhand.tasks.errors import InputError
 
 __all__ = ["check_counterfactuals"]
 

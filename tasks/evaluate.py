@@ -12,29 +12,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fairlib.distances.registry import load_metric
-from fairlib.evaluation.acquisition import features_asked
-from fairlib.evaluation.audit import Audit
-from fairlib.evaluation.certificates import Certificate
-from fairlib.evaluation.evaluate import Evaluation, MetricValue
-from fairlib.evaluation.evaluate import evaluate as measure
-from fairlib.evaluation.histograms import score_histograms
-from fairlib.evaluation.outcomes import Outcomes
-from fairlib.methods.base import Method
-from fairlib.methods.networks.base import NetworkMethod
-from fairlib.methods.registry import load_model
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.progress import Progress
-from fairlib.randomness import derive_seed
-from tasks.acquisition import Acquired, Acquires, FullInformation, questions_of, write_acquisition
-from tasks.audit import audit_model, write_audit
-from tasks.counterfactuals import check_counterfactuals
-from tasks.dataset import Dataset, read_dataset
-from tasks.evaluating.decisions import Decides, acquire, decide_rows
-from tasks.invariance import certify_model, write_certificate
-from tasks.progress import Stages
-from tasks.selection import selects, write_selection
-from tasks.step import Step, StepContext, StepResult
+from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.evaluation.acquisition import features_asked
+from evenhand.fairlib.evaluation.audit import Audit
+from evenhand.fairlib.evaluation.certificates import Certificate
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.evaluation.evaluate import evaluate as measure
+from evenhand.fairlib.evaluation.histograms import score_histograms
+from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.methods.base import Method
+from evenhand.fairlib.methods.networks.base import NetworkMethod
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.tasks.acquisition import Acquired, Acquires, FullInformation, questions_of, write_acquisition
+from evenhand.tasks.audit import audit_model, write_audit
+from evenhand.tasks.counterfactuals import check_counterfactuals
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.evaluating.decisions import Decides, acquire, decide_rows
+from evenhand.tasks.invariance import certify_model, write_certificate
+from evenhand.tasks.progress import Stages
+from evenhand.tasks.selection import selects, write_selection
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.distances.base import Metric
-from fairlib.distances.explore import EXPLORE
-from fairlib.distances.face import FACE
-from fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
-from fairlib.preprocessing.counterfactuals import encoded_copies
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.randomness import derive_seed
-from tasks.counterfactuals import check_counterfactuals
-from tasks.dataset import Dataset, read_dataset
-from tasks.errors import InputError
-from tasks.step import Step, StepContext, StepResult
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.explore import EXPLORE
+from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.tasks.counterfactuals import check_counterfactuals
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

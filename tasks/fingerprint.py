@@ -13,7 +13,7 @@ from pathlib import Path
 
 __all__ = ["code_digest", "git_state", "library_versions", "source_closure"]
 
-PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")
+PACKAGE = "evenhand"
 NUMERIC_LIBRARIES = (
     "numpy",
     "scipy",
@@ -45,7 +45,7 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in found or name.partition(".")[0] not in PACKAGES:
+        if name in found or name.partition(".")[0] != PACKAGE:
             continue
         path = _source(name)
         if path is None:
@@ -78,7 +78,7 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.append(node.module)
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return [name for name in names if name.partition(".")[0] in PACKAGES]
+    return [name for name in names if name.partition(".")[0] == PACKAGE]
 
 
 def code_digest(modules: Iterable[str]) -> str:

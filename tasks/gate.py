@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from fairlib.evaluation.evaluate import Evaluation
-from fairlib.evaluation.gates import decide, parse_gates
-from tasks.errors import InputError
-from tasks.step import Step, StepContext, StepResult
+from evenhand.fairlib.evaluation.evaluate import Evaluation
+from evenhand.fairlib.evaluation.gates import decide, parse_gates
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

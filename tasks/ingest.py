@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from fairlib.datasets.loans import make_loans
-from fairlib.datasets.recipes import RECIPES
-from tasks.errors import InputError
-from tasks.step import Step, StepContext, StepResult
-from tasks.table_files import SUFFIXES, files_of
+from evenhand.fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.recipes import RECIPES
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.table_files import SUFFIXES, files_of
 
 __all__ = ["STEP", "read_table"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fairlib.distances.base import Metric
-from fairlib.evaluation.certificates import Certificate, certify
-from fairlib.methods.networks.base import NetworkMethod
-from fairlib.progress import Progress
-from fairlib.randomness import generator
-from tasks.dataset import Dataset
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.evaluation.certificates import Certificate, certify
+from evenhand.fairlib.methods.networks.base import NetworkMethod
+from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.randomness import generator
+from evenhand.tasks.dataset import Dataset
 
 __all__ = ["certify_model", "write_certificate"]
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fairlib.methods.base import Callback
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.registry import PROXIES, proxy_class
-from fairlib.proxies.tree import ProxyTree
-from fairlib.randomness import derive_seed
-from tasks.dataset import Dataset, read_dataset
-from tasks.errors import InputError
-from tasks.step import Step, StepContext, StepResult
+from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
+from evenhand.fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

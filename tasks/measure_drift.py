@@ -6,18 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from data_contracts.model import Contract
-from fairlib.evaluation.comparison import holm
-from fairlib.evaluation.drift import ColumnDrift, largest, mean_of
-from fairlib.evaluation.evaluate import Evaluation, MetricValue
-from fairlib.preprocessing.encoder import TableEncoder
-from tasks.errors import InputError
-from tasks.monitoring.compare import Column, Settings, compare_column
-from tasks.monitoring.gates import known_metrics
-from tasks.monitoring.people import Groups, compare_groups, compare_label, labels_of
-from tasks.monitoring.predictions import Predictions, predictions
-from tasks.monitoring.reading import Batch, read_batch
-from tasks.step import Step, StepContext, StepResult
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.evaluation.comparison import holm
+from evenhand.fairlib.evaluation.drift import ColumnDrift, largest, mean_of
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.monitoring.compare import Column, Settings, compare_column
+from evenhand.tasks.monitoring.gates import known_metrics
+from evenhand.tasks.monitoring.people import Groups, compare_groups, compare_label, labels_of
+from evenhand.tasks.monitoring.predictions import Predictions, predictions
+from evenhand.tasks.monitoring.reading import Batch, read_batch
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

@@ -15,22 +15,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from data_contracts.groups import group_labels
-from data_contracts.model import Contract
-from fairlib.evaluation.acquisition import features_asked
-from fairlib.evaluation.evaluate import Evaluation
-from fairlib.evaluation.evaluate import evaluate as measure
-from fairlib.evaluation.histograms import score_histograms
-from fairlib.evaluation.outcomes import Outcomes
-from fairlib.evaluation.paired import compare
-from fairlib.methods.registry import load_model
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.randomness import derive_seed
-from tasks.counterfactuals import check_counterfactuals
-from tasks.errors import InputError
-from tasks.evaluating.decisions import Counterfactuals, Decides, Decisions, acquire, decide_rows
-from tasks.evaluating.groups import known_groups
-from tasks.step import Step, StepContext, StepResult
+from evenhand.data_contracts.groups import group_labels
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.evaluation.acquisition import features_asked
+from evenhand.fairlib.evaluation.evaluate import Evaluation
+from evenhand.fairlib.evaluation.evaluate import evaluate as measure
+from evenhand.fairlib.evaluation.histograms import score_histograms
+from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.paired import compare
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.tasks.counterfactuals import check_counterfactuals
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.decisions import Counterfactuals, Decides, Decisions, acquire, decide_rows
+from evenhand.tasks.evaluating.groups import known_groups
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.evaluate import Evaluation, MetricValue
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.evaluation import PROXY_METRICS, ProxyMeasures, generalisation_bound, measure_proxy
-from fairlib.proxies.groups import indicators_of
-from fairlib.proxies.registry import load_proxy, proxy_class
-from fairlib.proxies.tree import ProxyTree
-from fairlib.randomness import derive_seed, generator
-from tasks.dataset import Dataset, read_dataset
-from tasks.step import Step, StepContext, StepResult
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.evaluation import (
+    PROXY_METRICS,
+    ProxyMeasures,
+    generalisation_bound,
+    measure_proxy,
+)
+from evenhand.fairlib.proxies.groups import indicators_of
+from evenhand.fairlib.proxies.registry import load_proxy, proxy_class
+from evenhand.fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.randomness import derive_seed, generator
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["METRICS", "STEP", "metric_names"]
 

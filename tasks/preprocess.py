@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from data_contracts.checking import check_encoded
-from data_contracts.groups import bin_names, group_labels
-from data_contracts.model import Column, Contract
-from data_contracts.page import validation_html
-from data_contracts.result import CheckResult
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
-from fairlib.preprocessing.split import split_rows
-from tasks.dataset import write_dataset
-from tasks.errors import InputError
-from tasks.step import Step, StepContext, StepResult
+from evenhand.data_contracts.checking import check_encoded
+from evenhand.data_contracts.groups import bin_names, group_labels
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.page import validation_html
+from evenhand.data_contracts.result import CheckResult
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.split import split_rows
+from evenhand.tasks.dataset import write_dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP", "column_specs"]
 

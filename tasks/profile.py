@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from data_contracts.model import Column, Contract
-from fairlib.evaluation.binning import numeric_bins, pool_small
-from tasks.monitoring.columns import category_counts, group_codes, is_numeric, numbers_of
-from tasks.step import Step, StepContext, StepResult
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
+from evenhand.tasks.monitoring.columns import category_counts, group_codes, is_numeric, numbers_of
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["FORMAT", "STEP"]
 

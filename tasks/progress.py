@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
-from fairlib.progress import Progress
+from evenhand.fairlib.progress import Progress
 
 __all__ = ["Listener", "Stages", "listen", "report_progress", "working"]
 
@@ -61,7 +61,7 @@ class Stages:
     Parameters
     ----------
     report : callable
-        ``(done, total, values)``, as of :class:`tasks.step.StepContext`.
+        ``(done, total, values)``, as of :class:`evenhand.tasks.step.StepContext`.
     count : int
         Number of stages; each begins with a call of :meth:`next`.
     """

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.aliases import move_alias, now, record_evaluation, recorded_evaluation
-from tasks.errors import GateRefused, NotCarriedOut
-from tasks.fingerprint import code_digest, git_state, library_versions
-from tasks.model_card import card_markdown
-from tasks.registry import DIGEST_TAG, PROVENANCE_TAG, published, registry_client
-from tasks.step import Step, StepContext, StepResult
-from tasks.store import StepRecord
+from evenhand.tasks.aliases import move_alias, now, record_evaluation, recorded_evaluation
+from evenhand.tasks.errors import GateRefused, NotCarriedOut
+from evenhand.tasks.fingerprint import code_digest, git_state, library_versions
+from evenhand.tasks.model_card import card_markdown
+from evenhand.tasks.registry import DIGEST_TAG, PROVENANCE_TAG, published, registry_client
+from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.store import StepRecord
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -118,7 +118,7 @@ def _evaluation(parameters: Mapping[str, Any], decision: Mapping[str, Any]) -> d
 def _content_digest(parameters: Mapping[str, Any]) -> str:
     """Digest of all that a version consists of: parameter files, columns and labels, card, and code."""
     content = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
-    content["code"] = code_digest(["tasks.serving.model_code", *parameters["modules"]])
+    content["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -143,8 +143,8 @@ def _register(
     """Log a run with parameters, metrics, card and model, and register the model."""
     import mlflow
 
-    from fairlib import __file__ as fairlib_file
-    from tasks.serving import __file__ as serving_file
+    from evenhand.fairlib import __file__ as fairlib_file
+    from evenhand.tasks.serving import __file__ as serving_file
 
     identifier = _experiment(client, artifact_root)
     with mlflow.start_run(experiment_id=identifier, run_name=name) as run:
@@ -220,9 +220,9 @@ def _metric_key(metric: str) -> str:
 
 def _clean_copy(package: Path, folder: Path) -> Path:
     """The package without compiled leftovers."""
-    target = folder / "code" / package.name
+    target = folder / "code" / "evenhand" / package.name
     shutil.copytree(package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
-    return target
+    return target.parent
 
 
-STEP = Step("publish", publish, ("tasks.serving.model_code",))
+STEP = Step("publish", publish, ("evenhand.tasks.serving.model_code",))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import NotCarriedOut, without_secrets
-from tasks.store import Store
+from evenhand.tasks.errors import NotCarriedOut, without_secrets
+from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.selection import selection_report
-from fairlib.methods.registry import METHODS
+from evenhand.fairlib.evaluation.selection import selection_report
+from evenhand.fairlib.methods.registry import METHODS
 
 __all__ = ["Selects", "selects", "write_selection"]
 

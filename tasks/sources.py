@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import fsspec
 
-from fairlib.datasets.recipes import RECIPES, RawFile
-from fairlib.progress import Progress
-from tasks.artifacts import Artifact, sha256_of_file, sha256_of_path
-from tasks.errors import InputError, without_secrets
-from tasks.store import Store
-from tasks.table_files import files_of
+from evenhand.fairlib.datasets.recipes import RECIPES, RawFile
+from evenhand.fairlib.progress import Progress
+from evenhand.tasks.artifacts import Artifact, sha256_of_file, sha256_of_path
+from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.store import Store
+from evenhand.tasks.table_files import files_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import Artifact
-from tasks.fingerprint import code_digest, library_versions
-from tasks.progress import working
-from tasks.store import StepRecord, Store
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.fingerprint import code_digest, library_versions
+from evenhand.tasks.progress import working
+from evenhand.tasks.store import StepRecord, Store
 
 __all__ = ["Step", "StepContext", "StepResult", "run_step", "step_key"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from tasks.step import Step
+from evenhand.tasks.step import Step
 
 __all__ = ["STEP_NAMES", "get_step"]
 
@@ -30,5 +30,5 @@ def get_step(name: str) -> Step:
     """Import a step's module and give the step; KeyError for an unknown name."""
     if name not in STEP_NAMES:
         raise KeyError(name)
-    step: Step = importlib.import_module(f"tasks.{name}").STEP
+    step: Step = importlib.import_module(f"evenhand.tasks.{name}").STEP
     return step

@@ -20,8 +20,8 @@ from typing import Any
 import fsspec
 from filelock import FileLock
 
-from tasks.artifacts import Artifact, sha256_of_path
-from tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.artifacts import Artifact, sha256_of_path
+from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
 __all__ = ["Store", "StepRecord", "default_store_url"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.errors import InputError
+from evenhand.tasks.errors import InputError
 
 __all__ = ["SUFFIXES", "files_of"]
 

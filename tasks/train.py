@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.distances.registry import load_metric
-from fairlib.methods.registry import METHODS, installed, method_class, needed_extra
-from fairlib.preprocessing.counterfactuals import encoded_copies
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.randomness import derive_seed
-from tasks.counterfactuals import check_counterfactuals
-from tasks.dataset import Dataset, read_dataset
-from tasks.errors import InputError, NotCarriedOut
-from tasks.step import Step, StepContext, StepResult
+from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.tasks.counterfactuals import check_counterfactuals
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 

@@ -11,15 +11,15 @@ from typing import Any
 import typer
 from pydantic import TypeAdapter
 
-from data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
-from fairlib.evaluation.metrics import METRIC_MEANINGS, better
-from fairlib.methods.registry import METHODS, method_class
-from fairlib.proxies.registry import PROXIES, proxy_class
-from flows.cli import app
-from flows.job import Job
-from flows.method import RESERVED_ARGUMENTS
-from flows.metric_kinds import METRIC_KINDS
-from tasks.measure_proxy import METRICS as PROXY_METRICS
+from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
+from evenhand.fairlib.evaluation.metrics import METRIC_MEANINGS, better
+from evenhand.fairlib.methods.registry import METHODS, method_class
+from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
+from evenhand.flows.cli import app
+from evenhand.flows.job import Job
+from evenhand.flows.method import RESERVED_ARGUMENTS
+from evenhand.flows.metric_kinds import METRIC_KINDS
+from evenhand.tasks.measure_proxy import METRICS as PROXY_METRICS
 
 __all__ = ["command_line_page", "contract_page", "job_page", "method_keys_page", "metrics_page", "pages"]
 

@@ -3,12 +3,12 @@ The auditor: for each person, the comparable treatment that is worst.
 
 :mod:`fairlib.auditor.search` maximises :math:`g(h(x')) - \lambda d_x^2(x, x')` over :math:`x'`, first along
 the directions that the fair metric ignores, then in full space. What :math:`g` is, a goal says
-(:mod:`fairlib.auditor.goals`); how :math:`h` is differentiated with respect to its input, a view of the
-network (:mod:`fairlib.auditor.views`).
+(:mod:`fairlib.auditor.objectives`); how :math:`h` is differentiated with respect to its input, a view of the
+network (:mod:`evenhand.fairlib.auditor.differentiable_model`).
 """
 
-from fairlib.auditor.goals import Goal, LogitDistance, LogLoss
-from fairlib.auditor.search import Auditor, WorstCase
-from fairlib.auditor.views import NetworkView, view_of
+from evenhand.fairlib.auditor.differentiable_model import NetworkView, view_of
+from evenhand.fairlib.auditor.objectives import Goal, LogitDistance, LogLoss
+from evenhand.fairlib.auditor.search import Auditor, WorstCase
 
 __all__ = ["Auditor", "Goal", "LogLoss", "LogitDistance", "NetworkView", "WorstCase", "view_of"]

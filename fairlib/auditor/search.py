@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairlib.auditor.goals import Goal
-from fairlib.auditor.views import NetworkView
+from evenhand.fairlib.auditor.differentiable_model import NetworkView
+from evenhand.fairlib.auditor.objectives import Goal
 
 __all__ = ["Auditor", "Reach", "WorstCase"]
 
@@ -138,7 +138,7 @@ class Auditor:
     Parameters
     ----------
     metric : fitted fair metric
-        Of the sensitive subspace kind or any other of :mod:`fairlib.distances`.
+        Of the sensitive subspace kind or any other of :mod:`evenhand.fairlib.distances`.
     subspace_steps, full_steps : int
         Evaluations along the free directions, and steps in full space.
     full_rate : float

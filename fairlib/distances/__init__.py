@@ -4,11 +4,11 @@ Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, `
 ``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a saved one of any kind.
 """
 
-from fairlib.distances.base import Domain, Metric
-from fairlib.distances.explore import EXPLORE
-from fairlib.distances.face import FACE
-from fairlib.distances.registry import METRICS, load_metric
-from fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.distances.base import Domain, Metric
+from evenhand.fairlib.distances.explore import EXPLORE
+from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.registry import METRICS, load_metric
+from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 
 __all__ = [
     "EXPLORE",

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairlib.distances.domain import Domain
-from fairlib.numerics import pairwise_squared_distances
+from evenhand.fairlib.distances.feature_bounds import Domain
+from evenhand.fairlib.numerics import pairwise_squared_distances
 
 __all__ = ["Domain", "Metric"]
 

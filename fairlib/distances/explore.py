@@ -12,11 +12,11 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from fairlib.distances._pairs import given_pairs, pairs_of_copies, pairs_of_groups
-from fairlib.distances._psd import maximise
-from fairlib.distances.base import Metric
-from fairlib.distances.comparable import check_source, group_codes
-from fairlib.preprocessing.counterfactuals import check_copies
+from evenhand.fairlib.distances._pairs import given_pairs, pairs_of_copies, pairs_of_groups
+from evenhand.fairlib.distances._psd import maximise
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.comparable import check_source, group_codes
+from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
 __all__ = ["EXPLORE", "log_likelihood", "log_likelihood_gradient"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from fairlib.distances.base import Metric
-from fairlib.distances.comparable import check_source, group_codes
-from fairlib.preprocessing.counterfactuals import check_copies
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.comparable import check_source, group_codes
+from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
 __all__ = ["FACE"]
 

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from fairlib.distances.base import Metric
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
 __all__ = ["fitted_metric"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fairlib.distances.base import Metric
-from fairlib.distances.explore import EXPLORE
-from fairlib.distances.face import FACE
-from fairlib.distances.sensitive_subspace import SensitiveSubspace
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.explore import EXPLORE
+from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
 __all__ = ["METRICS", "load_metric"]
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.utils.validation import check_array
 
-from fairlib.distances.base import Metric
-from fairlib.numerics import orthonormal_basis
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.numerics import orthonormal_basis
 
 __all__ = ["LearnedDirection", "SensitiveSubspace"]
 

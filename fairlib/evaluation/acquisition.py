@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
-from fairlib.evaluation.evaluate import MetricValue
-from fairlib.randomness import generator
+from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.randomness import generator
 
 __all__ = [
     "Category",

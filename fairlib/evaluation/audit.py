@@ -8,14 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.evaluation.bootstrap import percentile_interval
-from fairlib.evaluation.evaluate import MIN_DRAWS
-from fairlib.numerics import log_losses
-from fairlib.progress import Progress, shifted
-from fairlib.randomness import generator
-from fairlib.transport._cells import Vertices
-from fairlib.transport.dual import DualSolver, falling
-from fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.evaluation.bootstrap import percentile_interval
+from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
+from evenhand.fairlib.numerics import log_losses
+from evenhand.fairlib.progress import Progress, shifted
+from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.transport._cells import Vertices
+from evenhand.fairlib.transport.dual import DualSolver, falling
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
 __all__ = ["Audit", "audit", "audit_losses"]
 

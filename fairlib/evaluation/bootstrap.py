@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.metrics import auc
-from fairlib.progress import Progress
+from evenhand.fairlib.evaluation.metrics import auc
+from evenhand.fairlib.progress import Progress
 
 CHUNK_BYTES = 64 * 2**20
 """Upper size of one array of draws; a few such arrays live at a time."""

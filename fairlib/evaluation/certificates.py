@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from fairlib.auditor import Auditor, LogitDistance, view_of
-from fairlib.cores import one_thread
-from fairlib.distances.base import Metric
-from fairlib.evaluation.bootstrap import percentile_interval
-from fairlib.evaluation.evaluate import MIN_DRAWS
-from fairlib.evaluation.purchases import Purchases, purchases
-from fairlib.progress import Progress
-from fairlib.randomness import derive_seed, generator
+from evenhand.fairlib.auditor import Auditor, LogitDistance, view_of
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.evaluation.bootstrap import percentile_interval
+from evenhand.fairlib.evaluation.budget_allocation import Purchases, purchases
+from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
+from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.randomness import derive_seed, generator
 
 __all__ = ["Certificate", "certify"]
 
@@ -148,7 +148,7 @@ def certify(
     budgets : sequence of float
         :math:`\epsilon`, each finite and not negative.
     subspace_steps, full_steps : int
-        Of every search, as in :class:`fairlib.auditor.Auditor`.
+        Of every search, as in :class:`evenhand.fairlib.auditor.Auditor`.
     restarts : int
         Searches at every price, at least 1; all but the first from random starts.
     draws, level : int, float

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.outcomes import encode_groups
+from evenhand.fairlib.evaluation.outcomes import encode_groups
 
 
 @dataclass(frozen=True, eq=False)

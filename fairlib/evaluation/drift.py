@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from fairlib.evaluation.acquisition import wilson_interval
-from fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.acquisition import wilson_interval
+from evenhand.fairlib.evaluation.evaluate import MetricValue
 
 __all__ = [
     "LEAST_ROWS",

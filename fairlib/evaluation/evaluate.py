@@ -10,18 +10,18 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.bootstrap import (
+from evenhand.fairlib.evaluation.bootstrap import (
     CellCounts,
     JointTable,
     auc_draws,
     percentile_interval,
     score_table,
 )
-from fairlib.evaluation.counts import GroupCounts
-from fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
-from fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
-from fairlib.progress import Progress, shifted
-from fairlib.randomness import generator
+from evenhand.fairlib.evaluation.counts import GroupCounts
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
+from evenhand.fairlib.progress import Progress, shifted
+from evenhand.fairlib.randomness import generator
 
 Status = Literal["ok", "insufficient_evidence"]
 
@@ -86,7 +86,7 @@ class Evaluation:
     metrics : mapping of str to MetricValue
         Flat metric name to value, in reading order.
     counts : mapping of str to list of dict
-        Per sensitive attribute, the rows of :meth:`fairlib.evaluation.counts.GroupCounts.table`.
+        Per sensitive attribute, the rows of :meth:`evenhand.fairlib.evaluation.counts.GroupCounts.table`.
     n : int
         Number of rows evaluated.
     settings : mapping

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
-from fairlib.evaluation.metrics import better
-from fairlib.evaluation.paired import Comparison, Difference
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
+from evenhand.fairlib.evaluation.metrics import better
+from evenhand.fairlib.evaluation.paired import Comparison, Difference
 
 Bound = Literal["point", "interval"]
 Kind = Literal["min", "max", "no_worse_than_baseline"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlib.evaluation.outcomes import Outcomes, encode_groups
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 
 
 def score_histograms(outcomes: Outcomes, *, bins: int = 20, min_cell: int = 5) -> dict[str, dict[str, Any]]:

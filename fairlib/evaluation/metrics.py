@@ -235,7 +235,7 @@ BETTER: dict[str, Better] = {
     "consistency": "higher",
     "certificate": "lower",
     "features_asked": "lower",
-    # of a proxy that balances a table, see fairlib.proxies.evaluation
+    # of a proxy that balances a table, see evenhand.fairlib.proxies.evaluation
     "disclosivity": "lower",
     "disclosivity_of_probability": "lower",
     "imbalance": "lower",

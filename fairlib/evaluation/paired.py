@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.bootstrap import PairedTable, score_table
-from fairlib.evaluation.evaluate import (
+from evenhand.fairlib.evaluation.bootstrap import PairedTable, score_table
+from evenhand.fairlib.evaluation.evaluate import (
     MetricValue,
     check_settings,
     encode_sensitive,
@@ -25,10 +25,10 @@ from fairlib.evaluation.evaluate import (
     metric_values,
     reading_order,
 )
-from fairlib.evaluation.metrics import auc
-from fairlib.evaluation.outcomes import Outcomes
-from fairlib.evaluation.paired_auc import paired_auc_draws
-from fairlib.randomness import generator
+from evenhand.fairlib.evaluation.metrics import auc
+from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
+from evenhand.fairlib.randomness import generator
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -37,7 +37,7 @@ __all__ = ["Comparison", "Difference", "compare"]
 class Difference(MetricValue):
     """One metric of a model less the same of a baseline, with its interval, or the reason why there is none.
 
-    Fields, and what is refused, are those of :class:`fairlib.evaluation.evaluate.MetricValue`.
+    Fields, and what is refused, are those of :class:`evenhand.fairlib.evaluation.evaluate.MetricValue`.
     """
 
 
@@ -114,7 +114,7 @@ def compare(
     level : float
         Coverage of the intervals, in (0, 1).
     min_cell : int
-        As for :func:`fairlib.evaluation.evaluate.evaluate`.
+        As for :func:`evenhand.fairlib.evaluation.evaluate.evaluate`.
     seed : int
         Seed of the bootstrap. The result does not depend on the order of the rows.
     intersections : bool

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.evaluation.bootstrap import CHUNK_BYTES, CellSum, distinct_rows, multinomial_chunks
-from fairlib.evaluation.metrics import auc, ratio
+from evenhand.fairlib.evaluation.bootstrap import CHUNK_BYTES, CellSum, distinct_rows, multinomial_chunks
+from evenhand.fairlib.evaluation.metrics import auc, ratio
 
 MAX_ATOMS = 5_000
 """Distinct (score, baseline's score, label) up to which rows are resampled exactly."""

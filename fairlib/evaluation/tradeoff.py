@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from fairlib.evaluation.metrics import Better, better
+from evenhand.fairlib.evaluation.metrics import Better, better
 
 __all__ = [
     "UNDIRECTED",

@@ -1,8 +1,8 @@
 """Methods that train a model, each a scikit-learn classifier with ``save`` and ``load``.
 
-:mod:`fairlib.methods.registry` lists them by the name that a job uses.
+:mod:`evenhand.fairlib.methods.registry` lists them by the name that a job uses.
 """
 
-from fairlib.methods.registry import METHODS, MethodSpec, load_model, method_class
+from evenhand.fairlib.methods.registry import METHODS, MethodSpec, load_model, method_class
 
 __all__ = ["METHODS", "MethodSpec", "load_model", "method_class"]

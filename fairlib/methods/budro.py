@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
-from fairlib.cores import available_cores
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.checkpoint import Checkpoint, fingerprint
-from fairlib.methods.gbdt import BoosterMethod, GBDTClassifier, without_cache
-from fairlib.numerics import logistic_losses, softmax_losses
-from fairlib.randomness import derive_seed
-from fairlib.transport.problem import TransportPlan, TransportProblem
-from fairlib.transport.solvers import Solver, SolverName, make_solver
+from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
+from evenhand.fairlib.methods.gbdt import BoosterMethod, GBDTClassifier, without_cache
+from evenhand.fairlib.numerics import logistic_losses, softmax_losses
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.solvers import Solver, SolverName, make_solver
 
 __all__ = ["VALIDATION_METRICS", "BudroClassifier"]
 
@@ -49,7 +49,7 @@ class BudroClassifier(BoosterMethod):
         c((x_1, y), (x_2, y)) = d_x^2(x_1, x_2)
 
     :math:`f_0` is one plain boosting step. Each later step finds the worst-case distribution for the current
-    model by optimal transport (:mod:`fairlib.transport`) and boosts once on the support
+    model by optimal transport (:mod:`evenhand.fairlib.transport`) and boosts once on the support
     :math:`\{(x_i, k)\}` of every row under every label with the weights :math:`\Pi y_k`.
 
     Parameters

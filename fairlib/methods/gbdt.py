@@ -9,7 +9,7 @@ import numpy as np
 import xgboost as xgb
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Callback, Float32, Float64, Method
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
 
 __all__ = ["BoosterMethod", "GBDTClassifier"]
 

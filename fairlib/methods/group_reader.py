@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.base import Float32
+from evenhand.fairlib.methods.base import Float32
 
 __all__ = ["GroupReader"]
 

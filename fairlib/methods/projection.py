@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairlib.distances.base import Metric
-from fairlib.distances.fitted import fitted_metric
-from fairlib.distances.registry import load_metric
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.gbdt import BoosterMethod
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.fitted import fitted_metric
+from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.gbdt import BoosterMethod
 
 __all__ = ["ProjectedGBDTClassifier"]
 
@@ -30,7 +30,7 @@ class ProjectedGBDTClassifier(BoosterMethod):
         the sensitive subspace, learned at ``fit`` from ``sensitive_features``.
     n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, scale_pos_weight,
     random_state, n_jobs
-        As in :class:`fairlib.methods.gbdt.GBDTClassifier`.
+        As in :class:`evenhand.fairlib.methods.gbdt.GBDTClassifier`.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlib.methods.base import MODEL_FILE, Method
+from evenhand.fairlib.methods.base import MODEL_FILE, Method
 
 __all__ = ["METHODS", "MethodSpec", "installed", "load_model", "method_class", "needed_extra"]
 
@@ -76,10 +76,12 @@ class MethodSpec:
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
-        MethodSpec("gbdt", "fairlib.methods.gbdt", "GBDTClassifier", "gradient boosted trees, no mitigation"),
+        MethodSpec(
+            "gbdt", "evenhand.fairlib.methods.gbdt", "GBDTClassifier", "gradient boosted trees, no mitigation"
+        ),
         MethodSpec(
             "nn",
-            "fairlib.methods.networks.plain",
+            "evenhand.fairlib.methods.networks.plain",
             "NeuralNetworkClassifier",
             "one hidden layer, balanced mini-batches, no mitigation",
             tasks=("binary", "multiclass"),
@@ -88,7 +90,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "sensei",
-            "fairlib.methods.networks.sensei",
+            "evenhand.fairlib.methods.networks.sensei",
             "SenSeIClassifier",
             "network made invariant on sensitive sets, with one knob against accuracy (SenSeI)",
             tasks=("binary", "multiclass"),
@@ -98,7 +100,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "sensr",
-            "fairlib.methods.networks.sensr",
+            "evenhand.fairlib.methods.networks.sensr",
             "SenSRClassifier",
             "network trained on the worst case within a fair-metric budget (SenSR)",
             tasks=("binary", "multiclass"),
@@ -108,7 +110,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "clp",
-            "fairlib.methods.networks.clp",
+            "evenhand.fairlib.methods.networks.clp",
             "CLPClassifier",
             "network whose logits are paired with those of the job's counterfactuals (CLP)",
             tasks=("binary", "multiclass"),
@@ -118,21 +120,21 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "project",
-            "fairlib.methods.projection",
+            "evenhand.fairlib.methods.projection",
             "ProjectedGBDTClassifier",
             "project the sensitive subspace out, then gradient boosted trees",
             needs_metric=True,
         ),
         MethodSpec(
             "reweigh",
-            "fairlib.methods.reweighing",
+            "evenhand.fairlib.methods.reweighing",
             "ReweighedGBDTClassifier",
             "Kamiran-Calders weights, then gradient boosted trees",
             needs_groups=True,
         ),
         MethodSpec(
             "budro",
-            "fairlib.methods.budro",
+            "evenhand.fairlib.methods.budro",
             "BudroClassifier",
             "gradient boosting on the worst-case distribution within a fair-metric budget (BuDRO)",
             tasks=("binary", "multiclass"),
@@ -141,7 +143,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "dadi",
-            "fairlib.methods.dadi.classifier",
+            "evenhand.fairlib.methods.dadi.classifier",
             "DADIClassifier",
             "agent that asks each person only for features that an adversary cannot use (DADI)",
             needs_groups=True,
@@ -151,7 +153,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "faias",
-            "fairlib.methods.faias.classifier",
+            "evenhand.fairlib.methods.faias.classifier",
             "FAIASClassifier",
             "network trained against a selector of features that tell the sensitive one (FAIAS)",
             tasks=("binary", "multiclass"),
@@ -162,20 +164,20 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "logistic",
-            "fairlib.methods.comparators.logistic",
+            "evenhand.fairlib.methods.comparators.logistic",
             "LogisticClassifier",
             "logistic regression, no mitigation",
         ),
         MethodSpec(
             "reweigh-logistic",
-            "fairlib.methods.comparators.reweighing",
+            "evenhand.fairlib.methods.comparators.reweighing",
             "ReweighedLogisticClassifier",
             "Kamiran-Calders weights, then logistic regression and a chosen threshold",
             needs_groups=True,
         ),
         MethodSpec(
             "disparate-impact-remover",
-            "fairlib.methods.comparators.repair",
+            "evenhand.fairlib.methods.comparators.repair",
             "RepairedLogisticClassifier",
             "features repaired until two groups have them alike, then logistic regression",
             needs_groups=True,
@@ -185,7 +187,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "calibrated-equalized-odds",
-            "fairlib.methods.comparators.calibration",
+            "evenhand.fairlib.methods.comparators.calibration",
             "CalibratedOddsClassifier",
             "logistic regression, scores of the better-served of two groups mixed with its base rate",
             needs_groups=True,
@@ -195,7 +197,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "adversarial-debiasing",
-            "fairlib.methods.comparators.adversarial",
+            "evenhand.fairlib.methods.comparators.adversarial",
             "AdversarialClassifier",
             "network trained against an adversary that guesses the group from its output",
             needs_groups=True,
@@ -204,7 +206,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "threshold-optimizer",
-            "fairlib.methods.comparators.thresholds",
+            "evenhand.fairlib.methods.comparators.thresholds",
             "GroupThresholdsClassifier",
             "logistic regression with thresholds per group that equalise a rate",
             needs_groups=True,
@@ -214,7 +216,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "exponentiated-gradient",
-            "fairlib.methods.comparators.reduction",
+            "evenhand.fairlib.methods.comparators.reduction",
             "ExponentiatedGradientClassifier",
             "weighted vote of logistic regressions that meets a constraint on groups",
             needs_groups=True,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Callback, Float64
-from fairlib.methods.gbdt import BoosterMethod
+from evenhand.fairlib.methods.base import Callback, Float64
+from evenhand.fairlib.methods.gbdt import BoosterMethod
 
 __all__ = ["ReweighedGBDTClassifier", "kamiran_calders_weights"]
 

@@ -3,7 +3,7 @@
 One column of the table is one group of the matrix: a categorical stays together wherever it goes.
 """
 
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
-from fairlib.preprocessing.split import split_rows
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.split import split_rows
 
 __all__ = ["ColumnSpec", "TableEncoder", "category_name", "split_rows"]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
 __all__ = ["check_copies", "encoded_copies"]
 

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairlib.methods.base import Callback
-from fairlib.proxies.graph import SplittingGraph
-from fairlib.proxies.groups import Groups, Target
-from fairlib.proxies.sampling import SamplingPlan, sampling_plan
+from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.groups import Groups, Target
+from evenhand.fairlib.proxies.sampling import SamplingPlan, sampling_plan
 
 __all__ = ["BalancingProxy"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.progress import Progress
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.groups import indicators_of
-from fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.groups import indicators_of
+from evenhand.fairlib.proxies.tree import ProxyTree
 
 __all__ = ["PROXY_METRICS", "ProxyMeasures", "generalisation_bound", "measure_proxy"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import load_file, save_file
 
-from fairlib.proxies._kernels import carry
+from evenhand.fairlib.proxies._kernels import carry
 
 __all__ = ["SplittingGraph"]
 

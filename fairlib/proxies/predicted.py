@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from fairlib.methods.base import Callback
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.graph import SplittingGraph
-from fairlib.proxies.groups import Groups, Target
-from fairlib.proxies.sampling import SamplingPlan, sampling_plan
+from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.groups import Groups, Target
+from evenhand.fairlib.proxies.sampling import SamplingPlan, sampling_plan
 
 __all__ = ["PredictedGroupProxy"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
-from fairlib.proxies._kernels import accept
-from fairlib.proxies.columns import Rows, null_mask, one_array
-from fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.fairlib.proxies._kernels import accept
+from evenhand.fairlib.proxies.columns import Rows, null_mask, one_array
+from evenhand.fairlib.proxies.graph import SplittingGraph
 
 __all__ = ["Acceptance", "RawAcceptance"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairlib.proxies.base import DESCRIPTION_FILE, BalancingProxy
+from evenhand.fairlib.proxies.base import DESCRIPTION_FILE, BalancingProxy
 
 __all__ = ["PROXIES", "ProxySpec", "load_proxy", "proxy_class"]
 
@@ -29,8 +29,8 @@ class ProxySpec:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
-_TREE = ("fairlib.proxies.tree", "ProxyTree")
-_PREDICTED = ("fairlib.proxies.predicted", "PredictedGroupProxy")
+_TREE = ("evenhand.fairlib.proxies.tree", "ProxyTree")
+_PREDICTED = ("evenhand.fairlib.proxies.predicted", "PredictedGroupProxy")
 
 PROXIES: dict[str, ProxySpec] = {
     spec.name: spec

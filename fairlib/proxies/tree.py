@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.base import Callback
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.graph import SplittingGraph
-from fairlib.proxies.groups import Groups, Target
-from fairlib.proxies.growth import Growth, Settings
-from fairlib.proxies.oracle import EstimatorOracle, LinearOracle
-from fairlib.proxies.sampling import SamplingPlan, sampling_plan
+from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.groups import Groups, Target
+from evenhand.fairlib.proxies.oracle import EstimatorOracle, LinearOracle
+from evenhand.fairlib.proxies.sampling import SamplingPlan, sampling_plan
+from evenhand.fairlib.proxies.tree_builder import Growth, Settings
 
 __all__ = ["ProxyTree"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.proxies.oracle import Scores
-from fairlib.proxies.splitting import Hypotheses
+from evenhand.fairlib.proxies.oracle import Scores
+from evenhand.fairlib.proxies.splitting import Hypotheses
 
 __all__ = ["OracleGraph", "Vertex", "split_vertices"]
 

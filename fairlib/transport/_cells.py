@@ -18,7 +18,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from fairlib.transport._kernels import floor_bounds, nearest_cells
+from evenhand.fairlib.transport._kernels import floor_bounds, nearest_cells
 
 __all__ = ["Cells", "Vertices", "build_cells"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from fairlib.transport._kernels import listed_distances
+from evenhand.fairlib.transport._kernels import listed_distances
 
 __all__ = ["Lists", "nearest_lists", "sorted_lists"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.randomness import derive_seed, generator
-from fairlib.transport._cells import Vertices
-from fairlib.transport.problem import TransportPlan, TransportProblem
-from fairlib.transport.search import ColumnSearch
+from evenhand.fairlib.randomness import derive_seed, generator
+from evenhand.fairlib.transport._cells import Vertices
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.search import ColumnSearch
 
 __all__ = ["DualSolver", "Spending", "plan_of", "spend"]
 

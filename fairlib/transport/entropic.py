@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.randomness import generator
-from fairlib.transport._kernels import all_distances, least_positive, likeliest, soften
-from fairlib.transport.problem import TransportPlan, TransportProblem
-from fairlib.transport.sgd import Descent
+from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.transport._kernels import all_distances, least_positive, likeliest, soften
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.sgd import Descent
 
 __all__ = ["EntropicSGDSolver", "EntropicSolver"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairlib.numerics import pairwise_squared_distances
-from fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.numerics import pairwise_squared_distances
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
 __all__ = ["LPSolver"]
 

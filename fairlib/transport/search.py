@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.transport._cells import Vertices, build_cells
-from fairlib.transport._kernels import drawn_many, search_cells, search_lists
-from fairlib.transport._lists import nearest_lists, sorted_lists
-from fairlib.transport.problem import SAME_PLACE, TransportProblem
+from evenhand.fairlib.transport._cells import Vertices, build_cells
+from evenhand.fairlib.transport._kernels import drawn_many, search_cells, search_lists
+from evenhand.fairlib.transport._lists import nearest_lists, sorted_lists
+from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
 __all__ = ["ColumnSearch"]
 

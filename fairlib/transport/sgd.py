@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.randomness import derive_seed, generator
-from fairlib.transport.dual import Spending, plan_of
-from fairlib.transport.problem import TransportPlan, TransportProblem
-from fairlib.transport.search import ColumnSearch
+from evenhand.fairlib.randomness import derive_seed, generator
+from evenhand.fairlib.transport.dual import Spending, plan_of
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.search import ColumnSearch
 
 __all__ = ["Descent", "DualSGDSolver"]
 
@@ -93,7 +93,7 @@ class DualSGDSolver:
         self._calls = 0
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
-        """As :meth:`fairlib.transport.dual.DualSolver.solve`, approximately."""
+        """As :meth:`evenhand.fairlib.transport.dual.DualSolver.solve`, approximately."""
         table = self.problem.check_losses(losses)
         self._calls += 1
         self.search.load(table, derive_seed(self.seed, "ties", str(self._calls)))

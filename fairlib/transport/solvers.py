@@ -7,11 +7,11 @@ from typing import Any, Literal, Protocol
 
 from numpy.typing import ArrayLike
 
-from fairlib.transport.dual import DualSolver
-from fairlib.transport.entropic import EntropicSGDSolver, EntropicSolver
-from fairlib.transport.lp import LPSolver
-from fairlib.transport.problem import TransportPlan, TransportProblem
-from fairlib.transport.sgd import DualSGDSolver
+from evenhand.fairlib.transport.dual import DualSolver
+from evenhand.fairlib.transport.entropic import EntropicSGDSolver, EntropicSolver
+from evenhand.fairlib.transport.lp import LPSolver
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.sgd import DualSGDSolver
 
 __all__ = ["SOLVERS", "Solver", "SolverName", "make_solver"]
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from flows.commands.terminal import one_line_errors
-from tasks.errors import InputError, NotCarriedOut
+from evenhand.flows.commands.terminal import one_line_errors
+from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
-    from fairlib.methods.dadi.questionnaire import Questionnaire
-    from tasks.addresses import ModelAddress
+    from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+    from evenhand.tasks.addresses import ModelAddress
 
 __all__ = ["ask_model"]
 
@@ -53,8 +53,8 @@ def ask_model(model: str, given: Sequence[str], *, as_json: bool, store_url: str
 
 def _load(model: str, store_url: str | None) -> Questionnaire:
     """Read a bundle's folder, or a version from the registry."""
-    from fairlib.methods.dadi.questionnaire import Questionnaire
-    from tasks.addresses import parse_address
+    from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+    from evenhand.tasks.addresses import parse_address
 
     try:
         address = parse_address(model)
@@ -69,11 +69,11 @@ def _load(model: str, store_url: str | None) -> Questionnaire:
 
 def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:
     """Fetch a version from the registry; its files are read and gone."""
-    from fairlib.methods.dadi.questionnaire import Questionnaire
-    from flows.runtime import prepare_environment
-    from tasks.addresses import find_version
-    from tasks.registry import fetch_bundle, tracking_uri
-    from tasks.store import Store
+    from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+    from evenhand.flows.runtime import prepare_environment
+    from evenhand.tasks.addresses import find_version
+    from evenhand.tasks.registry import fetch_bundle, tracking_uri
+    from evenhand.tasks.store import Store
 
     prepare_environment(store_url)
     store = Store(store_url)
@@ -105,7 +105,7 @@ def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]
 
 def _read(questionnaire: Questionnaire, name: str, text: str) -> Any:
     """An answer as the table's column would hold it; ValueError if it is none."""
-    from fairlib.methods.dadi.questionnaire import MISSING
+    from evenhand.fairlib.methods.dadi.questionnaire import MISSING
 
     value = None if text == MISSING else text
     questionnaire.check(name, value)

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
-from flows.runtime import prepare_environment
-from flows.verdict import Verdict
-from tasks.errors import InputError, without_secrets
-from tasks.progress import listen
-from tasks.store import Store
+from evenhand.flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
+from evenhand.flows.runtime import prepare_environment
+from evenhand.flows.verdict import Verdict
+from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.progress import listen
+from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:
-    from flows.evaluate_run import EvaluationJob
+    from evenhand.flows.evaluate_run import EvaluationJob
 
 __all__ = ["Wish", "evaluate_model"]
 
@@ -126,8 +126,8 @@ def evaluate_model(
     with one_line_errors() as caught:
         files.check(model)
         home = prepare_environment(store_url)
-        from flows.evaluate_run import plan_evaluation, run_name
-        from flows.outcome import new_run_id
+        from evenhand.flows.evaluate_run import plan_evaluation, run_name
+        from evenhand.flows.run_outputs import new_run_id
 
         job = plan_evaluation(
             wish.model,
@@ -157,8 +157,8 @@ def evaluate_model(
 
 def _execute(wish: Wish, job: EvaluationJob, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
     """Find everything in the cache, or start the flow."""
-    from flows.engine import CacheMiss, DirectEngine
-    from flows.evaluate_run import carry_out_evaluation
+    from evenhand.flows.engine import CacheMiss, DirectEngine
+    from evenhand.flows.evaluate_run import carry_out_evaluation
 
     if direct:
         carry_out_evaluation(job, store, run_id, DirectEngine(store))
@@ -183,7 +183,7 @@ def _execute(wish: Wish, job: EvaluationJob, store: Store, run_id: str, home: Pa
 def _flow() -> Callable[..., Any]:
     for module in HEAVY:
         importlib.import_module(module)
-    from flows.evaluate import evaluate
+    from evenhand.flows.evaluate import evaluate
 
     return evaluate
 
@@ -213,7 +213,7 @@ def _check_writable(option: str, path: Path) -> None:
 
 def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]:
     """The run's own files; of an evaluation that failed what says so, whatever it had written."""
-    from tasks.evaluating.markdown import markdown_of_failure
+    from evenhand.tasks.evaluating.markdown import markdown_of_failure
 
     if verdict.status == "evaluated" and store is not None:
         junit = store.read_text("runs", verdict.run_id, "junit.xml")
@@ -225,7 +225,7 @@ def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]
 
 
 def _failed_junit(error: str, model: str, run_id: str) -> str:
-    from tasks.evaluating.junit import junit_of_failure
+    from evenhand.tasks.evaluating.junit import junit_of_failure
 
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return junit_of_failure(

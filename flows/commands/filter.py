@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
-from flows.runtime import prepare_environment
-from flows.verdict import Verdict
-from tasks.errors import InputError
-from tasks.progress import listen
-from tasks.store import Store
+from evenhand.flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
+from evenhand.flows.runtime import prepare_environment
+from evenhand.flows.verdict import Verdict
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.progress import listen
+from evenhand.tasks.store import Store
 
 __all__ = ["run_filter"]
 
@@ -35,18 +35,18 @@ def run_filter(
     run_id, store = "", None  # type: str, Store | None
     with one_line_errors(interrupted=INTERRUPTED) as caught:
         home = prepare_environment(store_url)
-        from flows.filter_run import resolve_filter
+        from evenhand.flows.filter_run import resolve_filter
 
         job = resolve_filter(name, overrides, input_url, output_url)
         if direct and job.resolved.job.filter.engine == "dask":
             raise InputError("--direct runs without Prefect, and so without Dask: leave one of them out.")
         store = Store(store_url)
-        from flows.outcome import new_run_id
+        from evenhand.flows.run_outputs import new_run_id
 
         run_id = new_run_id(f"{job.resolved.job.name}-filter")
         with progress_bars(quiet=as_json) as listener, listen(listener):
             if direct:
-                from flows.filter_run import carry_out_filter, follow
+                from evenhand.flows.filter_run import carry_out_filter, follow
 
                 carry_out_filter(job, store, run_id, follow())
             else:
@@ -65,7 +65,7 @@ def run_filter(
 
 
 def _flow() -> Callable[..., Any]:
-    from flows.filter import filter_flow
+    from evenhand.flows.filter import filter_flow
 
     return filter_flow
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import yaml
 
-from data_contracts.errors import ContractError
-from data_contracts.inference import infer_contract, to_yaml
-from data_contracts.model import Contract
-from fairlib.methods.registry import METHODS
-from flows.job import NAME
-from tasks.errors import InputError
-from tasks.ingest import read_table
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.inference import infer_contract, to_yaml
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.job import NAME
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.ingest import read_table
 
 __all__ = ["write_starter_files"]
 

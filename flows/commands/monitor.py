@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
-from flows.runtime import prepare_environment
-from flows.verdict import Verdict, read_verdict
-from tasks.progress import listen
-from tasks.store import Store
+from evenhand.flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
+from evenhand.flows.runtime import prepare_environment
+from evenhand.flows.verdict import Verdict, read_verdict
+from evenhand.tasks.progress import listen
+from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:
-    from flows.monitor_run import MonitorJob
-    from flows.resolved_job import ResolvedJob
+    from evenhand.flows.monitor_run import MonitorJob
+    from evenhand.flows.resolved_job import ResolvedJob
 
 __all__ = ["Wish", "monitor_model"]
 
@@ -47,10 +47,10 @@ def monitor_model(wish: Wish, *, as_json: bool, store_url: str | None, direct: b
     run_id, store, retrained = "", None, None  # type: str, Store | None, Verdict | None
     with one_line_errors() as caught:
         home = prepare_environment(store_url)
-        from flows.job import load_job
-        from flows.monitor_run import monitor_name, plan_monitoring
-        from flows.outcome import new_run_id
-        from flows.resolved_job import resolve
+        from evenhand.flows.job import load_job
+        from evenhand.flows.monitor_run import monitor_name, plan_monitoring
+        from evenhand.flows.resolved_job import resolve
+        from evenhand.flows.run_outputs import new_run_id
 
         job = plan_monitoring(wish.model, wish.data, wish.gates, wish.overrides)
         successor = None if wish.retrain is None else resolve(*load_job(wish.retrain, ()))
@@ -76,9 +76,9 @@ def monitor_model(wish: Wish, *, as_json: bool, store_url: str | None, direct: b
 
 def _execute(wish: Wish, job: MonitorJob, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
     """Find everything in the cache, or start the flow."""
-    from flows.engine import CacheMiss, DirectEngine
-    from flows.monitor_run import carry_out_monitoring
-    from tasks.errors import GateRefused
+    from evenhand.flows.engine import CacheMiss, DirectEngine
+    from evenhand.flows.monitor_run import carry_out_monitoring
+    from evenhand.tasks.errors import GateRefused
 
     if direct:
         carry_out_monitoring(job, store, run_id, DirectEngine(store))
@@ -96,7 +96,7 @@ def _execute(wish: Wish, job: MonitorJob, store: Store, run_id: str, home: Path,
 def _flow() -> Callable[..., Any]:
     for module in HEAVY:
         importlib.import_module(module)
-    from flows.monitor import monitor
+    from evenhand.flows.monitor import monitor
 
     def look(
         model: str, data: str, gates: dict[str, Any] | None, overrides: list[str], store: str, run_id: str
@@ -116,11 +116,11 @@ def _retrain(
     direct: bool,
 ) -> Verdict:
     """Run the job unless its model is up to date; what comes of it is told beside the verdict on drift."""
-    from flows.carry_out import carry_out, up_to_date
-    from flows.engine import DirectEngine
-    from flows.monitor_run import add_retraining
-    from flows.outcome import new_run_id
-    from tasks.errors import GateRefused
+    from evenhand.flows.engine import DirectEngine
+    from evenhand.flows.execute import carry_out, up_to_date
+    from evenhand.flows.monitor_run import add_retraining
+    from evenhand.flows.run_outputs import new_run_id
+    from evenhand.tasks.errors import GateRefused
 
     run_id = new_run_id(job.job.name)
     add_retraining(store, verdict, store.uri("runs", run_id, "verdict.json"))
@@ -136,7 +136,7 @@ def _retrain(
 
 
 def _retraining() -> Callable[..., Any]:
-    from flows.retrain import retrain
+    from evenhand.flows.retrain import retrain
 
     return retrain
 

@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from flows.commands.terminal import one_line_errors
-from flows.runtime import prepare_environment
-from tasks.errors import InputError
+from evenhand.flows.commands.terminal import one_line_errors
+from evenhand.flows.runtime import prepare_environment
+from evenhand.tasks.errors import InputError
 
 __all__ = ["configure_notifications"]
 
@@ -19,7 +19,7 @@ def configure_notifications(path: Path) -> int:
         prepare_environment()
         if not os.environ.get("PREFECT_API_URL"):
             raise InputError("notifications live on a Prefect server: set PREFECT_API_URL to yours.")
-        from flows.notify import bring_to_server, read_notifications
+        from evenhand.flows.notify import bring_to_server, read_notifications
 
         wanted = read_notifications(path)
         told = bring_to_server(wanted)

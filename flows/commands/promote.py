@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from flows.commands.terminal import one_line_errors
-from flows.job_sections import plain_alias
-from flows.runtime import prepare_environment
-from tasks.addresses import ModelAddress, find_version, parse_address
-from tasks.aliases import AliasChange, History, alias_history, promote
-from tasks.errors import InputError
-from tasks.registry import tracking_uri
-from tasks.store import Store
+from evenhand.flows.commands.terminal import one_line_errors
+from evenhand.flows.job_sections import plain_alias
+from evenhand.flows.runtime import prepare_environment
+from evenhand.tasks.addresses import ModelAddress, find_version, parse_address
+from evenhand.tasks.aliases import AliasChange, History, alias_history, promote
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.registry import tracking_uri
+from evenhand.tasks.store import Store
 
 __all__ = ["print_history", "promote_model"]
 

@@ -7,9 +7,9 @@ import json
 import os
 from typing import Any
 
-from tasks.errors import InputError, NotCarriedOut, without_secrets
-from tasks.reporting.index import RUN_ID, render_index
-from tasks.store import Store
+from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.reporting.index import RUN_ID, render_index
+from evenhand.tasks.store import Store
 
 __all__ = ["report_path", "write_index"]
 
@@ -62,9 +62,9 @@ def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, st
     }
     if not names or not (os.environ.get("MLFLOW_TRACKING_URI") or (store.local / "mlflow.db").is_file()):
         return None
-    from flows.runtime import prepare_environment
-    from tasks.aliases import current_aliases
-    from tasks.registry import tracking_uri
+    from evenhand.flows.runtime import prepare_environment
+    from evenhand.tasks.aliases import current_aliases
+    from evenhand.tasks.registry import tracking_uri
 
     prepare_environment(store.url)
     try:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
-from flows.job import load_job
-from flows.resolved_job import ResolvedJob, resolve
-from flows.runtime import prepare_environment
-from flows.verdict import Verdict
-from tasks.progress import listen
-from tasks.store import Store
+from evenhand.flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
+from evenhand.flows.job import load_job
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.runtime import prepare_environment
+from evenhand.flows.verdict import Verdict
+from evenhand.tasks.progress import listen
+from evenhand.tasks.store import Store
 
 __all__ = ["run_job"]
 
@@ -42,7 +42,7 @@ def run_job(
         home = prepare_environment(store_url)
         resolved = resolve(*load_job(name, overrides))
         store = Store(store_url)
-        from flows.outcome import new_run_id
+        from evenhand.flows.run_outputs import new_run_id
 
         run_id = new_run_id(resolved.job.name)
         with progress_bars(quiet=as_json) as listener, listen(listener):
@@ -55,8 +55,8 @@ def run_job(
 
 def _nothing_to_do(resolved: ResolvedJob, store: Store, run_id: str) -> bool:
     """Compare with the registry in this process: that is too little for a server, or for a task."""
-    from flows.carry_out import up_to_date
-    from flows.engine import DirectEngine
+    from evenhand.flows.engine import DirectEngine
+    from evenhand.flows.execute import up_to_date
 
     return up_to_date(resolved, store, run_id, DirectEngine(store)) is not None
 
@@ -72,8 +72,8 @@ def _execute(
     direct: bool,
 ) -> None:
     """Find everything in the cache, or start the flow."""
-    from flows.carry_out import carry_out
-    from flows.engine import CacheMiss, DirectEngine
+    from evenhand.flows.engine import CacheMiss, DirectEngine
+    from evenhand.flows.execute import carry_out
 
     if direct:
         carry_out(resolved, store, run_id, DirectEngine(store))
@@ -89,7 +89,7 @@ def _execute(
 def _flow() -> Callable[..., Any]:
     for module in HEAVY:
         importlib.import_module(module)
-    from flows.retrain import retrain
+    from evenhand.flows.retrain import retrain
 
     return retrain
 

@@ -6,11 +6,11 @@ import os
 import sys
 from pathlib import Path
 
-from flows.commands.terminal import one_line_errors, quiet_console
-from flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
-from flows.server import start_temporary_server
-from tasks.errors import InputError
-from tasks.store import Store, default_store_url
+from evenhand.flows.commands.terminal import one_line_errors, quiet_console
+from evenhand.flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
+from evenhand.flows.server import start_temporary_server
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.store import Store, default_store_url
 
 __all__ = ["serve"]
 
@@ -24,7 +24,7 @@ def serve(path: Path, names: list[str], *, limit: int, store_url: str | None) ->
         os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
         Store(os.environ["EVENHAND_STORE"])
         home = prepare_environment(os.environ["EVENHAND_STORE"])
-        from flows.serve import read_deployments, serve_deployments
+        from evenhand.flows.serve import read_deployments, serve_deployments
 
         wanted = read_deployments(path)
         unknown = sorted(set(names) - {item.name for item in wanted})

@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
-from flows.engine import CacheMiss
-from flows.grid import Grid, make_grid
-from flows.run_grid import find_points, run_points
-from flows.runtime import prepare_environment
-from flows.sweep_outcome import finish, read_tradeoffs
-from flows.verdict import Verdict
-from tasks.errors import InputError
-from tasks.progress import listen
-from tasks.store import Store
+from evenhand.flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
+from evenhand.flows.engine import CacheMiss
+from evenhand.flows.grid import Grid, make_grid
+from evenhand.flows.run_grid import find_points, run_points
+from evenhand.flows.runtime import prepare_environment
+from evenhand.flows.sweep_outputs import finish, read_tradeoffs
+from evenhand.flows.verdict import Verdict
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.progress import listen
+from evenhand.tasks.store import Store
 
 __all__ = ["run_sweep"]
 
@@ -56,7 +56,7 @@ def run_sweep(
         if direct and grid.job.sweep.engine == "dask":
             raise InputError("--direct runs without Prefect, and so without Dask: leave one of them out.")
         store = Store(store_url)
-        from flows.outcome import new_run_id
+        from evenhand.flows.run_outputs import new_run_id
 
         run_id = new_run_id(f"{grid.job.name}-sweep")
         with progress_bars(quiet=as_json) as listener, listen(listener):
@@ -88,7 +88,7 @@ def _all_cached(grid: Grid, store: Store, run_id: str, started: float) -> bool:
 
 
 def _flow() -> Callable[..., Any]:
-    from flows.sweep import sweep
+    from evenhand.flows.sweep import sweep
 
     return sweep
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.runtime import SERVER_START_S, prepare_prefect_home
-from flows.server import start_temporary_server
-from flows.verdict import Verdict, read_verdict
-from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
-from tasks.progress import Listener
-from tasks.store import Store
+from evenhand.flows.runtime import SERVER_START_S, prepare_prefect_home
+from evenhand.flows.server import start_temporary_server
+from evenhand.flows.verdict import Verdict, read_verdict
+from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
+from evenhand.tasks.progress import Listener
+from evenhand.tasks.store import Store
 
 __all__ = [
     "Caught",
@@ -110,7 +110,7 @@ def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from flows.commands.bars import Bars
+    from evenhand.flows.commands.bars import Bars
 
     with Bars() as bars:
         yield bars

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.preprocessing.counterfactuals import encoded_copies
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.progress import Progress
-from tasks.acquisition import Acquired, Acquires
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.progress import Progress
+from evenhand.tasks.acquisition import Acquired, Acquires
 
 __all__ = ["Counterfactuals", "Decides", "Decisions", "acquire", "decide_rows", "is_consistent"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from data_contracts.column import Column
-from data_contracts.groups import bin_names, group_labels
+from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.groups import bin_names, group_labels
 
 __all__ = ["known_groups"]
 

@@ -25,7 +25,7 @@ def markdown_of_evaluation(context: Mapping[str, Any], report: str) -> str:
     Parameters
     ----------
     context : mapping
-        As for :func:`tasks.reporting.evaluation.render_evaluation`.
+        As for :func:`evenhand.tasks.reporting.evaluation.render_evaluation`.
     report : str
         Where the whole report is.
     """

@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
-from fairlib.evaluation.evaluate import Evaluation
-from fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
-from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
-from fairlib.evaluation.paired import Comparison
-from fairlib.methods.registry import METHODS
-from tasks.bundle import Bundle
-from tasks.errors import InputError
+from evenhand.fairlib.evaluation.evaluate import Evaluation
+from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
+from evenhand.fairlib.evaluation.paired import Comparison
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.tasks.bundle import Bundle
+from evenhand.tasks.errors import InputError
 
 __all__ = ["check_gates", "digest_of_gates", "judge", "known_metrics", "read_gates", "without_baseline"]
 

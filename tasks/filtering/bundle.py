@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_contracts.errors import ContractError
-from data_contracts.model import Contract
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.proxies.raw import RawAcceptance
-from tasks.artifacts import sha256_of_file, sha256_of_path
-from tasks.errors import InputError
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.proxies.raw import RawAcceptance
+from evenhand.tasks.artifacts import sha256_of_file, sha256_of_path
+from evenhand.tasks.errors import InputError
 
 __all__ = ["ProxyBundle"]
 
@@ -69,7 +69,7 @@ class ProxyBundle:
         InputError
             A part is missing, or they do not fit together.
         """
-        from fairlib.proxies.registry import load_proxy
+        from evenhand.fairlib.proxies.registry import load_proxy
 
         place = Path(folder)
         lacking = [name for name in DECISIVE if not (place / name).exists()]

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_contracts.errors import Violation
-from data_contracts.model import Column
-from data_contracts.suites import needs_value
-from fairlib.preprocessing.encoder import MISSING, category_name
-from fairlib.proxies.columns import null_mask
-from tasks.filtering.bundle import ProxyBundle
+from evenhand.data_contracts.errors import Violation
+from evenhand.data_contracts.model import Column
+from evenhand.data_contracts.suites import needs_value
+from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
+from evenhand.fairlib.proxies.columns import null_mask
+from evenhand.tasks.filtering.bundle import ProxyBundle
 
 __all__ = ["Verdict", "check_features"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from data_contracts.arrow import coerce, is_text
-from data_contracts.errors import ContractViolation, Violation, did_you_mean
-from data_contracts.model import Column, Contract
-from tasks.errors import InputError
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.settings import FilterSettings
+from evenhand.data_contracts.arrow import coerce, is_text
+from evenhand.data_contracts.errors import ContractViolation, Violation, did_you_mean
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.settings import FilterSettings
 
 __all__ = ["PROBABILITY", "Selection", "coin_key", "decoded_schema", "select_columns", "typed", "typed_batch"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
-from fairlib.evaluation.drift import FLOOR, stability_index
-from fairlib.randomness import generator
+from evenhand.fairlib.evaluation.drift import FLOOR, stability_index
+from evenhand.fairlib.randomness import generator
 
 __all__ = ["Drift", "ExpectedShares", "drift_of", "expected_shares"]
 
@@ -50,7 +50,7 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | No
     Compare sums of shares with the training rows' shares r of the proxy groups.
 
     With the batch's shares p, all of them no smaller than 1e-6, the index is
-    :func:`fairlib.evaluation.drift.stability_index`, and
+    :func:`evenhand.fairlib.evaluation.drift.stability_index`, and
 
     .. math:: \chi^2 = n \sum_j \frac{(p_j - r_j)^2}{r_j}
 

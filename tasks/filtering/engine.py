@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
-from fairlib.cores import available_cores
-from tasks.errors import InputError
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.columns import coin_key
-from tasks.filtering.inputs import InputFile, list_inputs
-from tasks.filtering.output import OutputFolder
-from tasks.filtering.records import UnitRecord, UnitResult, UnitSpec, part_stem
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.summary import FileOutcome, FilterSummary, outcome_of, summarise
-from tasks.filtering.units import carry_out, plan_units
+from evenhand.fairlib.cores import available_cores
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.columns import coin_key
+from evenhand.tasks.filtering.inputs import InputFile, list_inputs
+from evenhand.tasks.filtering.output import OutputFolder
+from evenhand.tasks.filtering.records import UnitRecord, UnitResult, UnitSpec, part_stem
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, outcome_of, summarise
+from evenhand.tasks.filtering.units import carry_out, plan_units
 
 __all__ = ["Progress", "Workers", "filter_files"]
 

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import fsspec
 
-from tasks.errors import InputError, without_secrets
-from tasks.table_files import SUFFIXES
+from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.table_files import SUFFIXES
 
 __all__ = ["InputFile", "Inputs", "list_inputs", "os_reason"]
 

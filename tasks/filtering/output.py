@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 import fsspec
 from filelock import FileLock, Timeout
 
-from tasks.artifacts import sha256_of_file
-from tasks.errors import InputError, NotCarriedOut, without_secrets
-from tasks.filtering.inputs import os_reason
-from tasks.filtering.records import Part, UnitRecord
+from evenhand.tasks.artifacts import sha256_of_file
+from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.filtering.inputs import os_reason
+from evenhand.tasks.filtering.records import Part, UnitRecord
 
 __all__ = ["OutputFolder"]
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from data_contracts.arrow import is_text
-from tasks.errors import InputError
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.columns import Selection, select_columns
-from tasks.filtering.inputs import InputFile, os_reason
-from tasks.filtering.settings import FilterSettings
-from tasks.ingest import DELIMITERS
+from evenhand.data_contracts.arrow import is_text
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.columns import Selection, select_columns
+from evenhand.tasks.filtering.inputs import InputFile, os_reason
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.ingest import DELIMITERS
 
 __all__ = ["Stream", "parquet_footer", "read_csv", "read_parquet"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.filtering.inputs import InputFile
+from evenhand.tasks.filtering.inputs import InputFile
 
 __all__ = ["Part", "UnitRecord", "UnitResult", "UnitSpec", "part_stem"]
 

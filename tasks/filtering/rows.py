@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from data_contracts.errors import ContractViolation, Violation
-from fairlib.proxies.coin import uniforms
-from tasks.errors import InputError
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.checks import Verdict, check_features
-from tasks.filtering.columns import PROBABILITY, coin_key, typed
-from tasks.filtering.settings import FilterSettings
+from evenhand.data_contracts.errors import ContractViolation, Violation
+from evenhand.fairlib.proxies.hash_uniform import uniforms
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.checks import Verdict, check_features
+from evenhand.tasks.filtering.columns import PROBABILITY, coin_key, typed
+from evenhand.tasks.filtering.settings import FilterSettings
 
 __all__ = ["Judged", "RowFilter"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from tasks.errors import InputError
+from evenhand.tasks.errors import InputError
 
 __all__ = ["FilterSettings"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.drift import drift_of, expected_shares
-from tasks.filtering.records import UnitRecord
-from tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.drift import drift_of, expected_shares
+from evenhand.tasks.filtering.records import UnitRecord
+from evenhand.tasks.filtering.settings import FilterSettings
 
 __all__ = ["FileOutcome", "FilterSummary", "summarise"]
 

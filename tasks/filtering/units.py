@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from data_contracts.errors import ContractViolation
-from tasks.errors import InputError, NotCarriedOut
-from tasks.filtering.bundle import ProxyBundle, digest_of
-from tasks.filtering.columns import PROBABILITY, decoded_schema, typed_batch
-from tasks.filtering.inputs import InputFile, os_reason
-from tasks.filtering.output import STATE, OutputFolder
-from tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet
-from tasks.filtering.records import UnitRecord, UnitResult, UnitSpec, part_stem
-from tasks.filtering.rows import Judged, RowFilter
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.writing import PartWriter
+from evenhand.data_contracts.errors import ContractViolation
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.filtering.bundle import ProxyBundle, digest_of
+from evenhand.tasks.filtering.columns import PROBABILITY, decoded_schema, typed_batch
+from evenhand.tasks.filtering.inputs import InputFile, os_reason
+from evenhand.tasks.filtering.output import STATE, OutputFolder
+from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet
+from evenhand.tasks.filtering.records import UnitRecord, UnitResult, UnitSpec, part_stem
+from evenhand.tasks.filtering.rows import Judged, RowFilter
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.writing import PartWriter
 
 __all__ = ["carry_out", "plan_units", "run_unit"]
 

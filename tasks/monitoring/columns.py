@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_contracts.arrow import decode
-from data_contracts.groups import group_labels
-from data_contracts.model import Column
-from fairlib.preprocessing.encoder import category_name
+from evenhand.data_contracts.arrow import decode
+from evenhand.data_contracts.groups import group_labels
+from evenhand.data_contracts.model import Column
+from evenhand.fairlib.preprocessing.encoder import category_name
 
 __all__ = ["category_counts", "group_codes", "is_numeric", "numbers_of"]
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_contracts.model import Column as ContractColumn
-from fairlib.evaluation.binning import count_bins
-from fairlib.evaluation.drift import LEAST_ROWS, ColumnDrift, column_drift, share, share_change
-from fairlib.evaluation.evaluate import MetricValue
-from fairlib.randomness import generator
-from tasks.monitoring.columns import category_counts, numbers_of
-from tasks.monitoring.reading import Batch
+from evenhand.data_contracts.model import Column as ContractColumn
+from evenhand.fairlib.evaluation.binning import count_bins
+from evenhand.fairlib.evaluation.drift import LEAST_ROWS, ColumnDrift, column_drift, share, share_change
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.randomness import generator
+from evenhand.tasks.monitoring.columns import category_counts, numbers_of
+from evenhand.tasks.monitoring.reading import Batch
 
 __all__ = ["Column", "Settings", "ShareThenNow", "bin_labels", "compare_column", "then_and_now"]
 
@@ -103,7 +103,7 @@ def compare_column(
     Parameters
     ----------
     batch : Batch
-    column : data_contracts.model.Column
+    column : evenhand.data_contracts.model.Column
     told : mapping
         Its entry of ``reference.json``.
     categories : collection of str or None

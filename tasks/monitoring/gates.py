@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlib.evaluation.gates import Gate
-from tasks.errors import InputError
+from evenhand.fairlib.evaluation.gates import Gate
+from evenhand.tasks.errors import InputError
 
 __all__ = ["MAX_PSI", "MAX_UNSEEN", "METRICS", "check_gates", "default_gates", "known_metrics"]
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_contracts.arrow import decode
-from data_contracts.model import Column, Contract
-from fairlib.evaluation.drift import LEAST_ROWS, largest_change
-from fairlib.evaluation.evaluate import MetricValue
-from tasks.monitoring.columns import group_codes
-from tasks.monitoring.compare import OTHER, Settings, ShareThenNow, then_and_now
+from evenhand.data_contracts.arrow import decode
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.evaluation.drift import LEAST_ROWS, largest_change
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.tasks.monitoring.columns import group_codes
+from evenhand.tasks.monitoring.compare import OTHER, Settings, ShareThenNow, then_and_now
 
 __all__ = ["Groups", "Labels", "compare_groups", "compare_label", "labels_of"]
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_contracts.arrow import decode
-from fairlib.evaluation.drift import share
-from fairlib.evaluation.evaluate import MetricValue
-from fairlib.methods.registry import load_model
-from fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
-from tasks.errors import InputError
-from tasks.evaluating.decisions import acquire, decide_rows
-from tasks.monitoring.compare import Settings, ShareThenNow, then_and_now
-from tasks.step import StepContext
+from evenhand.data_contracts.arrow import decode
+from evenhand.fairlib.evaluation.drift import share
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.decisions import acquire, decide_rows
+from evenhand.tasks.monitoring.compare import Settings, ShareThenNow, then_and_now
+from evenhand.tasks.step import StepContext
 
 __all__ = ["Predictions", "predictions"]
 

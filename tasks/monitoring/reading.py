@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_contracts.arrow import coerce
-from data_contracts.checking import check_batch
-from data_contracts.errors import CheckCrashed, ContractViolation, Violation
-from data_contracts.model import Contract
-from tasks.errors import InputError, NotCarriedOut
+from evenhand.data_contracts.arrow import coerce
+from evenhand.data_contracts.checking import check_batch
+from evenhand.data_contracts.errors import CheckCrashed, ContractViolation, Violation
+from evenhand.data_contracts.model import Contract
+from evenhand.tasks.errors import InputError, NotCarriedOut
 
 __all__ = ["Batch", "read_batch"]
 

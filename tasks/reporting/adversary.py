@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import charts, formats, words
+from evenhand.tasks.reporting import charts, formats, words
 
 __all__ = ["adversary_sections"]
 
@@ -39,7 +39,7 @@ def adversary_sections(
     Returns
     -------
     list of dict
-        Plain JSON, each a :class:`tasks.reporting.context.Section`.
+        Plain JSON, each a :class:`evenhand.tasks.reporting.context.Section`.
     """
     if audit is None:
         return []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import formats
-from tasks.reporting.asked_parts import both, compared, how_many, in_which_order
-from tasks.reporting.asked_plots import Question, question_plot
-from tasks.reporting.asked_whom import MOST_PARTS, SPLIT, depends, of_whom, parts
-from tasks.reporting.asked_words import asked_sentences, guessed, named
+from evenhand.tasks.reporting import formats
+from evenhand.tasks.reporting.asked_parts import both, compared, how_many, in_which_order
+from evenhand.tasks.reporting.asked_plots import Question, question_plot
+from evenhand.tasks.reporting.asked_whom import MOST_PARTS, SPLIT, depends, of_whom, parts
+from evenhand.tasks.reporting.asked_words import asked_sentences, guessed, named
 
 __all__ = ["asked_sections"]
 
@@ -35,7 +35,7 @@ def asked_sections(acquisition: Json | None, evaluation: Json) -> list[dict[str,
     Returns
     -------
     list of dict
-        Plain JSON, each a :class:`tasks.reporting.context.Section`.
+        Plain JSON, each a :class:`evenhand.tasks.reporting.context.Section`.
     """
     if acquisition is None:
         return []

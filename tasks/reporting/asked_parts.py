@@ -6,8 +6,8 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.reporting import formats, words
-from tasks.reporting.asked_plots import count_plot
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.asked_plots import count_plot
 
 __all__ = ["both", "compared", "how_many", "in_which_order"]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting import axes, draw, formats
+from evenhand.tasks.reporting import axes, draw, formats
 
 __all__ = ["Question", "count_plot", "question_plot"]
 
@@ -54,7 +54,7 @@ def question_plot(
     about : str
         What the adversary guesses.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         For a narrow page.
 
@@ -192,7 +192,7 @@ def count_plot(
     axis : str
         What the numbers are.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         For a narrow page.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.reporting import formats, words
-from tasks.reporting.asked_words import DIFFERENT
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.asked_words import DIFFERENT
 
 __all__ = ["MOST_PARTS", "SPLIT", "depends", "of_whom", "parts"]
 

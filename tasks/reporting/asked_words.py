@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import formats, words
+from evenhand.tasks.reporting import formats, words
 
 __all__ = ["DIFFERENT", "asked_sentences", "guessed", "named"]
 

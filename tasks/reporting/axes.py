@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tasks.reporting import draw
+from evenhand.tasks.reporting import draw
 
 __all__ = ["NARROW", "WIDE", "axis", "form", "legend", "scale", "spread"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import formats, words
-from tasks.reporting.balance_plots import GroupShares, heat_map, share_bars
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.balance_plots import GroupShares, heat_map, share_bars
 
 __all__ = ["balance_findings", "balance_sections", "kept_rows_section"]
 
@@ -67,7 +67,7 @@ def balance_sections(evaluation: Json, balance: Json, alpha: float | None) -> li
     Returns
     -------
     list of dict
-        Plain JSON, each a :class:`tasks.reporting.context.Section`.
+        Plain JSON, each a :class:`evenhand.tasks.reporting.context.Section`.
     """
     return [
         _what_it_does(balance, alpha),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.reporting import axes, draw, formats
+from evenhand.tasks.reporting import axes, draw, formats
 
 __all__ = ["GroupShares", "differences", "fit_columns", "heat_map", "share_bars", "share_grid"]
 
@@ -36,7 +36,7 @@ def share_bars(
     ----------
     rows : sequence of GroupShares
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         Labels above the bars, for a narrow page.
 
@@ -98,7 +98,7 @@ def share_grid(
     cells : sequence of (sequence of GroupShares or None), shape (K, v)
         None where a proxy knows no such group.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         Names of groups above the bars, for a narrow page.
 
@@ -206,7 +206,7 @@ def heat_map(
     deviations : sequence of (sequence of float or None), shape (K, l)
         Differences of shares; None where there are too few rows.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         For a narrow page.
     strongest : float or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting import axes, draw
+from evenhand.tasks.reporting import axes, draw
 
 __all__ = ["Bar", "bar_plot"]
 
@@ -54,7 +54,7 @@ def bar_plot(
     marks : sequence of float
         Of the axis, the first of them 0; what lies beyond the last is cut there.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     reference : float or None
         A length to compare with, drawn as a dashed line.
     width : float or None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting import axes, draw
+from evenhand.tasks.reporting import axes, draw
 
 __all__ = ["Point", "budget_plot", "log_marks"]
 
@@ -76,7 +76,7 @@ def budget_plot(
     own : float
         The job's budget; it is marked where it is one of the points.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     interval_name : str
         Name of the intervals.
     compact : bool

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks.reporting import formats, words
-from tasks.reporting.context import Champion, Estimate, Metric, ReportContext
-from tasks.reporting.difference_plot import signed
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.context import Champion, Estimate, Metric, ReportContext
+from evenhand.tasks.reporting.difference_plot import signed
 
 __all__ = ["champion_sentence", "since_champion"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.reporting import axes, draw, formats
+from evenhand.tasks.reporting import axes, draw, formats
 
 __all__ = ["distribution", "histogram", "line_plot"]
 
@@ -34,7 +34,7 @@ def distribution(
     top : float
         Upper end of the vertical axis, the same for all groups that are compared.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def histogram(
         Rising.
     counts : sequence of int, length bins
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     axis, unit : str
         What the edges are, and what is counted.
     compact : bool
@@ -145,7 +145,7 @@ def line_plot(
     series : sequence of (str, sequence of float or None)
         At most six are told apart; None leaves a gap.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     axis : str
         Name of the horizontal axis.
     compact : bool

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.reporting import axes, draw, formats
-from tasks.reporting.row_plots import limit_mark
+from evenhand.tasks.reporting import axes, draw, formats
+from evenhand.tasks.reporting.row_plots import limit_mark
 
 __all__ = ["DifferenceRow", "difference_plot", "signed", "signed_interval"]
 
@@ -58,7 +58,7 @@ def difference_plot(
     rows : sequence of DifferenceRow
         Of metrics that are better in the same direction.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     better : {"higher", "lower"} or None
         Which way the metrics are better; None marks no side.
     interval_name : str

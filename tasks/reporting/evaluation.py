@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tasks.reporting import evaluation_words, figures, formats, words
-from tasks.reporting.context import Metric, Step, parse
-from tasks.reporting.difference_plot import DifferenceRow, difference_plot, signed, signed_interval
-from tasks.reporting.evaluation_context import EvaluationContext, JudgedModel
-from tasks.reporting.page import environment, evaluation_rows, gate_rows, machine_rows
+from evenhand.tasks.reporting import evaluation_words, figures, formats, words
+from evenhand.tasks.reporting.context import Metric, Step, parse
+from evenhand.tasks.reporting.difference_plot import DifferenceRow, difference_plot, signed, signed_interval
+from evenhand.tasks.reporting.evaluation_context import EvaluationContext, JudgedModel
+from evenhand.tasks.reporting.page import environment, evaluation_rows, gate_rows, machine_rows
 
 __all__ = ["render_evaluation"]
 
@@ -21,7 +21,7 @@ def render_evaluation(context: Mapping[str, Any]) -> str:
     Parameters
     ----------
     context : mapping
-        Plain JSON with the keys of :class:`tasks.reporting.evaluation_context.EvaluationContext`.
+        Plain JSON with the keys of :class:`evenhand.tasks.reporting.evaluation_context.EvaluationContext`.
 
     Returns
     -------

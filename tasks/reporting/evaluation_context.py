@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.reporting.context import (
+from evenhand.tasks.reporting.context import (
     Environment,
     Evaluation,
     File,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tasks.reporting import formats, words
-from tasks.reporting.context import Metric
-from tasks.reporting.evaluation_context import Comparison, EvaluationContext
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.context import Metric
+from evenhand.tasks.reporting.evaluation_context import Comparison, EvaluationContext
 
 __all__ = ["FOLLOWS", "STATUS", "Finding", "compared", "finding", "headline"]
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from tasks.reporting import charts, formats, row_plots, words
-from tasks.reporting.context import Evaluation, Gates, Histogram, ReportContext, Step
+from evenhand.tasks.reporting import charts, formats, row_plots, words
+from evenhand.tasks.reporting.context import Evaluation, Gates, Histogram, ReportContext, Step
 
 Limits = dict[str, list[tuple[Literal["min", "max"], float]]]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from tasks.reporting.filter_numbers import files_by
+from evenhand.tasks.reporting.filter_numbers import files_by
 
 __all__ = ["MOST_FILES", "FolderTotals", "by_folder", "file_tables"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tasks.reporting import axes, draw, formats
-from tasks.reporting.filter_numbers import ExpectedShare, ProxyGroup
+from evenhand.tasks.reporting import axes, draw, formats
+from evenhand.tasks.reporting.filter_numbers import ExpectedShare, ProxyGroup
 
 __all__ = ["expected_plot", "proxy_group_bars", "share_interval"]
 
@@ -20,7 +20,7 @@ def proxy_group_bars(
     ----------
     rows : sequence of ProxyGroup
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         For a narrow page.
 
@@ -72,7 +72,7 @@ def expected_plot(
     ----------
     rows : sequence of ExpectedShare
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     interval_name : str
         What the legend calls the whiskers.
     compact : bool

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.reporting import formats, words
-from tasks.reporting.filter_numbers import ExpectedShare, distance, expected_by_attribute, files_by
-from tasks.reporting.filter_plots import share_interval
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.filter_numbers import ExpectedShare, distance, expected_by_attribute, files_by
+from evenhand.tasks.reporting.filter_plots import share_interval
 
 __all__ = ["badge", "cautions", "coin", "drift", "headline", "interval_name", "other_proxies"]
 

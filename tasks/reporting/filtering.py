@@ -7,18 +7,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.errors import without_secrets
-from tasks.reporting import filter_words, formats, words
-from tasks.reporting.context import Environment
-from tasks.reporting.filter_files import file_tables
-from tasks.reporting.filter_numbers import (
+from evenhand.tasks.errors import without_secrets
+from evenhand.tasks.reporting import filter_words, formats, words
+from evenhand.tasks.reporting.context import Environment
+from evenhand.tasks.reporting.filter_files import file_tables
+from evenhand.tasks.reporting.filter_numbers import (
     ExpectedShare,
     ProxyGroup,
     expected_by_attribute,
     proxy_groups,
 )
-from tasks.reporting.filter_plots import expected_plot, proxy_group_bars, share_interval
-from tasks.reporting.page import environment
+from evenhand.tasks.reporting.filter_plots import expected_plot, proxy_group_bars, share_interval
+from evenhand.tasks.reporting.page import environment
 
 __all__ = ["render_filter"]
 
@@ -40,7 +40,7 @@ def render_filter(context: Mapping[str, Any]) -> str:
         ``proxy`` (``name``, ``version``, ``alias``, ``uri``), ``input``, ``output``, ``summary`` and
         ``settings`` (those of :mod:`tasks.filtering`, as their ``to_dict`` gives them), ``balance`` (content
         of the proxy's ``balance.json``, or None), ``seconds``, ``environment`` (see
-        :class:`tasks.reporting.context.Environment`).
+        :class:`evenhand.tasks.reporting.context.Environment`).
 
     Returns
     -------

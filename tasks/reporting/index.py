@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tasks.reporting import formats, words
-from tasks.reporting.context import Part, parse
-from tasks.reporting.page import environment
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.context import Part, parse
+from evenhand.tasks.reporting.page import environment
 
 __all__ = ["RUN_ID", "IndexContext", "render_index"]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import formats
-from tasks.reporting.budget_plot import Point, budget_plot
+from evenhand.tasks.reporting import formats
+from evenhand.tasks.reporting.budget_plot import Point, budget_plot
 
 __all__ = ["invariance_sections"]
 
@@ -35,7 +35,7 @@ def invariance_sections(certificate: Json | None, metrics: Json) -> list[dict[st
     Returns
     -------
     list of dict
-        Plain JSON, each a :class:`tasks.reporting.context.Section`.
+        Plain JSON, each a :class:`evenhand.tasks.reporting.context.Section`.
     """
     if certificate is None:
         return []

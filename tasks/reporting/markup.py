@@ -84,9 +84,11 @@ def drawing(svg: str) -> Markup:
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
-        raise ValueError("section svg: not well-formed XML; draw it with tasks.reporting.draw") from error
+        raise ValueError(
+            "section svg: not well-formed XML; draw it with evenhand.tasks.reporting.draw"
+        ) from error
     if root.tag.removeprefix(_NAMESPACE) != "svg" or root.get("role") != "img":
-        raise ValueError('section svg: expected <svg role="img">; draw it with tasks.reporting.draw')
+        raise ValueError('section svg: expected <svg role="img">; draw it with evenhand.tasks.reporting.draw')
     names = {child.tag.removeprefix(_NAMESPACE) for child in root}
     if "title" not in names:
         raise ValueError("section svg: expected a <title> for people who do not see it")

@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.reporting import figures, formats, words
-from tasks.reporting import monitoring_words as said
-from tasks.reporting.context import Environment, Gates, Step, parse
-from tasks.reporting.monitoring_plots import shares_plot
-from tasks.reporting.page import environment, gate_rows, machine_rows
+from evenhand.tasks.reporting import figures, formats, words
+from evenhand.tasks.reporting import monitoring_words as said
+from evenhand.tasks.reporting.context import Environment, Gates, Step, parse
+from evenhand.tasks.reporting.monitoring_plots import shares_plot
+from evenhand.tasks.reporting.page import environment, gate_rows, machine_rows
 
 __all__ = ["render_monitoring"]
 

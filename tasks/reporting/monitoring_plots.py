@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.reporting import axes, draw, formats
+from evenhand.tasks.reporting import axes, draw, formats
 
 __all__ = ["shares_plot"]
 
@@ -27,7 +27,7 @@ def shares_plot(
     rows : sequence of (str, float, float)
         Name, share then, share now; at least one.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         Names above their bars, for a narrow page.
 

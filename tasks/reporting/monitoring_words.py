@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import formats, words
-from tasks.reporting.words import MetricWords
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.words import MetricWords
 
 __all__ = ["STATUS", "by_change", "cautions", "drift_metric", "headline", "p_value"]
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tasks.reporting import figures, formats, markup, words
-from tasks.reporting.champion import champion_sentence, since_champion
-from tasks.reporting.context import Environment as Machine
-from tasks.reporting.context import Evaluation, Gates, Grid, ReportContext, parse_context
+from evenhand.tasks.reporting import figures, formats, markup, words
+from evenhand.tasks.reporting.champion import champion_sentence, since_champion
+from evenhand.tasks.reporting.context import Environment as Machine
+from evenhand.tasks.reporting.context import Evaluation, Gates, Grid, ReportContext, parse_context
 
 
 @cache
 def environment() -> Environment:
     """The pages' templates, with their filters."""
     templates = Environment(
-        loader=PackageLoader("tasks.reporting", "templates"),
+        loader=PackageLoader("evenhand.tasks.reporting", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.reporting import axes, draw, formats
+from evenhand.tasks.reporting import axes, draw, formats
 
 __all__ = [
     "Bar",
@@ -97,7 +97,7 @@ def interval_plot(
     ----------
     rows : sequence of IntervalRow
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     floor, ceiling : float or None
         An end that the axis must have; without it the axis is fitted to the numbers.
     interval_name : str
@@ -183,7 +183,7 @@ def rate_plot(
     blocks : sequence of (str, str, sequence of RateRow)
         A rate's name, its gap in words, and a row per group.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         Labels above the marks, for a narrow page.
 
@@ -244,7 +244,7 @@ def timeline(bars: Sequence[Bar], *, uid: str, title: str, description: str, com
     ----------
     bars : sequence of Bar
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         Labels above the bars, for a narrow page.
 

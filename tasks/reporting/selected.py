@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import draw, formats, words
-from tasks.reporting.asked_parts import both
-from tasks.reporting.asked_words import named
-from tasks.reporting.bars import Bar, bar_plot
+from evenhand.tasks.reporting import draw, formats, words
+from evenhand.tasks.reporting.asked_parts import both
+from evenhand.tasks.reporting.asked_words import named
+from evenhand.tasks.reporting.bars import Bar, bar_plot
 
 __all__ = ["selection_sections", "telling"]
 
@@ -32,7 +32,7 @@ def selection_sections(selection: Json | None) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Plain JSON, each a :class:`tasks.reporting.context.Section`.
+        Plain JSON, each a :class:`evenhand.tasks.reporting.context.Section`.
     """
     if selection is None:
         return []

@@ -7,14 +7,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.reporting import formats, sweep_words, words
-from tasks.reporting.page import environment
-from tasks.reporting.proxy_words import PROXY_METRICS
-from tasks.reporting.sweep_asked import asked_part
-from tasks.reporting.sweep_balance import share_panels, tell_panels
-from tasks.reporting.sweep_methods import methods_part
-from tasks.reporting.sweep_panels import best_value, better, estimate, is_of_proxies, panels
-from tasks.reporting.sweep_plots import profile_plot
+from evenhand.tasks.reporting import formats, sweep_words, words
+from evenhand.tasks.reporting.page import environment
+from evenhand.tasks.reporting.proxy_words import PROXY_METRICS
+from evenhand.tasks.reporting.sweep_asked import asked_part
+from evenhand.tasks.reporting.sweep_balance import share_panels, tell_panels
+from evenhand.tasks.reporting.sweep_methods import methods_part
+from evenhand.tasks.reporting.sweep_panels import best_value, better, estimate, is_of_proxies, panels
+from evenhand.tasks.reporting.sweep_plots import profile_plot
 
 __all__ = ["render_sweep"]
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fairlib.evaluation.tradeoff import Summary, pareto_front, summarise
-from tasks.reporting import draw, formats, words
-from tasks.reporting.sweep_asked_plots import Curve, curve_plot, share_map
-from tasks.reporting.sweep_balance import evenly
-from tasks.reporting.sweep_panels import estimate
-from tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
+from evenhand.fairlib.evaluation.tradeoff import Summary, pareto_front, summarise
+from evenhand.tasks.reporting import draw, formats, words
+from evenhand.tasks.reporting.sweep_asked_plots import Curve, curve_plot, share_map
+from evenhand.tasks.reporting.sweep_balance import evenly
+from evenhand.tasks.reporting.sweep_panels import estimate
+from evenhand.tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
 
 __all__ = ["asked_part"]
 

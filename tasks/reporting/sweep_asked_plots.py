@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tasks.reporting import axes, draw
-from tasks.reporting.sweep_axes import LABEL_SIZE, WIDTH, Estimate, covering_ticks, tick_labels
+from evenhand.tasks.reporting import axes, draw
+from evenhand.tasks.reporting.sweep_axes import LABEL_SIZE, WIDTH, Estimate, covering_ticks, tick_labels
 
 __all__ = ["Curve", "curve_plot", "share_map"]
 
@@ -35,7 +35,7 @@ def curve_plot(
     curves : sequence of Curve
         At least one point in all; several are told apart by colour and dashes.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     axis : str
         Name of the abscissa.
     level : float or None
@@ -108,7 +108,7 @@ def share_map(
     axis : str
         What the columns are.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     compact : bool
         For a narrow page.
 

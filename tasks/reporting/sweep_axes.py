@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.reporting import draw
+from evenhand.tasks.reporting import draw
 
 __all__ = ["LABEL_SIZE", "MOST_WIDENING", "WIDTH", "Estimate", "covering_ticks", "tick_labels"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.reporting import formats, words
-from tasks.reporting.balance import MOST_LEAVES
-from tasks.reporting.balance_plots import GroupShares, differences, fit_columns, heat_map, share_grid
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.balance import MOST_LEAVES
+from evenhand.tasks.reporting.balance_plots import GroupShares, differences, fit_columns, heat_map, share_grid
 
 __all__ = ["evenly", "share_panels", "tell_panels"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.reporting import draw, formats, words
-from tasks.reporting.bars import Bar, bar_plot
-from tasks.reporting.sweep_axes import WIDTH
-from tasks.reporting.sweep_methods_words import explained, method_sentences, no_test, short_verdict
-from tasks.reporting.sweep_panels import better
+from evenhand.tasks.reporting import draw, formats, words
+from evenhand.tasks.reporting.bars import Bar, bar_plot
+from evenhand.tasks.reporting.sweep_axes import WIDTH
+from evenhand.tasks.reporting.sweep_methods_words import explained, method_sentences, no_test, short_verdict
+from evenhand.tasks.reporting.sweep_panels import better
 
 __all__ = ["methods_part"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.reporting import formats, words
-from tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
+from evenhand.tasks.reporting import formats, words
+from evenhand.tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
 
 __all__ = ["best_value", "better", "estimate", "is_of_proxies", "panels"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting import axes, draw
-from tasks.reporting.sweep_axes import (
+from evenhand.tasks.reporting import axes, draw
+from evenhand.tasks.reporting.sweep_axes import (
     LABEL_SIZE,
     MOST_WIDENING,
     WIDTH,
@@ -59,7 +59,7 @@ def tradeoff_plot(
     marks : sequence of Mark
         At least one.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     x_axis, y_axis : str
         Names of the axes.
     limits : pair of sequences of float
@@ -133,7 +133,7 @@ def profile_plot(
     estimates : sequence of Estimate or None
         One a value, None without evidence; at least one is known.
     uid, title, description : str
-        See :func:`tasks.reporting.draw.frame`.
+        See :func:`evenhand.tasks.reporting.draw.frame`.
     axis : str
         Name of the key.
     best : int or None

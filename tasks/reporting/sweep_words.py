@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reporting import formats, words
+from evenhand.tasks.reporting import formats, words
 
 __all__ = ["headline", "interval_name", "main_fairness"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from tasks.reporting import formats
-from tasks.reporting.context import Cell, Evaluation, GateResult, ReportContext
-from tasks.reporting.proxy_words import PROXIES, PROXY_METRICS
+from evenhand.tasks.reporting import formats
+from evenhand.tasks.reporting.context import Cell, Evaluation, GateResult, ReportContext
+from evenhand.tasks.reporting.proxy_words import PROXIES, PROXY_METRICS
 
 Better = Literal["higher", "lower"]
 

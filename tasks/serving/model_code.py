@@ -13,8 +13,8 @@ import mlflow.pyfunc
 import pandas as pd
 from mlflow.models import set_model
 
-from fairlib.methods.registry import load_model
-from fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
 Answer = Callable[[Any], dict[str, Any]]
 TRUTH = {"true": True, "yes": True, "1": True, "1.0": True} | {
@@ -61,7 +61,7 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
 def _proxy(folder: Path) -> Answer:
     """Acceptance probabilities for encoded rows."""
     # late: a classifier's process has no use for it
-    from fairlib.proxies.registry import load_proxy
+    from evenhand.fairlib.proxies.registry import load_proxy
 
     proxy = load_proxy(folder)
     return lambda matrix: {"acceptance_probability": proxy.acceptance(matrix)}
@@ -111,7 +111,9 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     def questionnaire(self) -> Any:
         """Of a model that asks for features: ``next_feature(known)`` and ``predict(known)`` of one person."""
         # by name: the code of other models does not depend on it
-        return importlib.import_module("fairlib.methods.dadi.questionnaire").Questionnaire.load(self.bundle)
+        return importlib.import_module("evenhand.fairlib.methods.dadi.questionnaire").Questionnaire.load(
+            self.bundle
+        )
 
 
 set_model(PublishedModel())

@@ -13,9 +13,9 @@ import pytest
 
 from benchmarks import page, plots, two_clusters
 from benchmarks.plots import Axis
-from fairlib.distances import SensitiveSubspace
-from fairlib.numerics import logistic_losses
-from fairlib.transport import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.numerics import logistic_losses
+from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
 
 SVG = "{http://www.w3.org/2000/svg}"
 METRICS = ("gap_rms.sex", "gap_rms.race", "consistency.spouse", "consistency.gender_race")

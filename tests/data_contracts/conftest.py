@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from contract_samples import PEOPLE, make_people
 
-from data_contracts.model import Contract, parse_contract
+from evenhand.data_contracts.model import Contract, parse_contract
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people, put
 
-from data_contracts.checking import check_batch, check_encoded, check_table, raise_for
-from data_contracts.errors import ContractViolation
-from data_contracts.model import Column, Contract
+from evenhand.data_contracts.checking import check_batch, check_encoded, check_table, raise_for
+from evenhand.data_contracts.errors import ContractViolation
+from evenhand.data_contracts.model import Column, Contract
 
 
 def only(result):

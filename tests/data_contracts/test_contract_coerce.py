@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people
 
-from data_contracts.arrow import coerce
-from data_contracts.checking import check_table
-from data_contracts.errors import ContractViolation
-from data_contracts.groups import bin_names, group_labels
-from data_contracts.model import Column, Contract
+from evenhand.data_contracts.arrow import coerce
+from evenhand.data_contracts.checking import check_table
+from evenhand.data_contracts.errors import ContractViolation
+from evenhand.data_contracts.groups import bin_names, group_labels
+from evenhand.data_contracts.model import Column, Contract
 
 
 def one(kind: str, values: pa.Array, **options: object) -> list[object]:

@@ -10,11 +10,11 @@ from contract_samples import make_people
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from data_contracts.arrow import coerce
-from data_contracts.checking import check_batch, check_table
-from data_contracts.errors import ContractError
-from data_contracts.inference import infer_contract, to_yaml
-from data_contracts.model import load_contract, parse_contract, shipped_contracts
+from evenhand.data_contracts.arrow import coerce
+from evenhand.data_contracts.checking import check_batch, check_table
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.inference import infer_contract, to_yaml
+from evenhand.data_contracts.model import load_contract, parse_contract, shipped_contracts
 
 
 def make_clients(rows: int = 300) -> pa.Table:

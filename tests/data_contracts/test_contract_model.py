@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from data_contracts.errors import ContractError, ContractViolation, Violation, nearest
-from data_contracts.inference import to_yaml
-from data_contracts.model import Column, Contract, load_contract, parse_contract, shipped_contracts
-from data_contracts.page import expected_columns_markdown
+from evenhand.data_contracts.errors import ContractError, ContractViolation, Violation, nearest
+from evenhand.data_contracts.inference import to_yaml
+from evenhand.data_contracts.model import Column, Contract, load_contract, parse_contract, shipped_contracts
+from evenhand.data_contracts.page import expected_columns_markdown
 
 
 def test_reads_every_part(contract):

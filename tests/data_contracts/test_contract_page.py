@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 from contract_samples import make_people, put
 
-from data_contracts.checking import check_table
-from data_contracts.page import validation_html
+from evenhand.data_contracts.checking import check_table
+from evenhand.data_contracts.page import validation_html
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "!doctype"}
 

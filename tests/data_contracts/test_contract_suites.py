@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people
 
-from data_contracts import suites
-from data_contracts.checking import check_table
-from data_contracts.errors import CheckCrashed
-from data_contracts.model import Column, Contract
-from data_contracts.suites import Rule, batch_suite, encoded_suite, run_suite, table_suite
+from evenhand.data_contracts import suites
+from evenhand.data_contracts.checking import check_table
+from evenhand.data_contracts.errors import CheckCrashed
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.suites import Rule, batch_suite, encoded_suite, run_suite, table_suite
 
 TEXT = {"object": object, "str": "str", "string[pyarrow]": "string[pyarrow]", "category": "category"}
 
@@ -91,7 +91,7 @@ def test_twice_the_same_expectation():
 
 
 def test_a_wide_frame_is_checked_in_parts_with_the_same_outcomes(monkeypatch):
-    from data_contracts import suites
+    from evenhand.data_contracts import suites
 
     frame = pd.DataFrame({f"c{i}": [0.0, 1.0, 1.0] for i in range(7)})
     frame.loc[1, "c1"], frame.loc[2, "c6"] = 2.0, None
@@ -191,8 +191,8 @@ def test_quiet_and_without_network(contract, capfd, caplog, monkeypatch):
 
 def test_models_load_without_the_engine():
     code = (
-        "import sys; from data_contracts.model import load_contract; load_contract('german');"
-        "import data_contracts.checking;"
+        "import sys; from evenhand.data_contracts.model import load_contract; load_contract('german');"
+        "import evenhand.data_contracts.checking;"
         "sys.exit(any(m in sys.modules for m in ('great_expectations', 'pandas', 'torch')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.serve import Limit, read_deployments
-from tasks.errors import InputError
+from evenhand.flows.serve import Limit, read_deployments
+from evenhand.tasks.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -142,9 +142,9 @@ def test_a_wrong_file_of_deployments_gets_one_line(tmp_path: Path, content: str,
 
 
 def test_the_examples_jobs_and_gates_can_be_read(tmp_path: Path) -> None:
-    from fairlib.evaluation.gates import parse_gates
-    from flows.job import load_job
-    from flows.resolved_job import resolve
+    from evenhand.fairlib.evaluation.gates import parse_gates
+    from evenhand.flows.job import load_job
+    from evenhand.flows.resolved_job import resolve
 
     for name in ("campaign", "campaign-proxy"):
         assert resolve(*load_job(str(DEPLOY / "example" / f"{name}.yaml"))).job.name == name

@@ -20,14 +20,14 @@ from pydantic import BaseModel
 
 from benchmarks import choose_page
 from benchmarks.common import RESULTS
-from data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
-from fairlib.evaluation.metrics import METRIC_MEANINGS
-from fairlib.methods.registry import METHODS, method_class
-from fairlib.proxies.registry import PROXIES, proxy_class
-from flows.cli import app
-from flows.job import Job
-from flows.method import RESERVED_ARGUMENTS
-from tasks.measure_proxy import METRICS as PROXY_METRICS
+from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
+from evenhand.fairlib.evaluation.metrics import METRIC_MEANINGS
+from evenhand.fairlib.methods.registry import METHODS, method_class
+from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
+from evenhand.flows.cli import app
+from evenhand.flows.job import Job
+from evenhand.flows.method import RESERVED_ARGUMENTS
+from evenhand.tasks.measure_proxy import METRICS as PROXY_METRICS
 
 pytest.importorskip("mkdocs", reason="the site's generator is in the extra `docs`")
 

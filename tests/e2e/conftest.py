@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-c", "from flows.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from evenhand.flows.cli import main; main()"]
 
 
 @dataclass

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.loans import make_loans
 
 pytestmark = pytest.mark.flow
 

@@ -27,7 +27,7 @@ def copy_of_the_project(folder: Path) -> Path:
     folder.mkdir()
     being_written = shutil.ignore_patterns("*.tmp.*", "*.pyc.*")
     for package in ("flows", "tasks", "fairlib", "data_contracts"):
-        shutil.copytree(ROOT / package, folder / package, ignore=being_written)
+        shutil.copytree(ROOT / package, folder / "evenhand" / package, ignore=being_written)
     return folder
 
 
@@ -38,7 +38,7 @@ def test_editing_a_file_that_training_calls_reruns_training(cli: Any, tmp_path: 
     assert first["status"] == "published", first["error"]
     assert set(cli.json(*job)["cached"]) == set(first["seconds"])
 
-    solver = cli.source / "fairlib" / "transport" / "_kernels.py"
+    solver = cli.source / "evenhand" / "fairlib" / "transport" / "_kernels.py"
     solver.write_text(solver.read_text() + "\n# edited\n")
     edited = cli.json(*job)
     assert edited["status"] == "published", edited["error"]
@@ -91,7 +91,7 @@ def test_a_refused_model_leaves_the_champion_in_place(cli: Any) -> None:
 
 def test_the_flow_runs_from_python(cli: Any, tmp_path: Path) -> None:
     code = (
-        "from flows.retrain import retrain\n"
+        "from evenhand.flows.retrain import retrain\n"
         "verdict = retrain('loans-gbdt', ['table.rows=500', 'gates={}', 'evaluate.draws=50'])\n"
         "print(verdict['status'], verdict['model']['version'])\n"
     )

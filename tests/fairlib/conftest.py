@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlib.datasets import RECIPES
-from fairlib.transport import TransportPlan
+from evenhand.fairlib.datasets import RECIPES
+from evenhand.fairlib.transport import TransportPlan
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.auditor import Auditor, Goal, LogitDistance, LogLoss, WorstCase, view_of
-from fairlib.auditor.goals import logit_distance
-from fairlib.auditor.views import ModuleView, PerceptronView
-from fairlib.distances import LearnedDirection, SensitiveSubspace
-from fairlib.distances.domain import Domain
-from fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.auditor import Auditor, Goal, LogitDistance, LogLoss, WorstCase, view_of
+from evenhand.fairlib.auditor.differentiable_model import ModuleView, PerceptronView
+from evenhand.fairlib.auditor.objectives import logit_distance
+from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.distances.feature_bounds import Domain
+from evenhand.fairlib.methods.networks.architecture import build_network
 
 
 def box(low: list[float], high: list[float], free: tuple[int, ...] = (0,)) -> SensitiveSubspace:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.methods import budro as budro_module
-from fairlib.methods.budro import VALIDATION_METRICS, BudroClassifier
-from fairlib.methods.gbdt import GBDTClassifier
-from fairlib.transport import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods import budro as budro_module
+from evenhand.fairlib.methods.budro import VALIDATION_METRICS, BudroClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 Rebuild = Callable[[TransportPlan], NDArray[Any]]
@@ -647,8 +647,8 @@ def test_bad_parameters_are_refused(options: dict[str, Any], message: str, peopl
 SCRIPT = """
 import sys
 import numpy as np
-from fairlib.distances import SensitiveSubspace
-from fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods.budro import BudroClassifier
 rng = np.random.default_rng(7)
 X = rng.integers(0, 3, (150, 4)).astype(np.float32)
 y = (X[:, 0] + X[:, 1] + rng.random(150) > 2.5).astype(int)

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.methods import budro as budro_module
-from fairlib.methods import checkpoint as checkpoint_module
-from fairlib.methods.budro import BudroClassifier
-from fairlib.methods.checkpoint import DIGEST_BYTES, FILE, Checkpoint, fingerprint
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods import budro as budro_module
+from evenhand.fairlib.methods import checkpoint as checkpoint_module
+from evenhand.fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.methods.checkpoint import DIGEST_BYTES, FILE, Checkpoint, fingerprint
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 

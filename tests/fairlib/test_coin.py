@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fairlib.proxies.coin import uniforms
+from evenhand.fairlib.proxies.hash_uniform import uniforms
 
 G, MASK = 0x9E3779B97F4A7C15, 2**64 - 1
 

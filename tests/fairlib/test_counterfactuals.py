@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairlib.preprocessing.counterfactuals import encoded_copies
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 
 SPECS = [
     ColumnSpec("income", "standard"),

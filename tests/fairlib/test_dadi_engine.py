@@ -13,16 +13,16 @@ from threadpoolctl import threadpool_limits
 from torch.func import functional_call
 
 from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
-from fairlib.methods.dadi._activations import exponential
-from fairlib.methods.dadi._learner import Adam, adam_step
-from fairlib.methods.dadi.layout import Layout
-from fairlib.methods.dadi.objectives import CRITERIA, attribute_outcome, label_outcome
-from fairlib.methods.dadi.parameters import NetworkShape
-from fairlib.methods.dadi.plan import Plan
-from fairlib.methods.dadi.problem import Problem
-from fairlib.methods.dadi.reading import Reader
-from fairlib.methods.dadi.training import JointTraining, Weights, pretrain
-from fairlib.randomness import generator
+from evenhand.fairlib.methods.dadi._activations import exponential
+from evenhand.fairlib.methods.dadi._learner import Adam, adam_step
+from evenhand.fairlib.methods.dadi.config import Plan
+from evenhand.fairlib.methods.dadi.inference import Reader
+from evenhand.fairlib.methods.dadi.layout import Layout
+from evenhand.fairlib.methods.dadi.objectives import CRITERIA, attribute_outcome, label_outcome
+from evenhand.fairlib.methods.dadi.parameters import NetworkShape
+from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi.training import JointTraining, Weights, pretrain
+from evenhand.fairlib.randomness import generator
 
 # the last group is never asked
 GROUPS = {"a": [0], "b": [2, 1], "c": [5, 3], "d": [4]}

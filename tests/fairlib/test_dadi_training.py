@@ -17,20 +17,20 @@ from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
-from fairlib.methods.checkpoint import FILE, Checkpoint
-from fairlib.methods.dadi import DADIClassifier
-from fairlib.methods.dadi import classifier as classifier_module
-from fairlib.methods.dadi import training as training_module
-from fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
-from fairlib.methods.dadi._training import joint_training, pretraining
-from fairlib.methods.dadi.layout import Layout
-from fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
-from fairlib.methods.dadi.plan import Plan
-from fairlib.methods.dadi.problem import Problem
-from fairlib.methods.dadi.reading import Reader
-from fairlib.methods.dadi.training import JointTraining, Weights, pretrain
-from fairlib.methods.feature_groups import check_groups
-from fairlib.randomness import generator
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi import classifier as classifier_module
+from evenhand.fairlib.methods.dadi import training as training_module
+from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
+from evenhand.fairlib.methods.dadi._training import joint_training, pretraining
+from evenhand.fairlib.methods.dadi.config import Plan
+from evenhand.fairlib.methods.dadi.inference import Reader
+from evenhand.fairlib.methods.dadi.layout import Layout
+from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
+from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi.training import JointTraining, Weights, pretrain
+from evenhand.fairlib.methods.feature_groups import check_groups
+from evenhand.fairlib.randomness import generator
 
 PLAN: dict[str, Any] = {
     "gamma": 0.5,

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fairlib.datasets import RECIPES, make_loans
-from fairlib.preprocessing import ColumnSpec, TableEncoder
+from evenhand.fairlib.datasets import RECIPES, make_loans
+from evenhand.fairlib.preprocessing import ColumnSpec, TableEncoder
 
 Find = Callable[[str], dict[str, Path]]
 

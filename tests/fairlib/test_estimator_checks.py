@@ -8,19 +8,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.methods.budro import BudroClassifier
-from fairlib.methods.dadi import DADIClassifier
-from fairlib.methods.faias import FAIASClassifier
-from fairlib.methods.gbdt import GBDTClassifier
-from fairlib.methods.networks import (
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.faias import FAIASClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.networks import (
     CLPClassifier,
     NeuralNetworkClassifier,
     SenSeIClassifier,
     SenSRClassifier,
 )
-from fairlib.methods.projection import ProjectedGBDTClassifier
-from fairlib.methods.reweighing import ReweighedGBDTClassifier
+from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
+from evenhand.fairlib.methods.reweighing import ReweighedGBDTClassifier
 
 
 class _NothingToRemove:

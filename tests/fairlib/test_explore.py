@@ -12,9 +12,9 @@ from scipy.linalg import subspace_angles
 from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
-from fairlib.distances import EXPLORE, load_metric
-from fairlib.distances._psd import maximise, nearest_psd
-from fairlib.distances.explore import log_likelihood, log_likelihood_gradient
+from evenhand.fairlib.distances import EXPLORE, load_metric
+from evenhand.fairlib.distances._psd import maximise, nearest_psd
+from evenhand.fairlib.distances.explore import log_likelihood, log_likelihood_gradient
 
 Pairs = tuple[np.ndarray, np.ndarray]
 

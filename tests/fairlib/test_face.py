@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 
-from fairlib.distances import FACE, load_metric
+from evenhand.fairlib.distances import FACE, load_metric
 
 
 def projector(metric: FACE) -> np.ndarray:

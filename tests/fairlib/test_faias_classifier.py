@@ -19,12 +19,12 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from fairlib.cores import one_thread
-from fairlib.methods.checkpoint import FILE, Checkpoint
-from fairlib.methods.faias import FAIASClassifier
-from fairlib.methods.faias import classifier as classifier_module
-from fairlib.methods.faias.networks import selu_network
-from fairlib.randomness import derive_seed
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
+from evenhand.fairlib.methods.faias import FAIASClassifier
+from evenhand.fairlib.methods.faias import classifier as classifier_module
+from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.randomness import derive_seed
 
 TINY: dict[str, Any] = {
     "hidden": (16, 16),
@@ -202,7 +202,7 @@ def test_predictions_do_not_depend_on_the_batch(
     np.testing.assert_allclose(alone, together, atol=1e-6)
     order = np.random.default_rng(0).permutation(60)
     np.testing.assert_allclose(model.predict_proba(X[order]), together[order], atol=1e-6)
-    monkeypatch.setattr("fairlib.methods.faias.masks.CHUNK_ROWS", 7)
+    monkeypatch.setattr("evenhand.fairlib.methods.faias.masks.CHUNK_ROWS", 7)
     np.testing.assert_allclose(model.predict_proba(X), together, atol=1e-6)
 
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairlib.cores import one_thread
-from fairlib.methods.faias.features import Features
-from fairlib.methods.faias.game import Game, class_weights, sensitivity
-from fairlib.methods.faias.networks import selu_network
-from fairlib.methods.faias.plan import Plan
-from fairlib.methods.faias.selector import Selector
-from fairlib.methods.faias.stopping import Best, judge
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.methods.faias.config import Plan
+from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias.selector import Selector
+from evenhand.fairlib.methods.faias.stopping import Best, judge
+from evenhand.fairlib.methods.faias.trainer import Game, class_weights, sensitivity
 
 GROUPS = {"a": [0], "k": [2], "b": [4, 1], "c": [3], "m": [5]}
 FEATURES = Features.of(GROUPS, ["k", "m"])

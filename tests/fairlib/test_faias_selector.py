@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairlib.cores import one_thread
-from fairlib.methods.faias.features import Features
-from fairlib.methods.faias.game import sensitivity
-from fairlib.methods.faias.masks import even_levels, mean_over_selections, selections
-from fairlib.methods.faias.networks import selu_network
-from fairlib.methods.faias.selector import (
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.faias.masks import even_levels, mean_over_selections, selections
+from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias.selector import (
     Selector,
     one_flip_gradient,
     score_function_gradient,
     straight_through_gradient,
 )
-from fairlib.randomness import generator
+from evenhand.fairlib.methods.faias.trainer import sensitivity
+from evenhand.fairlib.randomness import generator
 
 # the sensitive group stands in the middle, and one group has two columns
 GROUPS = {"a": [0], "b": [4, 1], "k": [2], "c": [3], "d": [5]}

@@ -10,13 +10,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from fairlib.distances import LearnedDirection, SensitiveSubspace
-from fairlib.methods import METHODS, method_class
-from fairlib.methods.gbdt import GBDTClassifier
-from fairlib.methods.networks import NeuralNetworkClassifier
-from fairlib.methods.networks import base as network_module
-from fairlib.methods.projection import ProjectedGBDTClassifier
-from fairlib.methods.reweighing import ReweighedGBDTClassifier, kamiran_calders_weights
+from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.methods import METHODS, method_class
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
+from evenhand.fairlib.methods.networks import base as network_module
+from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
+from evenhand.fairlib.methods.reweighing import ReweighedGBDTClassifier, kamiran_calders_weights
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
-from fairlib.distances import EXPLORE, FACE, METRICS, Domain, Metric, SensitiveSubspace, load_metric
+from evenhand.fairlib.distances import EXPLORE, FACE, METRICS, Domain, Metric, SensitiveSubspace, load_metric
 
 WIDTH = 6
 KINDS = sorted(METRICS)
@@ -159,7 +159,7 @@ def test_a_metric_that_is_fitted_again_forgets_its_tensors() -> None:
 
 def test_distances_of_arrays_need_no_torch() -> None:
     code = (
-        "import sys, numpy as np; from fairlib.distances import SensitiveSubspace as S;"
+        "import sys, numpy as np; from evenhand.fairlib.distances import SensitiveSubspace as S;"
         "m = S(indicators=[0]).fit(np.eye(3)); m.pairwise(np.eye(3)); m.weigh(np.eye(3));"
         "sys.exit('torch' in sys.modules)"
     )

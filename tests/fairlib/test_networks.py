@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.auditor import Auditor, LogitDistance, LogLoss, view_of
-from fairlib.distances import LearnedDirection, SensitiveSubspace
-from fairlib.methods import load_model
-from fairlib.methods.checkpoint import Checkpoint
-from fairlib.methods.networks import (
+from evenhand.fairlib.auditor import Auditor, LogitDistance, LogLoss, view_of
+from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.methods import load_model
+from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.methods.networks import (
     CLPClassifier,
     NeuralNetworkClassifier,
     SenSeIClassifier,
     SenSRClassifier,
 )
-from fairlib.methods.networks import base as network_module
-from fairlib.methods.networks.adversary import Adversary, Multiplier
-from fairlib.methods.networks.architecture import build_network
-from fairlib.methods.networks.clp import _Pairing
-from fairlib.methods.networks.sensei import _Invariance
-from fairlib.methods.networks.sensr import _Robustness
-from fairlib.methods.networks.training import Batch, class_shares
+from evenhand.fairlib.methods.networks import base as network_module
+from evenhand.fairlib.methods.networks.adversary import Adversary, Multiplier
+from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.methods.networks.clp import _Pairing
+from evenhand.fairlib.methods.networks.sensei import _Invariance
+from evenhand.fairlib.methods.networks.sensr import _Robustness
+from evenhand.fairlib.methods.networks.training import Batch, class_shares
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 SMALL: dict[str, Any] = {"hidden": (8,), "n_steps": 30, "batch_size": 16, "random_state": 3}

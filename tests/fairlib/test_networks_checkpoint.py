@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fairlib.distances import EXPLORE, SensitiveSubspace
-from fairlib.methods import method_class
-from fairlib.methods.checkpoint import FILE, Checkpoint
-from fairlib.methods.networks import base as network_module
+from evenhand.fairlib.distances import EXPLORE, SensitiveSubspace
+from evenhand.fairlib.methods import method_class
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
+from evenhand.fairlib.methods.networks import base as network_module
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 

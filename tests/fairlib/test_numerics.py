@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.spatial.distance import cdist
 
-from fairlib.numerics import logistic_losses, orthonormal_basis, pairwise_squared_distances
+from evenhand.fairlib.numerics import logistic_losses, orthonormal_basis, pairwise_squared_distances
 
 
 def test_losses_are_those_of_both_labels() -> None:

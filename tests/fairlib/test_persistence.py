@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.methods import METHODS, load_model, method_class
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods import METHODS, load_model, method_class
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 ENDINGS = {".json", ".ubj", ".safetensors"}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlib.preprocessing import ColumnSpec, TableEncoder, split_rows
+from evenhand.fairlib.preprocessing import ColumnSpec, TableEncoder, split_rows
 
 SPECS = [ColumnSpec("age", "standard"), ColumnSpec("sex", "binary", "F"), ColumnSpec("job", "onehot")]
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.evaluation import Outcomes, evaluate
-from fairlib.evaluation.audit import audit_losses
-from fairlib.evaluation.bootstrap import multinomial_chunks
-from fairlib.evaluation.certificates import ROUNDS, certify
-from fairlib.progress import shifted
-from fairlib.proxies import evaluation as measuring
-from fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.evaluation import Outcomes, evaluate
+from evenhand.fairlib.evaluation.audit import audit_losses
+from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks
+from evenhand.fairlib.evaluation.certificates import ROUNDS, certify
+from evenhand.fairlib.progress import shifted
+from evenhand.fairlib.proxies import evaluation as measuring
+from evenhand.fairlib.proxies.tree import ProxyTree
 
 Told = list[tuple[int, int]]
 

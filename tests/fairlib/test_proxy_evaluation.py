@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.evaluation import PROXY_METRICS, generalisation_bound, measure_proxy
-from fairlib.proxies.predicted import PredictedGroupProxy
-from fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.evaluation import PROXY_METRICS, generalisation_bound, measure_proxy
+from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
+from evenhand.fairlib.proxies.tree import ProxyTree
 
 Table = tuple[np.ndarray, np.ndarray]
 

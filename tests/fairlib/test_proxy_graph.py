@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.graph import SplittingGraph
 
 
 def by_hand() -> SplittingGraph:

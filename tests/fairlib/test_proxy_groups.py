@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairlib.proxies.groups import Groups, indicators_of
+from evenhand.fairlib.proxies.groups import Groups, indicators_of
 
 
 def test_every_attribute_has_a_block_of_columns() -> None:

@@ -10,8 +10,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fairlib.proxies.oracle import EstimatorOracle, LinearOracle
-from fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.proxies.oracle import EstimatorOracle, LinearOracle
+from evenhand.fairlib.proxies.tree import ProxyTree
 
 
 def people(seed: int, groups: int = 3, n: int = 300) -> tuple[np.ndarray, np.ndarray]:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairlib.proxies.base import BalancingProxy
-from fairlib.proxies.predicted import PredictedGroupProxy
-from fairlib.proxies.registry import PROXIES, load_proxy, proxy_class
-from fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.proxies.base import BalancingProxy
+from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
+from evenhand.fairlib.proxies.registry import PROXIES, load_proxy, proxy_class
+from evenhand.fairlib.proxies.tree import ProxyTree
 
 
 def people(n: int = 300, seed: int = 0, features: int = 4) -> tuple[np.ndarray, np.ndarray]:

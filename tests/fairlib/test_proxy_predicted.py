@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from fairlib.proxies.predicted import PredictedGroupProxy, regression_graph, tree_graph
-from fairlib.proxies.sampling import nearest_mixture
+from evenhand.fairlib.proxies.predicted import PredictedGroupProxy, regression_graph, tree_graph
+from evenhand.fairlib.proxies.sampling import nearest_mixture
 
 NAMES = np.array(["a", "b", "c", "d", "e"])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from fairlib.proxies.sampling import SamplingPlan, nearest_mixture, sampling_plan
+from evenhand.fairlib.proxies.sampling import SamplingPlan, nearest_mixture, sampling_plan
 
 FORMS = pytest.mark.parametrize("relaxed", [False, True])
 Case = tuple[np.ndarray, np.ndarray, np.ndarray]

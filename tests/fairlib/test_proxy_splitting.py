@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
+from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
 
 
 def vertex(seed: int, rows: int = 0) -> tuple[Hypotheses, Limits, np.ndarray, float]:

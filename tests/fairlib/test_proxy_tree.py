@@ -9,7 +9,7 @@ import cvxpy
 import numpy as np
 import pytest
 
-from fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.proxies.tree import ProxyTree
 
 KINDS = ("continuous", "one-hot", "mixed", "repeated")
 Table = tuple[np.ndarray, np.ndarray]

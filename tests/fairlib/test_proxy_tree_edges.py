@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
-from fairlib.proxies.predicted import PredictedGroupProxy
-from fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
+from evenhand.fairlib.proxies.tree import ProxyTree
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairlib.methods.dadi import DADIClassifier
-from fairlib.methods.dadi.questionnaire import Question, Questionnaire
-from fairlib.preprocessing import ColumnSpec, TableEncoder
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.questionnaire import Question, Questionnaire
+from evenhand.fairlib.preprocessing import ColumnSpec, TableEncoder
 
 COLUMNS = [
     ColumnSpec("income", "standard"),
@@ -122,7 +122,7 @@ def test_the_order_of_answers_does_not_count(asking: Questionnaire) -> None:
 
 
 def test_what_is_unknown_has_no_influence(asking: Questionnaire, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairlib.methods.dadi import questionnaire
+    from evenhand.fairlib.methods.dadi import questionnaire
 
     known = {"income": 2500, "job": "smith"}
     before = asking.predict(known), asking.next_feature(known)

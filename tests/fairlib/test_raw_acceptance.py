@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from fairlib.proxies.graph import SplittingGraph
-from fairlib.proxies.raw import RawAcceptance
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.raw import RawAcceptance
 
 SPECS = [
     ColumnSpec("job", "onehot"),

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.linear_model import RidgeCV
 
-from fairlib.distances import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 
 
 @pytest.fixture(scope="module")

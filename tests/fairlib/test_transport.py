@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 
-from fairlib.transport import SOLVERS, TransportPlan, TransportProblem, make_solver
-from fairlib.transport import problem as problem_module
+from evenhand.fairlib.transport import SOLVERS, TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport import problem as problem_module
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from fairlib.transport import TransportPlan, TransportProblem, _cells, make_solver
+from evenhand.fairlib.transport import TransportPlan, TransportProblem, _cells, make_solver
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]

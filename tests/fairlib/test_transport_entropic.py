@@ -11,7 +11,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, xlogy
 
-from fairlib.transport import TransportPlan, TransportProblem, entropic, make_solver
+from evenhand.fairlib.transport import TransportPlan, TransportProblem, entropic, make_solver
 
 Draw = Callable[..., dict[str, Any]]
 KINDS = ["points", "costs"]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from fairlib.transport import TransportProblem, _cells, make_solver
-from fairlib.transport._cells import Cells, Vertices, build_cells
-from fairlib.transport.search import ColumnSearch
+from evenhand.fairlib.transport import TransportProblem, _cells, make_solver
+from evenhand.fairlib.transport._cells import Cells, Vertices, build_cells
+from evenhand.fairlib.transport.search import ColumnSearch
 
 Draw = Callable[..., dict[str, Any]]
 KEY = 20240229

@@ -206,7 +206,7 @@ class Bench:
 
     def run(self, *arguments: str, job: str | Path | None = None, store: str | Path | None = None) -> Done:
         """Run the job directly, in this process."""
-        from flows.cli import app
+        from evenhand.flows.cli import app
 
         given = self.write() if job is None else job
         if self.database is not None and not self.store.exists():
@@ -222,7 +222,7 @@ class Bench:
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty MLflow registry, to copy."""
-    from tasks.registry import registry_client
+    from evenhand.tasks.registry import registry_client
 
     path = tmp_path_factory.mktemp("registry") / "mlflow.db"
     with registry_client(f"sqlite:///{path}") as client:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fairlib.methods.dadi import DADIClassifier
-from fairlib.methods.dadi.questionnaire import Questionnaire
-from flows.cli import app
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+from evenhand.flows.cli import app
 
 # so does the agent of these tests ask, whatever its training came to
 ORDER = ["job", "income", "since", "owner"]
@@ -170,7 +170,7 @@ def test_an_input_that_ends_early_ends_cleanly(bundle: Path) -> None:
 
 
 def test_an_interrupt_ends_cleanly(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows.commands import ask as command
+    from evenhand.flows.commands import ask as command
 
     def interrupt(out: Any) -> str:
         raise KeyboardInterrupt
@@ -232,7 +232,7 @@ def test_asking_from_a_folder_needs_neither_registry_nor_engine(bundle: Path) ->
     import subprocess
 
     program = (
-        "import sys\nfrom flows.cli import app\n"
+        "import sys\nfrom evenhand.flows.cli import app\n"
         "try:\n    app()\nexcept SystemExit as end:\n"
         "    heavy = [name for name in ('mlflow', 'prefect', 'great_expectations') if name in sys.modules]\n"
         "    assert not heavy, heavy\n    sys.exit(end.code)\n"

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fairlib.methods.registry import load_model, method_class
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.proxies.coin import uniforms
-from fairlib.proxies.registry import load_proxy
-from fairlib.randomness import derive_seed
-from tasks.dataset import read_dataset
+from evenhand.fairlib.methods.registry import load_model, method_class
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.proxies.hash_uniform import uniforms
+from evenhand.fairlib.proxies.registry import load_proxy
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.tasks.dataset import read_dataset
 
 FEATURES = ["income", "job", "owner", "since"]
 CLASSIFIER: dict[str, Any] = {

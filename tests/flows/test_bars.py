@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flows.commands import bars
-from flows.commands.bars import Bars
-from flows.commands.terminal import progress_bars
-from flows.engine import DirectEngine
-from flows.job import load_job
-from flows.resolved_job import resolve
-from tasks.progress import listen
-from tasks.store import Store
+from evenhand.flows.commands import bars
+from evenhand.flows.commands.bars import Bars
+from evenhand.flows.commands.terminal import progress_bars
+from evenhand.flows.engine import DirectEngine
+from evenhand.flows.job import load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.progress import listen
+from evenhand.tasks.store import Store
 
 
 class Terminal(io.StringIO):
@@ -119,7 +119,7 @@ def test_every_step_of_a_run_has_a_bar_and_counts_to_its_total(
     capsys: pytest.CaptureFixture[str],
     at_once: None,
 ) -> None:
-    from flows.carry_out import carry_out
+    from evenhand.flows.execute import carry_out
 
     bench: Any = request.getfixturevalue(fixture)
     bench.store.mkdir(mode=0o700)

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.evaluation.audit import audit
-from fairlib.methods.registry import load_model
-from flows.job import load_job
-from flows.resolved_job import ResolvedJob, resolve
-from tasks.dataset import read_dataset
-from tasks.errors import InputError
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.evaluation.audit import audit
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.flows.job import load_job
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.errors import InputError
 
 BUDRO = "method={name: budro, n_steps: 4, eta: 0.3, min_child_weight: 0.001, perturbation_budget: 0.2}"
 REFUSE = "gates={accuracy: {min: 1.5}}"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import flows.champion
-from tasks.errors import NotCarriedOut
-from tasks.registry import read_card, tracking_uri
-from tasks.store import Store
+import evenhand.flows.champion
+from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.registry import read_card, tracking_uri
+from evenhand.tasks.store import Store
 
 HEADING = "What changed since the champion"
 
@@ -71,7 +71,7 @@ def test_a_card_of_another_make_is_read_as_far_as_it_goes(
     publishing: Any, card: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert publishing.run().code == 0
-    monkeypatch.setattr(flows.champion, "read_card", lambda *_: card or None)
+    monkeypatch.setattr(evenhand.flows.champion, "read_card", lambda *_: card or None)
     done = publishing.run("--set", "method.max_depth=3", "--set", "gates={auc: {min: 0.999}}")
     assert done.code == 1, done.err
     assert "its card could not be read" in report(done)
@@ -91,7 +91,7 @@ def test_a_registry_out_of_reach_is_no_error_of_a_refused_run(
     def unreachable(*_: Any) -> None:
         raise NotCarriedOut("the model registry did not answer")
 
-    monkeypatch.setattr(flows.champion, "published", unreachable)
+    monkeypatch.setattr(evenhand.flows.champion, "published", unreachable)
     publishing.job["gates"] = {"auc": {"min": 0.999}}
     done = publishing.run()
     assert done.code == 1, done.err

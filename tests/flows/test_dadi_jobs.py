@@ -12,13 +12,13 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
-from fairlib.methods.dadi import DADIClassifier
-from fairlib.methods.dadi.questionnaire import Questionnaire
-from flows.cli import app
-from flows.job import load_job, shipped_jobs
-from flows.resolved_job import resolve
-from tasks.dataset import read_dataset
-from tasks.errors import InputError
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+from evenhand.flows.cli import app
+from evenhand.flows.job import load_job, shipped_jobs
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.errors import InputError
 
 TINY = {
     "method.hidden": "[8, 8]",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flows.data_source import parse_data
-from flows.job_sections import TableSource
-from tasks.errors import InputError
+from evenhand.flows.data_source import parse_data
+from evenhand.flows.job_sections import TableSource
+from evenhand.tasks.errors import InputError
 
 
 def test_a_known_table_needs_no_path() -> None:

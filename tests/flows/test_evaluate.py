@@ -24,19 +24,19 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-import flows.commands.evaluate as command
-import flows.evaluate_run as evaluate_run
-import tasks.measure_model as measure_model
-from fairlib.methods.registry import load_model
-from fairlib.preprocessing.encoder import TableEncoder
-from flows.cli import app
-from flows.engine import DirectEngine
-from tasks.aliases import EVALUATION_TAG, promote
-from tasks.bundle import open_bundle
-from tasks.errors import InputError, NotCarriedOut
-from tasks.progress import listen
-from tasks.registry import registry_client
-from tasks.store import Store
+import evenhand.flows.commands.evaluate as command
+import evenhand.flows.evaluate_run as evaluate_run
+import evenhand.tasks.measure_model as measure_model
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.flows.cli import app
+from evenhand.flows.engine import DirectEngine
+from evenhand.tasks.aliases import EVALUATION_TAG, promote
+from evenhand.tasks.bundle import open_bundle
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.progress import listen
+from evenhand.tasks.registry import registry_client
+from evenhand.tasks.store import Store
 
 SECRET_GROUP = "zzyzx-group"
 CHAMPION, CHALLENGER = "models:/people-gbdt@champion", "models:/people-gbdt@challenger"

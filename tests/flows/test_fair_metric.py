@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlib.distances import EXPLORE, FACE, Metric, SensitiveSubspace, load_metric
-from fairlib.preprocessing.counterfactuals import encoded_copies
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.randomness import derive_seed
-from flows.job import load_job
-from flows.metric_kinds import ExploreMetric, FaceMetric, SubspaceMetric
-from tasks.dataset import Dataset, read_dataset
+from evenhand.fairlib.distances import EXPLORE, FACE, Metric, SensitiveSubspace, load_metric
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.randomness import derive_seed
+from evenhand.flows.job import load_job
+from evenhand.flows.metric_kinds import ExploreMetric, FaceMetric, SubspaceMetric
+from evenhand.tasks.dataset import Dataset, read_dataset
 
 PROJECT = "method={name: project, n_steps: 8, n_jobs: 1}"
 REFUSE = "gates={accuracy: {min: 1.5}}"

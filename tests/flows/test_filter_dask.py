@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
+from evenhand.flows.cli import app
 
 pytestmark = pytest.mark.flow
 
@@ -50,7 +50,7 @@ def test_a_cluster_of_two_workers_writes_the_same_bytes(
 
     def on_dask() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", "from flows.cli import main; main()", *command],
+            [sys.executable, "-c", "from evenhand.flows.cli import main; main()", *command],
             env={**kept, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,

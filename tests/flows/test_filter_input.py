@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
+from evenhand.flows.cli import app
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
-from flows.commands.filter import run_filter
-from flows.filter_run import carry_out_filter, resolve_filter
-from tasks.store import Store
+from evenhand.flows.cli import app
+from evenhand.flows.commands.filter import run_filter
+from evenhand.flows.filter_run import carry_out_filter, resolve_filter
+from evenhand.tasks.store import Store
 
 PLANTED_ID = "planted-person-4711"
 PLANTED_GROUP = "planted-group"
@@ -382,7 +382,7 @@ def test_a_run_that_breaks_off_says_so_in_one_line(
         raise fault
 
     desk.put("a.parquet")
-    monkeypatch.setattr("flows.filter_run.filter_files", breaks)
+    monkeypatch.setattr("evenhand.flows.filter_run.filter_files", breaks)
     done = desk("--json")
     assert PLANTED_ID not in refused(done, *words, code=4)
     verdict = verdict_of(done)

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
-from tasks.dataset import read_dataset
+from evenhand.flows.cli import app
+from evenhand.tasks.dataset import read_dataset
 
 CLASSIFIER: dict[str, Any] = {
     "name": "people-balanced",

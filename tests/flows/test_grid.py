@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from flows.cli import app
-from flows.grid import as_text, make_grid, parse_axis
-from flows.job import as_number, load_job
-from flows.resolved_job import resolve
-from tasks.errors import InputError
+from evenhand.flows.cli import app
+from evenhand.flows.grid import as_text, make_grid, parse_axis
+from evenhand.flows.job import as_number, load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.errors import InputError
 
 WORDS = st.text("abcxyz019 -:,#{}[]'\"é", max_size=6).filter(lambda text: as_number(text) == text)
 SCALARS = st.one_of(

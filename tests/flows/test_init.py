@@ -13,7 +13,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from flows.cli import app
+from evenhand.flows.cli import app
 
 COLUMNS = ("--label", "paid", "--sensitive", "sex", "--sensitive", "age", "--id", "key")
 
@@ -55,8 +55,8 @@ def test_all_that_the_comments_offer_is_a_job(tmp_path: Path, people: Any) -> No
     content = yaml.safe_load("\n".join([line for line in lines if not line.startswith("#")] + shown))
     assert {"evaluate", "gates"} <= set(content)
     job.write_text(yaml.safe_dump(content))
-    from flows.job import load_job
-    from flows.resolved_job import resolve
+    from evenhand.flows.job import load_job
+    from evenhand.flows.resolved_job import resolve
 
     assert resolve(*load_job(str(job))).job.gates
 

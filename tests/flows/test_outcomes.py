@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import flows.carry_out
-import flows.commands.run
-from flows.pipeline import CacheMiss, DirectEngine
-from flows.verdict import Verdict, read_verdict, write_verdict
-from tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
-from tasks.store import Store
+import evenhand.flows.commands.run
+import evenhand.flows.execute
+from evenhand.flows.pipeline import CacheMiss, DirectEngine
+from evenhand.flows.verdict import Verdict, read_verdict, write_verdict
+from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
+from evenhand.tasks.store import Store
 
 STEPS = ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate", "publish"]
 
@@ -140,7 +140,7 @@ def test_a_registry_that_cannot_be_opened_ends_with_4(bench: Any, monkeypatch: p
 def test_a_fault_in_a_step_ends_with_4_and_not_1(
     publishing: Any, step: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module(f"tasks.{step}")
+    module = importlib.import_module(f"evenhand.tasks.{step}")
 
     def crash(context: Any) -> Any:
         (context.workdir / "half").write_text("half")
@@ -162,7 +162,7 @@ def test_a_fault_in_a_step_ends_with_4_and_not_1(
 
 def test_a_fault_is_shown_in_full_on_demand(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENHAND_LOG", "1")
-    module = importlib.import_module("tasks.gate")
+    module = importlib.import_module("evenhand.tasks.gate")
 
     def crash(context: Any) -> Any:
         raise KeyError("in detail")
@@ -180,14 +180,14 @@ def test_a_fault_while_the_pages_are_written_ends_with_4(
     def crash(*_: Any) -> None:
         raise AttributeError("secret-value")
 
-    monkeypatch.setattr(flows.carry_out, "write_report", crash)
+    monkeypatch.setattr(evenhand.flows.execute, "write_report", crash)
     done = publishing.run("--json")
     assert (done.code, done.json["status"]) == (4, "failed")
     assert "secret-value" not in done.err + done.out
 
 
 def test_no_verdict_ends_with_4(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.commands.run, "_execute", lambda *_, **__: None)
+    monkeypatch.setattr(evenhand.flows.commands.run, "_execute", lambda *_, **__: None)
     done = bench.run("--json")
     assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
     assert "without a verdict" in done.json["error"]
@@ -198,20 +198,20 @@ def test_an_interruption_ends_with_4_and_not_1(bench: Any, monkeypatch: pytest.M
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(flows.commands.run, "_execute", interrupt)
+    monkeypatch.setattr(evenhand.flows.commands.run, "_execute", interrupt)
     done = bench.run("--json")
     assert done.code == 4
     assert "interrupted: run again" in done.json["error"]
 
 
 def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
-    from flows.job import load_job
-    from flows.resolved_job import resolve
+    from evenhand.flows.job import load_job
+    from evenhand.flows.resolved_job import resolve
 
     job = bench.write()
     store = Store(str(bench.store))
     with pytest.raises(CacheMiss):
-        flows.carry_out.carry_out(
+        evenhand.flows.execute.carry_out(
             resolve(*load_job(str(job))), store, "r", DirectEngine(store, cached_only=True)
         )
     assert read_verdict(store, "r") is None
@@ -232,7 +232,7 @@ def test_no_command_ends_with_1_for_a_fault_of_ours(
 ) -> None:
     from typer.testing import CliRunner
 
-    from flows.cli import app
+    from evenhand.flows.cli import app
 
     def crash(*_: Any, **__: Any) -> Any:
         raise KeyError("secret-value")
@@ -240,7 +240,7 @@ def test_no_command_ends_with_1_for_a_fault_of_ours(
     bench.write()
     for place in ("usage", "prune", "runs"):
         monkeypatch.setattr(Store, place, crash)
-    monkeypatch.setattr("flows.commands.init.read_table", crash)
+    monkeypatch.setattr("evenhand.flows.commands.init.read_table", crash)
     monkeypatch.setenv("EVENHAND_STORE", str(bench.store))
     given = [argument.format(table=bench.folder / "people.csv") for argument in arguments]
     done = CliRunner().invoke(app, given)
@@ -297,7 +297,7 @@ def test_secrets_are_cut_out(url: str, shown: str) -> None:
 def test_the_exit_codes_are_documented_in_the_help() -> None:
     from typer.testing import CliRunner
 
-    from flows.cli import app
+    from evenhand.flows.cli import app
 
     text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
     for words in ("0 done", "1 a gate refused", "2 the job", "3 not enough evidence", "4 could not be"):

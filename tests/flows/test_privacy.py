@@ -142,7 +142,7 @@ def test_a_run_asks_nothing_of_the_network(publishing: Any) -> None:
         [
             sys.executable,
             "-c",
-            "from flows.cli import main; main()",
+            "from evenhand.flows.cli import main; main()",
             "run",
             "job.yaml",
             "--direct",

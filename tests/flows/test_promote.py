@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tasks.aliases import AUDIT_TAG, alias_history, move_alias, record_evaluation
-from tasks.registry import registry_client
+from evenhand.tasks.aliases import AUDIT_TAG, alias_history, move_alias, record_evaluation
+from evenhand.tasks.registry import registry_client
 
 MODEL = "people-gbdt"
 CHALLENGER = ("--set", "publish.alias=challenger", "--set", "method.n_steps=6")
 
 
 def call(store: Path, *arguments: str) -> Any:
-    from flows.cli import app
+    from evenhand.flows.cli import app
 
     return CliRunner().invoke(app, [*arguments, "--store", str(store)])
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fairlib.proxies.registry import PROXIES, load_proxy
-from flows.job import load_job, shipped_jobs
-from flows.resolved_job import resolve
-from tasks.dataset import read_dataset
+from evenhand.fairlib.proxies.registry import PROXIES, load_proxy
+from evenhand.flows.job import load_job, shipped_jobs
+from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.dataset import read_dataset
 
 STEPS = ["ingest", "contract", "preprocess", "profile", "learn_proxy", "measure_proxy", "gate", "publish"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
+from evenhand.flows.cli import app
 
 
 def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> None:

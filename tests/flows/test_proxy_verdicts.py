@@ -75,7 +75,7 @@ def test_too_few_rows_for_a_gate_end_with_3(proxies: Any) -> None:
 @pytest.mark.flow
 def test_prefect_shows_the_line_of_a_proxy_without_a_split(proxies: Any) -> None:
     path = proxies.write()
-    command = [sys.executable, "-c", "from flows.cli import main; main()", "run", str(path)]
+    command = [sys.executable, "-c", "from evenhand.flows.cli import main; main()", "run", str(path)]
     done = subprocess.run(
         [*command, "--set", "method.alpha=0", "--store", str(proxies.store)],
         check=False,

@@ -22,7 +22,8 @@ import yaml
 PREDICT = """
 import json, sys
 import mlflow, pandas as pd, pyarrow.parquet as pq
-assert not [name for name in sys.modules if name.partition(".")[0] in ("flows", "tasks", "data_contracts")]
+ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
+assert not [name for name in sys.modules if name.startswith(ours)]
 mlflow.set_tracking_uri(sys.argv[1])
 model = mlflow.pyfunc.load_model(sys.argv[2])
 for path in sys.argv[3:]:
@@ -31,7 +32,8 @@ for path in sys.argv[3:]:
     else:
         raw = pq.read_table(path).to_pandas()
     print(json.dumps(model.predict(raw).to_dict("list")))
-assert not [name for name in sys.modules if name.partition(".")[0] in ("flows", "tasks", "data_contracts")]
+ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
+assert not [name for name in sys.modules if name.startswith(ours)]
 """
 CARD = (
     "data_fingerprint",
@@ -210,7 +212,7 @@ def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_bac
     assert back["cached"] == ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate"]
     assert aliases(publishing.store) == (2, [("champion", 1)])
     # with no record of any step, the content is still known to the registry
-    from tasks.store import Store
+    from evenhand.tasks.store import Store
 
     Store(str(publishing.store)).prune(0)
     assert publishing.run("--json").json["model"] == first
@@ -313,7 +315,7 @@ def test_any_name_of_a_sensitive_column_can_be_published(publishing: Any) -> Non
 
 
 def test_names_in_the_registry_stay_apart() -> None:
-    from tasks.publish import _metric_key
+    from evenhand.tasks.publish import _metric_key
 
     names = [
         "gap_max.sex",

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from data_contracts.model import Contract
-from fairlib.proxies.registry import load_proxy
-from tasks.dataset import read_dataset
-from tasks.filtering.bundle import ProxyBundle
-from tasks.registry import fetch_bundle, published
+from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.proxies.registry import load_proxy
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.registry import fetch_bundle, published
 
 # in a process that has the libraries and nothing of this project
 ACCEPT = """
@@ -27,7 +27,8 @@ mlflow.set_tracking_uri(sys.argv[1])
 model = mlflow.pyfunc.load_model(sys.argv[2])
 raw = pq.read_table(sys.argv[3]).to_pandas()
 print(json.dumps(model.predict(raw).to_dict("list")))
-assert not [name for name in sys.modules if name.partition(".")[0] in ("flows", "tasks", "data_contracts")]
+ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
+assert not [name for name in sys.modules if name.startswith(ours)]
 """
 
 

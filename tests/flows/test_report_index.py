@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
-from tasks.store import Store
+from evenhand.flows.cli import app
+from evenhand.tasks.store import Store
 
 VERDICT = {
     "status": "published",
@@ -122,7 +122,7 @@ def test_a_store_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_open_shows_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("flows.cli.typer.launch", opened.append)
+    monkeypatch.setattr("evenhand.flows.cli.typer.launch", opened.append)
     assert call(tmp_path, "--all", "--open").exit_code == 0
     assert opened == [str(tmp_path / "runs" / "index.html")]
 

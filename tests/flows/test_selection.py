@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fairlib.methods.gbdt import GBDTClassifier
-from fairlib.methods.registry import METHODS
-from flows.cli import app
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.cli import app
 
 JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--set", "evaluate.draws=20")
 

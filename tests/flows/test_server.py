@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from flows import server
-from tasks.errors import NotCarriedOut
+from evenhand.flows import server
+from evenhand.tasks.errors import NotCarriedOut
 
 
 def test_a_server_that_keeps_ending_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import InputError
-from tasks.ingest import read_table
-from tasks.sources import fetch_source, needs_network
-from tasks.store import Store
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.ingest import read_table
+from evenhand.tasks.sources import fetch_source, needs_network
+from evenhand.tasks.store import Store
 
 # nothing is published: what is compared comes before
 STOP = ("--set", "gates={accuracy: {min: 1.5}}", "--json")
@@ -171,7 +171,7 @@ def test_the_block_in_which_a_file_is_read_leaves_no_trace(
     table = pa.table({"a": range(5000), "b": [f"text {i}" for i in range(5000)]})
     pyarrow.csv.write_csv(table, tmp_path / "t.csv")
     whole = read_table(tmp_path / "t.csv", {})
-    monkeypatch.setattr("tasks.ingest.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("evenhand.tasks.ingest.BLOCK_BYTES", 2000)
     pieces = read_table(tmp_path / "t.csv", {})
     assert pieces.column("a").num_chunks > 1
     for name, got in (("whole", whole), ("pieces", pieces)):
@@ -285,7 +285,7 @@ def test_what_is_fetched_is_named_by_its_content(store: Store) -> None:
 
 
 def test_a_download_counts_what_has_come(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.sources.COPY_BYTES", 2500)
+    monkeypatch.setattr("evenhand.tasks.sources.COPY_BYTES", 2500)
     url = f"memory://{uuid.uuid4().hex}/x.csv"
     content = b"a\n" + b"1\n" * 3000
     with fsspec.open(url, "wb") as stream:

@@ -14,13 +14,13 @@ import pytest
 import scipy.stats
 from typer.testing import CliRunner
 
-from flows.cli import app
-from flows.grid import PointResult, make_grid
-from flows.sweep_outcome import finish, sweep_table
-from flows.tradeoffs import tradeoffs
-from flows.workers import WorkerPool
-from tasks.reporting.sweep import render_sweep
-from tasks.store import Store
+from evenhand.flows.cli import app
+from evenhand.flows.grid import PointResult, make_grid
+from evenhand.flows.sweep_outputs import finish, sweep_table
+from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.flows.workers import WorkerPool
+from evenhand.tasks.reporting.sweep import render_sweep
+from evenhand.tasks.store import Store
 
 # a gate that refuses: the comparable run must not stop to publish
 JOB = (
@@ -117,7 +117,7 @@ def test_a_value_is_summed_up_over_its_seeds(swept: Swept) -> None:
 def test_again_everything_is_found_without_a_server_or_a_worker(
     swept: Swept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.run_grid.WorkerPool", None)
+    monkeypatch.setattr("evenhand.flows.run_grid.WorkerPool", None)
     done = call("sweep", *JOB, *GRID, "--json", store=swept.store)
     assert done.exit_code == 0, done.stderr
     again = json.loads(done.stdout)

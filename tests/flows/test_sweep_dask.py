@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from flows.grid import make_grid, run_point
+from evenhand.flows.grid import make_grid, run_point
 
 pytestmark = pytest.mark.flow
 
@@ -32,7 +32,7 @@ def test_a_cluster_of_two_workers_gives_the_same_table(tmp_path: Path) -> None:
             other.listen()
         done = subprocess.run(
             [
-                *(sys.executable, "-c", "from flows.cli import main; main()", "sweep"),
+                *(sys.executable, "-c", "from evenhand.flows.cli import main; main()", "sweep"),
                 *(*JOB, *grid, "--set", "sweep.engine=dask"),
             ],
             env={**kept, "EVENHAND_STORE": str(tmp_path / "store"), "PYTHONPATH": str(ROOT)},

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from flows.grid import make_grid, run_point
+from evenhand.flows.cli import app
+from evenhand.flows.grid import make_grid, run_point
 
 pytestmark = pytest.mark.flow
 
@@ -33,7 +33,7 @@ JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--
 COMMAND = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from flows.cli import main
+from evenhand.flows.cli import main
 main()
 """
 

@@ -6,9 +6,9 @@ from typing import NoReturn
 
 import pytest
 
-from flows.commands.terminal import one_line_errors
-from tasks.errors import GateRefused, InputError, NotCarriedOut
-from tasks.store import Store
+from evenhand.flows.commands.terminal import one_line_errors
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
+from evenhand.tasks.store import Store
 
 
 def refuse_with_a_cause() -> NoReturn:

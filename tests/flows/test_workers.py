@@ -7,8 +7,8 @@ import os
 import pytest
 from threadpoolctl import threadpool_info
 
-from flows.workers import WorkerPool
-from tasks.errors import NotCarriedOut
+from evenhand.flows.workers import WorkerPool
+from evenhand.tasks.errors import NotCarriedOut
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot pin")
 

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairlib.evaluation.evaluate import MetricValue
-from fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from tasks.acquisition import Acquires, FullInformation, questions_of, write_acquisition
-from tasks.dataset import Dataset
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.tasks.acquisition import Acquires, FullInformation, questions_of, write_acquisition
+from evenhand.tasks.dataset import Dataset
 
 ROWS = 120
 
@@ -168,7 +168,7 @@ def test_full_information_is_all_that_may_be_asked(made: tuple[Agent, Dataset]) 
 
 
 def test_models_that_ask_are_known_by_what_they_can_do(made: tuple[Agent, Dataset]) -> None:
-    from fairlib.methods.gbdt import GBDTClassifier
+    from evenhand.fairlib.methods.gbdt import GBDTClassifier
 
     assert isinstance(made[0], Acquires)
     assert not isinstance(GBDTClassifier(), Acquires)

@@ -13,11 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from data_contracts.checking import check_encoded, check_table, coerce
-from data_contracts.model import load_contract
-from fairlib.datasets import RECIPES
-from fairlib.preprocessing import TableEncoder
-from tasks.preprocess import column_specs
+from evenhand.data_contracts.checking import check_encoded, check_table, coerce
+from evenhand.data_contracts.model import load_contract
+from evenhand.fairlib.datasets import RECIPES
+from evenhand.fairlib.preprocessing import TableEncoder
+from evenhand.tasks.preprocess import column_specs
 
 # table: AIF360's module and class, the raw file, and arguments where its defaults are for another file
 PREPARED: dict[str, tuple[str, str, dict[str, Any]]] = {

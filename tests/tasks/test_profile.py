@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_contracts.model import Column, Contract
-from tasks.profile import STEP
-from tasks.step import StepContext
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.tasks.profile import STEP
+from evenhand.tasks.step import StepContext
 
 RARE = "planted-rare-value"
 FIRST = dt.date(2020, 1, 1)

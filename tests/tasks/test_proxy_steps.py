@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from fairlib.proxies.tree import ProxyTree
-from tasks.dataset import filter_dataset, read_dataset, write_dataset
-from tasks.errors import InputError
-from tasks.learn_proxy import learn_proxy
-from tasks.measure_proxy import measure
-from tasks.preprocess import group_strata
-from tasks.step import StepContext
+from evenhand.fairlib.proxies.tree import ProxyTree
+from evenhand.tasks.dataset import filter_dataset, read_dataset, write_dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.learn_proxy import learn_proxy
+from evenhand.tasks.measure_proxy import measure
+from evenhand.tasks.preprocess import group_strata
+from evenhand.tasks.step import StepContext
 
 ROWS = 400
 
@@ -146,7 +146,7 @@ def test_a_group_with_few_rows_has_no_share_anywhere(tmp_path: Path) -> None:
 
 
 def test_metrics_have_the_form_of_every_evaluation(tmp_path: Path) -> None:
-    from fairlib.evaluation.evaluate import Evaluation
+    from evenhand.fairlib.evaluation.evaluate import Evaluation
 
     metrics, balance = measured(tmp_path, 5)
     evaluation = Evaluation.from_json(metrics)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import NotCarriedOut
-from tasks.registry import registry_client, tracking_uri
-from tasks.store import Store
+from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.store import Store
 
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 

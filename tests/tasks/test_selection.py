@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlib.methods.registry import METHODS
-from tasks.selection import selects, write_selection
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.tasks.selection import selects, write_selection
 
 SETTINGS = {"min_cell": 5}
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.step import Step, StepContext, StepResult, run_step
-from tasks.store import Store
+from evenhand.tasks.step import Step, StepContext, StepResult, run_step
+from evenhand.tasks.store import Store
 
 
 def slow(context: StepContext) -> StepResult:

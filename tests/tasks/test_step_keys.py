@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import tasks.fingerprint
-import tasks.step
-from flows.classifier_steps import method_modules
-from tasks.artifacts import Artifact
-from tasks.fingerprint import code_digest, library_versions, source_closure
-from tasks.step import step_key
-from tasks.steps import STEP_NAMES, get_step
+import evenhand.tasks.fingerprint
+import evenhand.tasks.step
+from evenhand.flows.classifier_steps import method_modules
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.fingerprint import code_digest, library_versions, source_closure
+from evenhand.tasks.step import step_key
+from evenhand.tasks.steps import STEP_NAMES, get_step
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = {"train": Artifact("/a", "11", "dataset", 3, {})}
@@ -55,7 +55,7 @@ def test_a_library_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> N
     before = key_of_training()
     versions = library_versions()
     assert {"numpy", "pandas", "pyarrow", "scikit-learn", "torch"} <= set(versions)
-    monkeypatch.setattr(tasks.step, "library_versions", lambda: {**versions, "numpy": "0.0"})
+    monkeypatch.setattr(evenhand.tasks.step, "library_versions", lambda: {**versions, "numpy": "0.0"})
     assert key_of_training() != before
 
 
@@ -68,49 +68,58 @@ def test_numbers_that_json_lacks_make_no_key() -> None:
 
 
 def test_training_depends_on_its_method_and_not_on_publishing() -> None:
-    closure = source_closure(["tasks.train", *method_modules("budro")])
+    closure = source_closure(["evenhand.tasks.train", *method_modules("budro")])
     assert {
-        "fairlib.methods.budro",
-        "fairlib.transport.dual",
-        "fairlib.transport._kernels",
-        "fairlib.numerics",
-        "fairlib",
-        "tasks.step",
+        "evenhand.fairlib.methods.budro",
+        "evenhand.fairlib.transport.dual",
+        "evenhand.fairlib.transport._kernels",
+        "evenhand.fairlib.numerics",
+        "evenhand.fairlib",
+        "evenhand.tasks.step",
     } <= set(closure)
-    assert closure["fairlib.transport._kernels"] == ROOT / "fairlib/transport/_kernels.py"
-    for stranger in ("tasks.publish", "tasks.evaluate", "tasks.reporting.page", "flows.cli"):
+    assert closure["evenhand.fairlib.transport._kernels"] == ROOT / "fairlib/transport/_kernels.py"
+    for stranger in (
+        "evenhand.tasks.publish",
+        "evenhand.tasks.evaluate",
+        "evenhand.tasks.reporting.page",
+        "evenhand.flows.cli",
+    ):
         assert stranger not in closure
-    assert "fairlib.transport.dual" not in source_closure(["tasks.train", *method_modules("gbdt")])
+    assert "evenhand.fairlib.transport.dual" not in source_closure(
+        ["evenhand.tasks.train", *method_modules("gbdt")]
+    )
 
 
 def test_no_step_depends_on_the_flows() -> None:
     for name in STEP_NAMES:
         step = get_step(name)
         closure = source_closure([step.function.__module__, *step.modules])
-        assert not [module for module in closure if module.partition(".")[0] == "flows"]
+        assert not [module for module in closure if module.startswith("evenhand.flows")]
 
 
 def test_publishing_depends_on_the_code_that_it_ships() -> None:
     step = get_step("publish")
     closure = source_closure([step.function.__module__, *step.modules])
-    assert {"tasks.serving.model_code", "fairlib.preprocessing.encoder", "fairlib.methods.registry"} <= set(
-        closure
-    )
+    assert {
+        "evenhand.tasks.serving.model_code",
+        "evenhand.fairlib.preprocessing.encoder",
+        "evenhand.fairlib.methods.registry",
+    } <= set(closure)
 
 
 @pytest.fixture
 def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The fingerprint reads a copy of the packages that a test may edit."""
-    for package in tasks.fingerprint.PACKAGES:
+    for package in ("flows", "tasks", "fairlib", "data_contracts"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
-    original = tasks.fingerprint._source
+    original = evenhand.tasks.fingerprint._source
 
     def source(name: str) -> Path | None:
         path = original(name)
         return path and tmp_path / path.relative_to(ROOT)
 
-    monkeypatch.setattr(tasks.fingerprint, "_source", source)
+    monkeypatch.setattr(evenhand.tasks.fingerprint, "_source", source)
     return tmp_path
 
 
@@ -151,7 +160,7 @@ ENCODERS_USERS = {
         ("fairlib/preprocessing/split.py", ENCODERS_USERS),
         ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
         ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy", "publish"}),
-        ("fairlib/proxies/coin.py", {"balance"}),
+        ("fairlib/proxies/hash_uniform.py", {"balance"}),
         ("tasks/registry.py", {"balance", "publish"}),
         ("fairlib/datasets/loans.py", {"ingest"}),
         ("data_contracts/suites.py", {"contract", "preprocess", "measure_drift"}),
@@ -172,24 +181,24 @@ def test_a_comment_in_a_helper_touches_the_steps_that_import_it(
 
 
 def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:
-    before = code_digest(["tasks.train"])
+    before = code_digest(["evenhand.tasks.train"])
     path = copy_of_code / "fairlib/methods/base.py"
     content = path.read_bytes()
     path.write_bytes(content + b" ")
-    changed = code_digest(["tasks.train"])
+    changed = code_digest(["evenhand.tasks.train"])
     assert changed != before
     path.write_bytes(content)
-    assert code_digest(["tasks.train"]) == before
+    assert code_digest(["evenhand.tasks.train"]) == before
 
 
 def test_imports_within_functions_count(copy_of_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = copy_of_code / "tasks/gate.py"
-    assert "fairlib.transport.dual" not in source_closure(["tasks.gate"])
+    assert "evenhand.fairlib.transport.dual" not in source_closure(["evenhand.tasks.gate"])
     path.write_text(
-        path.read_text() + "\ndef late():\n    from fairlib.transport import dual\n    return dual\n"
+        path.read_text() + "\ndef late():\n    from evenhand.fairlib.transport import dual\n    return dual\n"
     )
-    assert "fairlib.transport.dual" in source_closure(["tasks.gate"])
+    assert "evenhand.fairlib.transport.dual" in source_closure(["evenhand.tasks.gate"])
 
 
 def test_names_that_are_no_modules_of_ours_are_left_out() -> None:
-    assert source_closure(["numpy", "json", "fairlib.no_such_module"]).keys() <= {"fairlib"}
+    assert source_closure(["numpy", "json", "evenhand.fairlib.no_such_module"]).keys() <= {"evenhand.fairlib"}

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import Artifact, sha256_of_path
-from tasks.errors import InputError, NotCarriedOut
-from tasks.step import Step, StepContext, StepResult, run_step
-from tasks.store import ABANDONED_S, StepRecord, Store
+from evenhand.tasks.artifacts import Artifact, sha256_of_path
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.step import Step, StepContext, StepResult, run_step
+from evenhand.tasks.store import ABANDONED_S, StepRecord, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,8 +215,8 @@ def test_a_changed_input_stops_a_step_before_it_runs(local: Store) -> None:
 PROCESS = """
 import sys, time
 from pathlib import Path
-from tasks.step import Step, StepResult, run_step
-from tasks.store import Store
+from evenhand.tasks.step import Step, StepResult, run_step
+from evenhand.tasks.store import Store
 store, log = Store(sys.argv[1]), Path(sys.argv[2])
 (log.parent / f"ready-{sys.argv[3]}").touch()
 while not (log.parent / "go").exists():
@@ -257,7 +257,7 @@ def test_processes_with_one_key_compute_once(tmp_path: Path) -> None:
 
 def test_a_killed_process_does_not_keep_its_lock(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from tasks.store import Store\n"
+        "import sys, time; from evenhand.tasks.store import Store\n"
         "with Store(sys.argv[1]).lock('probe-k'):\n"
         "    print('locked', flush=True); time.sleep(600)"
     )

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fairlib.methods.registry import METHODS, needed_extra
+from evenhand.fairlib.methods.registry import METHODS, needed_extra
 
 __all__ = ["optional_import"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import BinaryMethod
-from fairlib.methods.comparators.linear import Arrays, Linear
+from evenhand.fairlib.methods.base import BinaryMethod
+from evenhand.fairlib.methods.comparators.linear import Arrays, Linear
 
 __all__ = ["Arrays", "ArraysMethod", "LinearMethod", "ThresholdMethod"]
 

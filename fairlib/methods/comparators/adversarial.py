@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from fairlib.cores import one_thread
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.comparators._checks import check_count
-from fairlib.methods.comparators._libraries import optional_import
-from fairlib.methods.comparators._stored import Arrays, ArraysMethod
-from fairlib.methods.comparators.groups import check_labels, read_groups
-from fairlib.randomness import derive_seed, generator
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.comparators._checks import check_count
+from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators._stored import Arrays, ArraysMethod
+from evenhand.fairlib.methods.comparators.groups import check_labels, read_groups
+from evenhand.fairlib.randomness import derive_seed, generator
 
 if TYPE_CHECKING:
     import torch

@@ -9,14 +9,14 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.comparators._checks import check_share
-from fairlib.methods.comparators._libraries import optional_import
-from fairlib.methods.comparators._stored import Arrays, ThresholdMethod
-from fairlib.methods.comparators.groups import check_labels, read_groups, two_groups
-from fairlib.methods.comparators.linear import Linear, fit_logistic
-from fairlib.methods.comparators.validation import best_threshold, set_aside
-from fairlib.methods.group_reader import GroupReader
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.comparators._checks import check_share
+from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators._stored import Arrays, ThresholdMethod
+from evenhand.fairlib.methods.comparators.groups import check_labels, read_groups, two_groups
+from evenhand.fairlib.methods.comparators.linear import Linear, fit_logistic
+from evenhand.fairlib.methods.comparators.validation import best_threshold, set_aside
+from evenhand.fairlib.methods.group_reader import GroupReader
 
 __all__ = ["CalibratedOddsClassifier", "row_draws"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Float64
+from evenhand.fairlib.methods.base import Float64
 
 __all__ = ["Groups", "check_labels", "read_groups", "two_groups"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from fairlib.methods.base import Float64
-from fairlib.methods.comparators._checks import check_count
+from evenhand.fairlib.methods.base import Float64
+from evenhand.fairlib.methods.comparators._checks import check_count
 
 __all__ = ["Arrays", "Linear", "fit_logistic", "logistic_regression"]
 

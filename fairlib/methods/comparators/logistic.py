@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.comparators._stored import Arrays, LinearMethod
-from fairlib.methods.comparators.linear import Linear, fit_logistic
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.comparators._stored import Arrays, LinearMethod
+from evenhand.fairlib.methods.comparators.linear import Linear, fit_logistic
 
 __all__ = ["LogisticClassifier"]
 

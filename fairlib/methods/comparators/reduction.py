@@ -9,12 +9,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.comparators._checks import check_count
-from fairlib.methods.comparators._libraries import optional_import
-from fairlib.methods.comparators._stored import Arrays, ArraysMethod
-from fairlib.methods.comparators.groups import check_labels, read_groups
-from fairlib.methods.comparators.linear import Linear, logistic_regression
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.comparators._checks import check_count
+from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators._stored import Arrays, ArraysMethod
+from evenhand.fairlib.methods.comparators.groups import check_labels, read_groups
+from evenhand.fairlib.methods.comparators.linear import Linear, logistic_regression
 
 __all__ = ["ExponentiatedGradientClassifier"]
 

@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.comparators._checks import check_share
-from fairlib.methods.comparators._libraries import optional_import
-from fairlib.methods.comparators._stored import Arrays, LinearMethod
-from fairlib.methods.comparators.groups import read_groups, two_groups
-from fairlib.methods.comparators.linear import Linear, fit_logistic
-from fairlib.methods.comparators.validation import CANDIDATES, balanced_accuracy, set_aside
-from fairlib.methods.group_reader import GroupReader
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.comparators._checks import check_share
+from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators._stored import Arrays, LinearMethod
+from evenhand.fairlib.methods.comparators.groups import read_groups, two_groups
+from evenhand.fairlib.methods.comparators.linear import Linear, fit_logistic
+from evenhand.fairlib.methods.comparators.validation import CANDIDATES, balanced_accuracy, set_aside
+from evenhand.fairlib.methods.group_reader import GroupReader
 
 __all__ = ["RepairMap", "RepairedLogisticClassifier"]
 

@@ -8,13 +8,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.comparators._checks import check_share
-from fairlib.methods.comparators._stored import Arrays, ThresholdMethod
-from fairlib.methods.comparators.groups import read_groups
-from fairlib.methods.comparators.linear import Linear, fit_logistic
-from fairlib.methods.comparators.validation import best_threshold, set_aside
-from fairlib.methods.reweighing import kamiran_calders_weights
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.comparators._checks import check_share
+from evenhand.fairlib.methods.comparators._stored import Arrays, ThresholdMethod
+from evenhand.fairlib.methods.comparators.groups import read_groups
+from evenhand.fairlib.methods.comparators.linear import Linear, fit_logistic
+from evenhand.fairlib.methods.comparators.validation import best_threshold, set_aside
+from evenhand.fairlib.methods.reweighing import kamiran_calders_weights
 
 __all__ = ["ReweighedLogisticClassifier"]
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from fairlib.methods.base import Callback, Float32, Float64
-from fairlib.methods.comparators._checks import check_count
-from fairlib.methods.comparators._libraries import optional_import
-from fairlib.methods.comparators._stored import Arrays, LinearMethod
-from fairlib.methods.comparators.groups import check_labels, read_groups
-from fairlib.methods.comparators.linear import Linear, fit_logistic
-from fairlib.methods.comparators.validation import set_aside
-from fairlib.methods.group_reader import GroupReader
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.comparators._checks import check_count
+from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators._stored import Arrays, LinearMethod
+from evenhand.fairlib.methods.comparators.groups import check_labels, read_groups
+from evenhand.fairlib.methods.comparators.linear import Linear, fit_logistic
+from evenhand.fairlib.methods.comparators.validation import set_aside
+from evenhand.fairlib.methods.group_reader import GroupReader
 
 __all__ = ["GroupThresholdsClassifier", "Interpolation"]
 

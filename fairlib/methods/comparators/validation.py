@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Float64
-from fairlib.randomness import generator
+from evenhand.fairlib.methods.base import Float64
+from evenhand.fairlib.randomness import generator
 
 __all__ = ["CANDIDATES", "balanced_accuracy", "best_threshold", "set_aside"]
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from fairlib.methods.dadi._activations import exponential
-from fairlib.methods.dadi._perceptron import add_bias, relu_backward
+from evenhand.fairlib.methods.dadi._activations import exponential
+from evenhand.fairlib.methods.dadi._perceptron import add_bias, relu_backward
 
 __all__ = [
     "Encoder",

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from fairlib.methods.dadi._encoder import Encoder, Memory, ReadTrace, SetTrace, States, encode, read
-from fairlib.methods.dadi._perceptron import HeadTrace, Perceptron, apply_head
+from evenhand.fairlib.methods.dadi._encoder import Encoder, Memory, ReadTrace, SetTrace, States, encode, read
+from evenhand.fairlib.methods.dadi._perceptron import HeadTrace, Perceptron, apply_head
 
 __all__ = ["Columns", "Rows", "acquire", "best_action", "head_outputs", "new_trace", "read_sets"]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from fairlib.methods.dadi._encoder import (
+from evenhand.fairlib.methods.dadi._encoder import (
     Memory,
     ReadTrace,
     SetTrace,
@@ -17,9 +17,9 @@ from fairlib.methods.dadi._encoder import (
     read,
     read_backward,
 )
-from fairlib.methods.dadi._inference import Columns, Rows
-from fairlib.methods.dadi._network import network_of
-from fairlib.methods.dadi._perceptron import HeadTrace, apply_head, head_backward
+from evenhand.fairlib.methods.dadi._inference import Columns, Rows
+from evenhand.fairlib.methods.dadi._network import network_of
+from evenhand.fairlib.methods.dadi._perceptron import HeadTrace, apply_head, head_backward
 
 __all__ = [
     "Adam",

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numba
 
-from fairlib.methods.dadi._encoder import Encoder
-from fairlib.methods.dadi._perceptron import Perceptron
+from evenhand.fairlib.methods.dadi._encoder import Encoder
+from evenhand.fairlib.methods.dadi._perceptron import Perceptron
 
 __all__ = ["Network", "network_of"]
 

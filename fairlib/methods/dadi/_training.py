@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from fairlib.methods.dadi._encoder import States
-from fairlib.methods.dadi._inference import Columns, Rows, best_action
-from fairlib.methods.dadi._learner import (
+from evenhand.fairlib.methods.dadi._encoder import States
+from evenhand.fairlib.methods.dadi._inference import Columns, Rows, best_action
+from evenhand.fairlib.methods.dadi._learner import (
     Learner,
     Outcome,
     act,

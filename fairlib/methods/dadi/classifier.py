@@ -15,16 +15,16 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from fairlib.cores import available_cores
-from fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
-from fairlib.methods.checkpoint import Checkpoint
-from fairlib.methods.dadi.acquiring import Acquisition, ask, check_known
-from fairlib.methods.dadi.plan import make_plan
-from fairlib.methods.dadi.problem import Setup, generator_for, prepare
-from fairlib.methods.dadi.reading import group_report
-from fairlib.methods.dadi.storing import read_network, write_network
-from fairlib.methods.dadi.training import Weights, pretrain, readers, train
-from fairlib.progress import Progress
+from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
+from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.methods.dadi.config import make_plan
+from evenhand.fairlib.methods.dadi.inference import group_report
+from evenhand.fairlib.methods.dadi.problem import Setup, generator_for, prepare
+from evenhand.fairlib.methods.dadi.rollout import Acquisition, ask, check_known
+from evenhand.fairlib.methods.dadi.storing import read_network, write_network
+from evenhand.fairlib.methods.dadi.training import Weights, pretrain, readers, train
+from evenhand.fairlib.progress import Progress
 
 __all__ = ["DADIClassifier"]
 
@@ -49,7 +49,7 @@ class DADIClassifier(BinaryMethod):
     gamma : float
         :math:`\gamma` in [0, 1]: 1 asks for whatever helps to predict, 0 for what tells nothing of the group.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Of the adversary (:func:`fairlib.methods.dadi.objectives.attribute_outcome`).
+        Of the adversary (:func:`evenhand.fairlib.methods.dadi.objectives.attribute_outcome`).
     class_balance : float
         In [0, 1]: 1 weighs both labels alike in the classifier's loss, 0 every person, between as
         :math:`n_y^{-\beta}`.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.dadi._inference import Columns, Rows
+from evenhand.fairlib.methods.dadi._inference import Columns, Rows
 
 __all__ = ["Layout"]
 

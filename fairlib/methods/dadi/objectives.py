@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.dadi._learner import Outcome
+from evenhand.fairlib.methods.dadi._learner import Outcome
 
 __all__ = ["CRITERIA", "Criterion", "attribute_outcome", "group_codes", "label_outcome"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.dadi._network import Network, network_of
+from evenhand.fairlib.methods.dadi._network import Network, network_of
 
 __all__ = ["NetworkShape"]
 

@@ -12,15 +12,15 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from fairlib.methods.base import Float32, Float64
-from fairlib.methods.checkpoint import fingerprint
-from fairlib.methods.dadi._inference import Rows
-from fairlib.methods.dadi._learner import Outcome
-from fairlib.methods.dadi.layout import Layout
-from fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
-from fairlib.methods.dadi.reading import HeldOut
-from fairlib.methods.feature_groups import check_groups
-from fairlib.randomness import generator
+from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.checkpoint import fingerprint
+from evenhand.fairlib.methods.dadi._inference import Rows
+from evenhand.fairlib.methods.dadi._learner import Outcome
+from evenhand.fairlib.methods.dadi.inference import HeldOut
+from evenhand.fairlib.methods.dadi.layout import Layout
+from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
+from evenhand.fairlib.methods.feature_groups import check_groups
+from evenhand.fairlib.randomness import generator
 
 __all__ = ["Problem", "Setup", "generator_for", "prepare"]
 
@@ -81,9 +81,9 @@ def prepare(
     codes : int64, shape (n,)
         Labels, 0 or 1.
     sensitive_features, feature_groups
-        As :meth:`fairlib.methods.dadi.DADIClassifier.fit` takes them.
+        As :meth:`evenhand.fairlib.methods.dadi.DADIClassifier.fit` takes them.
     parameters : mapping
-        Of the classifier, as :func:`fairlib.methods.dadi.plan.make_plan` has checked them.
+        Of the classifier, as :func:`evenhand.fairlib.methods.dadi.config.make_plan` has checked them.
 
     Raises
     ------

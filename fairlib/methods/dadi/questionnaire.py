@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from fairlib.methods.base import Float32
-from fairlib.methods.dadi.classifier import DADIClassifier
-from fairlib.preprocessing.encoder import NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
+from evenhand.fairlib.preprocessing.encoder import NUMERIC_KINDS, TableEncoder, category_name
 
 __all__ = ["MISSING", "Question", "Questionnaire"]
 

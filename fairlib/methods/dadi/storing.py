@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fairlib.methods.dadi.layout import Layout
-from fairlib.methods.dadi.parameters import NetworkShape
-from fairlib.methods.dadi.reading import Reader
+from evenhand.fairlib.methods.dadi.inference import Reader
+from evenhand.fairlib.methods.dadi.layout import Layout
+from evenhand.fairlib.methods.dadi.parameters import NetworkShape
 
 __all__ = ["read_network", "write_network"]
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.base import Callback, Float32
-from fairlib.methods.checkpoint import Checkpoint
-from fairlib.methods.dadi._inference import Rows, head_outputs, read_sets
-from fairlib.methods.dadi._training import Agents, joint_training, pretraining
-from fairlib.methods.dadi.plan import Plan
-from fairlib.methods.dadi.problem import Problem
-from fairlib.methods.dadi.reading import Reader
-from fairlib.methods.dadi.rooms import make_learner, make_states
+from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.methods.dadi._inference import Rows, head_outputs, read_sets
+from evenhand.fairlib.methods.dadi._training import Agents, joint_training, pretraining
+from evenhand.fairlib.methods.dadi.buffers import make_learner, make_states
+from evenhand.fairlib.methods.dadi.config import Plan
+from evenhand.fairlib.methods.dadi.inference import Reader
+from evenhand.fairlib.methods.dadi.problem import Problem
 
 __all__ = ["JointTraining", "Trained", "Weights", "pretrain", "readers", "train"]
 

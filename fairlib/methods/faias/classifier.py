@@ -15,18 +15,18 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from fairlib.cores import one_thread
-from fairlib.methods.base import Callback, Float32, Float64, Method
-from fairlib.methods.checkpoint import Checkpoint, fingerprint
-from fairlib.methods.faias.features import Features
-from fairlib.methods.faias.game import Game, class_weights
-from fairlib.methods.faias.masks import even_levels, mean_over_selections
-from fairlib.methods.faias.networks import selu_network
-from fairlib.methods.faias.plan import checked_plan
-from fairlib.methods.faias.selector import Estimator, Selector
-from fairlib.methods.faias.stopping import Best, judge
-from fairlib.methods.feature_groups import check_groups
-from fairlib.randomness import derive_seed, generator
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
+from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
+from evenhand.fairlib.methods.faias.config import checked_plan
+from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.faias.masks import even_levels, mean_over_selections
+from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias.selector import Estimator, Selector
+from evenhand.fairlib.methods.faias.stopping import Best, judge
+from evenhand.fairlib.methods.faias.trainer import Game, class_weights
+from evenhand.fairlib.methods.feature_groups import check_groups
+from evenhand.fairlib.randomness import derive_seed, generator
 
 __all__ = ["FAIASClassifier"]
 
@@ -61,7 +61,7 @@ class FAIASClassifier(Method):
     selector_hidden : sequence of int
         Hidden layers of that network.
     gradient_estimator : {"score_function", "one_flip", "straight_through"}
-        Of the selector's gradient (:mod:`fairlib.methods.faias.selector`).
+        Of the selector's gradient (:mod:`evenhand.fairlib.methods.faias.selector`).
     initial_probability : float
         In (0, 1], of every group at first. 1 selects all for ever.
     hidden : sequence of int

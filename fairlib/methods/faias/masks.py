@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fairlib.methods.faias.features import Features
-from fairlib.methods.faias.selector import Selector
+from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.faias.selector import Selector
 
 __all__ = ["even_levels", "mean_over_selections", "selections"]
 

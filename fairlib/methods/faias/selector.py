@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias.networks import selu_network
 
 __all__ = [
     "ESTIMATORS",

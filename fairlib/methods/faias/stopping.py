@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.faias.game import Game
-from fairlib.numerics import log_losses
+from evenhand.fairlib.methods.faias.trainer import Game
+from evenhand.fairlib.numerics import log_losses
 
 __all__ = ["Best", "judge"]
 

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from fairlib.auditor import Auditor, Goal, NetworkView, WorstCase, view_of
-from fairlib.distances.base import Metric
-from fairlib.distances.fitted import fitted_metric
-from fairlib.methods.base import Callback, Float32
-from fairlib.methods.networks.base import MitigatedNetwork
-from fairlib.methods.networks.training import Arrays, Objective
-from fairlib.randomness import derive_seed
+from evenhand.fairlib.auditor import Auditor, Goal, NetworkView, WorstCase, view_of
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.fitted import fitted_metric
+from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.networks.base import MitigatedNetwork
+from evenhand.fairlib.methods.networks.training import Arrays, Objective
+from evenhand.fairlib.randomness import derive_seed
 
 __all__ = ["Adversary", "AuditedNetwork", "Multiplier", "check_not_negative"]
 

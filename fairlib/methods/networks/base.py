@@ -16,13 +16,13 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from fairlib.cores import one_thread
-from fairlib.distances.base import Metric
-from fairlib.methods.base import Callback, Float32, Float64, Method
-from fairlib.methods.checkpoint import Checkpoint, fingerprint
-from fairlib.methods.networks.architecture import build_network
-from fairlib.methods.networks.training import Objective, Training
-from fairlib.randomness import derive_seed
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
+from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
+from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.methods.networks.training import Objective, Training
+from evenhand.fairlib.randomness import derive_seed
 
 __all__ = ["MitigatedNetwork", "NetworkMethod"]
 
@@ -228,7 +228,7 @@ class MitigatedNetwork(NetworkMethod):
         n_rows : int
             Training rows; they do not matter here.
         """
-        from fairlib.methods.networks.plain import NeuralNetworkClassifier
+        from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 
         shared = NeuralNetworkClassifier._get_param_names()
         return NeuralNetworkClassifier(**{name: getattr(self, name) for name in shared})

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.auditor.goals import logit_distance
-from fairlib.methods.base import Callback, Float32
-from fairlib.methods.networks.adversary import check_not_negative
-from fairlib.methods.networks.base import MitigatedNetwork
-from fairlib.methods.networks.training import Arrays, Batch, CrossEntropy, Objective
-from fairlib.preprocessing.counterfactuals import check_copies
-from fairlib.randomness import derive_seed
+from evenhand.fairlib.auditor.objectives import logit_distance
+from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.networks.adversary import check_not_negative
+from evenhand.fairlib.methods.networks.base import MitigatedNetwork
+from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntropy, Objective
+from evenhand.fairlib.preprocessing.counterfactuals import check_copies
+from evenhand.fairlib.randomness import derive_seed
 
 __all__ = ["CLPClassifier"]
 
@@ -62,7 +62,7 @@ class CLPClassifier(MitigatedNetwork):
         :math:`\rho`, weight of the pairing against accuracy. 0 is plain training, to the bit.
     hidden, network, n_steps, batch_size, class_balance, learning_rate, weight_decay,
     random_state
-        As in :class:`fairlib.methods.networks.NeuralNetworkClassifier`.
+        As in :class:`evenhand.fairlib.methods.networks.NeuralNetworkClassifier`.
 
     Attributes
     ----------

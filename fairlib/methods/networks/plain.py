@@ -9,9 +9,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 from torch import nn
 
-from fairlib.methods.base import Callback, Float32
-from fairlib.methods.networks.base import NetworkMethod
-from fairlib.methods.networks.training import CrossEntropy, Objective
+from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.networks.base import NetworkMethod
+from evenhand.fairlib.methods.networks.training import CrossEntropy, Objective
 
 __all__ = ["NeuralNetworkClassifier"]
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.auditor import LogitDistance
-from fairlib.auditor.goals import logit_distance
-from fairlib.methods.networks.adversary import Adversary, AuditedNetwork, check_not_negative
-from fairlib.methods.networks.training import Batch, CrossEntropy, Objective
+from evenhand.fairlib.auditor import LogitDistance
+from evenhand.fairlib.auditor.objectives import logit_distance
+from evenhand.fairlib.methods.networks.adversary import Adversary, AuditedNetwork, check_not_negative
+from evenhand.fairlib.methods.networks.training import Batch, CrossEntropy, Objective
 
 __all__ = ["SenSeIClassifier"]
 
@@ -56,7 +56,7 @@ class SenSeIClassifier(AuditedNetwork):
     ----------
     metric : fair metric or None
         Fitted, or a template that is fitted on X and ``sensitive_features``. None: a
-        :class:`fairlib.distances.SensitiveSubspace` of ``sensitive_features``.
+        :class:`evenhand.fairlib.distances.SensitiveSubspace` of ``sensitive_features``.
     rho : float
         :math:`\rho`, weight of invariance against accuracy. 0 is plain training, to the bit.
     perturbation_budget : float
@@ -64,10 +64,10 @@ class SenSeIClassifier(AuditedNetwork):
     multiplier_start, multiplier_rate : float
         :math:`\lambda_0`, and :math:`\eta` of its update.
     subspace_steps, full_steps, full_rate, tolerance
-        Of the search for the worst case: :class:`fairlib.auditor.Auditor`.
+        Of the search for the worst case: :class:`evenhand.fairlib.auditor.Auditor`.
     hidden, network, n_steps, batch_size, class_balance, learning_rate, weight_decay,
     random_state
-        As in :class:`fairlib.methods.networks.NeuralNetworkClassifier`.
+        As in :class:`evenhand.fairlib.methods.networks.NeuralNetworkClassifier`.
 
     Attributes
     ----------

@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.auditor import LogLoss
-from fairlib.methods.networks.adversary import Adversary, AuditedNetwork
-from fairlib.methods.networks.training import Batch, Objective
+from evenhand.fairlib.auditor import LogLoss
+from evenhand.fairlib.methods.networks.adversary import Adversary, AuditedNetwork
+from evenhand.fairlib.methods.networks.training import Batch, Objective
 
 __all__ = ["SenSRClassifier"]
 
@@ -45,16 +45,16 @@ class SenSRClassifier(AuditedNetwork):
     ----------
     metric : fair metric or None
         Fitted, or a template that is fitted on X and ``sensitive_features``. None: a
-        :class:`fairlib.distances.SensitiveSubspace` of ``sensitive_features``.
+        :class:`evenhand.fairlib.distances.SensitiveSubspace` of ``sensitive_features``.
     perturbation_budget : float
         :math:`\epsilon`, mean squared fair distance that the auditor may move people.
     multiplier_start, multiplier_rate : float
         :math:`\lambda_0`, and :math:`\eta` of its update.
     subspace_steps, full_steps, full_rate, tolerance
-        Of the search for the worst case: :class:`fairlib.auditor.Auditor`.
+        Of the search for the worst case: :class:`evenhand.fairlib.auditor.Auditor`.
     hidden, network, n_steps, batch_size, class_balance, learning_rate, weight_decay,
     random_state
-        As in :class:`fairlib.methods.networks.NeuralNetworkClassifier`.
+        As in :class:`evenhand.fairlib.methods.networks.NeuralNetworkClassifier`.
 
     Attributes
     ----------

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.methods.base import Callback, Float32
-from fairlib.methods.checkpoint import Checkpoint
-from fairlib.randomness import derive_seed
+from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.randomness import derive_seed
 
 __all__ = ["REPORT_EVERY", "Batch", "CrossEntropy", "Objective", "Training"]
 

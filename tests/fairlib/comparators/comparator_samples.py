@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods import METHODS, method_class
+from evenhand.fairlib.methods import METHODS, method_class
 
 NAMES = sorted(
-    name for name, spec in METHODS.items() if spec.module.startswith("fairlib.methods.comparators")
+    name for name, spec in METHODS.items() if spec.module.startswith("evenhand.fairlib.methods.comparators")
 )
 READ_GROUPS = [name for name in NAMES if METHODS[name].needs_feature_groups]
 SMALL: dict[str, dict[str, Any]] = {

@@ -13,12 +13,12 @@ from comparator_samples import INPUTS, draw_people, fit_comparator
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from fairlib.methods.comparators._libraries import optional_import
-from fairlib.methods.comparators.adversarial import followed_gradient
-from fairlib.methods.comparators.calibration import row_draws
-from fairlib.methods.comparators.repair import RepairMap
-from fairlib.methods.comparators.validation import set_aside
-from fairlib.methods.reweighing import kamiran_calders_weights
+from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators.adversarial import followed_gradient
+from evenhand.fairlib.methods.comparators.calibration import row_draws
+from evenhand.fairlib.methods.comparators.repair import RepairMap
+from evenhand.fairlib.methods.comparators.validation import set_aside
+from evenhand.fairlib.methods.reweighing import kamiran_calders_weights
 
 with optional_import("disparate-impact-remover"):
     from aif360.algorithms.postprocessing import CalibratedEqOddsPostprocessing
@@ -281,7 +281,7 @@ def test_a_layer_of_one_output_is_trained_as_fairlearn_does(monkeypatch: pytest.
     parameters = {"hidden": (), "n_epochs": 3, "learning_rate": 0.01, "adversary_weight": 0.5}
     ours = fit_comparator("adversarial-debiasing", X, y, sensitive, **parameters)
     monkeypatch.setattr(
-        "fairlib.methods.comparators.adversarial._followed",
+        "evenhand.fairlib.methods.comparators.adversarial._followed",
         lambda network, learning_rate, _: lambda model: torch.optim.Adam(model.parameters(), learning_rate),
     )
     # alpha is the library's own now

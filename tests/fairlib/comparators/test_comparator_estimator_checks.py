@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
-from fairlib.methods.comparators import (
+from evenhand.fairlib.methods.comparators import (
     AdversarialClassifier,
     CalibratedOddsClassifier,
     ExponentiatedGradientClassifier,

@@ -13,10 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
-from fairlib.methods import METHODS, load_model, method_class
-from fairlib.methods.comparators.calibration import row_draws
-from fairlib.methods.comparators.linear import MOST_COLUMNS, Linear, fit_logistic
-from fairlib.methods.comparators.validation import CANDIDATES, balanced_accuracy, best_threshold, set_aside
+from evenhand.fairlib.methods import METHODS, load_model, method_class
+from evenhand.fairlib.methods.comparators.calibration import row_draws
+from evenhand.fairlib.methods.comparators.linear import MOST_COLUMNS, Linear, fit_logistic
+from evenhand.fairlib.methods.comparators.validation import (
+    CANDIDATES,
+    balanced_accuracy,
+    best_threshold,
+    set_aside,
+)
 
 COMPARE = [name for name in NAMES if METHODS[name].needs_groups]
 TWO = ["calibrated-equalized-odds", "disparate-impact-remover"]
@@ -225,7 +230,7 @@ def test_a_row_is_scored_the_same_in_any_chunk(monkeypatch: pytest.MonkeyPatch) 
     X, model = rng.normal(size=(97, 31)).astype(np.float32), Linear(rng.normal(size=31), 0.3)
     whole = model.logits(X)
     np.testing.assert_allclose(whole, X.astype(np.float64) @ model.coefficients + 0.3, rtol=1e-12)
-    monkeypatch.setattr("fairlib.methods.comparators.linear.CHUNK_VALUES", 100)
+    monkeypatch.setattr("evenhand.fairlib.methods.comparators.linear.CHUNK_VALUES", 100)
     np.testing.assert_array_equal(model.logits(X), whole)
     assert model.logits(X[:0]).shape == (0,)
 
@@ -233,7 +238,7 @@ def test_a_row_is_scored_the_same_in_any_chunk(monkeypatch: pytest.MonkeyPatch) 
 def test_wide_tables_find_the_same_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, _ = draw_people(200)
     narrow = fit_logistic(X, y, C=1.0, max_iter=1000)
-    monkeypatch.setattr("fairlib.methods.comparators.linear.MOST_COLUMNS", 3)
+    monkeypatch.setattr("evenhand.fairlib.methods.comparators.linear.MOST_COLUMNS", 3)
     assert MOST_COLUMNS > 3
     wide = fit_logistic(X, y, C=1.0, max_iter=1000)
     np.testing.assert_allclose(wide.coefficients, narrow.coefficients, atol=1e-4)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from comparator_samples import NAMES, draw_people, fit_comparator
 
-from fairlib.methods import METHODS
-from fairlib.methods.comparators._libraries import optional_import
-from fairlib.methods.registry import MethodSpec, installed, needed_extra
+from evenhand.fairlib.methods import METHODS
+from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.registry import MethodSpec, installed, needed_extra
 
 BLOCK = """
 import sys
@@ -49,7 +49,7 @@ def test_a_saved_comparator_predicts_without_the_libraries(tmp_path: Path) -> No
         """
 import json
 import numpy as np
-from fairlib.methods import load_model
+from evenhand.fairlib.methods import load_model
 folder = sys.argv[1]
 X, found = np.load(f"{folder}/X.npy"), {}
 for name in sys.argv[2:]:
@@ -67,10 +67,10 @@ def test_predicting_imports_none_of_them() -> None:
     # where they are installed too
     code = """
 import sys
-import fairlib.methods.comparators
-from fairlib.methods import METHODS, method_class
+import evenhand.fairlib.methods.comparators
+from evenhand.fairlib.methods import METHODS, method_class
 for name in METHODS:
-    if METHODS[name].module.startswith("fairlib.methods.comparators"):
+    if METHODS[name].module.startswith("evenhand.fairlib.methods.comparators"):
         method_class(name)()
 heavy = {"aif360", "BlackBoxAuditing", "fairlearn", "torch", "matplotlib"} & set(sys.modules)
 assert not heavy, heavy
@@ -82,7 +82,7 @@ assert not heavy, heavy
 def test_the_registry_knows_what_is_not_installed() -> None:
     printed = run_blocked(
         """
-from fairlib.methods.registry import METHODS, installed
+from evenhand.fairlib.methods.registry import METHODS, installed
 print(*sorted(name for name, spec in METHODS.items() if not installed(spec)))
 """
     )
@@ -99,7 +99,7 @@ def test_to_fit_says_what_to_install() -> None:
     printed = run_blocked(
         """
 import numpy as np
-from fairlib.methods import METHODS, method_class
+from evenhand.fairlib.methods import METHODS, method_class
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 2)).astype(np.float32)
 X[:, 0] = np.arange(80) % 2
@@ -125,7 +125,7 @@ def test_importing_them_is_silent_and_leaves_logging_as_it_was() -> None:
             "-c",
             """
 import logging
-from fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators._libraries import optional_import
 root = logging.getLogger()
 with optional_import("calibrated-equalized-odds"):
     import aif360.algorithms.postprocessing

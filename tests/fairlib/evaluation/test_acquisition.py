@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from fairlib.evaluation.acquisition import (
+from evenhand.fairlib.evaluation.acquisition import (
     Category,
     Questions,
     asked_histogram,

@@ -13,12 +13,12 @@ from scipy.optimize import linprog
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.distances.domain import Domain
-from fairlib.evaluation.certificates import Certificate, certify
-from fairlib.evaluation.purchases import purchases
-from fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
-from fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.distances.feature_bounds import Domain
+from evenhand.fairlib.evaluation.budget_allocation import purchases
+from evenhand.fairlib.evaluation.certificates import Certificate, certify
+from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
+from evenhand.fairlib.methods.networks.architecture import build_network
 
 Float = NDArray[np.float64]
 BUDGETS = np.array([0.001, 0.01, 0.1, 0.5])

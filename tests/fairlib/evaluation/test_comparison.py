@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
+from evenhand.fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
 
 NUMBERS = st.lists(st.tuples(*[st.floats(0, 1).map(lambda x: round(x, 6))] * 2), min_size=2, max_size=12)
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fairlib.evaluation.binning import BIN_ROWS, count_bins, numeric_bins, pool_small
-from fairlib.evaluation.drift import (
+from evenhand.fairlib.evaluation.binning import BIN_ROWS, count_bins, numeric_bins, pool_small
+from evenhand.fairlib.evaluation.drift import (
     CELL_ROWS,
     CHANGED,
     coarsen,
@@ -27,7 +27,7 @@ from fairlib.evaluation.drift import (
     stability_index,
     two_sample_p,
 )
-from fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.evaluate import MetricValue
 
 COUNTS = st.lists(st.integers(0, 400), min_size=2, max_size=9)
 

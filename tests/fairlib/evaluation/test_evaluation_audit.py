@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestClassifier
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.evaluation.audit import _Moves, audit, audit_losses
-from fairlib.evaluation.bootstrap import percentile_interval
-from fairlib.randomness import generator
-from fairlib.transport._cells import Vertices
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.evaluation.audit import _Moves, audit, audit_losses
+from evenhand.fairlib.evaluation.bootstrap import percentile_interval
+from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.transport._cells import Vertices
 
 
 def worst_loss(losses: Any, costs: Any, labels: Any, budget: float, weights: Any) -> float:

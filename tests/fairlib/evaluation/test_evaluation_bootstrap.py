@@ -8,16 +8,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from fairlib.evaluation import Outcomes, evaluate
-from fairlib.evaluation.bootstrap import (
+from evenhand.fairlib.evaluation import Outcomes, evaluate
+from evenhand.fairlib.evaluation.bootstrap import (
     JointTable,
     auc_draws,
     multinomial_chunks,
     percentile_interval,
     score_table,
 )
-from fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, auc
-from fairlib.evaluation.outcomes import encode_groups
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, auc
+from evenhand.fairlib.evaluation.outcomes import encode_groups
 
 NAMES = [
     "accuracy",

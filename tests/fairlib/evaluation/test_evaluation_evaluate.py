@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairlib.evaluation import Evaluation, MetricValue, Outcomes, evaluate, score_histograms
+from evenhand.fairlib.evaluation import Evaluation, MetricValue, Outcomes, evaluate, score_histograms
 
 GROUPED = (
     "gap_max",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlib.evaluation import (
+from evenhand.fairlib.evaluation import (
     Comparison,
     Difference,
     Evaluation,

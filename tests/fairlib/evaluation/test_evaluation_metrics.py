@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.metrics import balanced_accuracy_score, recall_score, roc_auc_score
 
-from fairlib.evaluation import METRIC_MEANINGS, Evaluation, Outcomes, evaluate, metrics
+from evenhand.fairlib.evaluation import METRIC_MEANINGS, Evaluation, Outcomes, evaluate, metrics
 
 # group F: TPR 30/40, FPR 10/60, selected 40/100; group M: TPR 18/20, FPR 6/20, selected 24/40
 TWO_GROUPS = np.array([[[50, 10], [10, 30]], [[14, 6], [2, 18]]])

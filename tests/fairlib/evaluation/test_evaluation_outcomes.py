@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairlib.evaluation import Outcomes, group_counts, with_intersections
+from evenhand.fairlib.evaluation import Outcomes, group_counts, with_intersections
 
 
 def columns(**changes: Any) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fairlib.evaluation import Comparison, Difference, Outcomes, compare, evaluate
-from fairlib.evaluation.bootstrap import JointTable, PairedTable
-from fairlib.evaluation.metrics import GROUP_METRICS
-from fairlib.evaluation.outcomes import encode_groups
+from evenhand.fairlib.evaluation import Comparison, Difference, Outcomes, compare, evaluate
+from evenhand.fairlib.evaluation.bootstrap import JointTable, PairedTable
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.evaluation.outcomes import encode_groups
 
 Pair = tuple[Outcomes, Outcomes]
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from fairlib.evaluation import paired_auc
-from fairlib.evaluation.paired_auc import paired_auc_draws
+from evenhand.fairlib.evaluation import paired_auc
+from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
 
 EXACT, PLACEMENTS = 10**9, 0
 

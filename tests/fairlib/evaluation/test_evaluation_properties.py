@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlib.evaluation import Evaluation, Outcomes, evaluate, with_intersections
+from evenhand.fairlib.evaluation import Evaluation, Outcomes, evaluate, with_intersections
 
 ROW = st.tuples(
     st.integers(0, 1),

@@ -12,8 +12,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS, better
-from fairlib.evaluation.tradeoff import (
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS, better
+from evenhand.fairlib.evaluation.tradeoff import (
     UNDIRECTED,
     Goal,
     Limit,
@@ -23,7 +23,7 @@ from fairlib.evaluation.tradeoff import (
     parse_goal,
     summarise,
 )
-from fairlib.proxies.evaluation import PROXY_METRICS
+from evenhand.fairlib.proxies.evaluation import PROXY_METRICS
 
 # few distinct numbers, so that ties are common
 COARSE = st.one_of(st.none(), st.integers(0, 4).map(lambda k: k / 4))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from data_contracts.column import Column
-from fairlib.evaluation.evaluate import Evaluation, MetricValue
-from tasks.errors import InputError
-from tasks.evaluating.groups import known_groups
-from tasks.evaluating.verdicts import digest_of_gates, judge, read_gates
+from evenhand.data_contracts.column import Column
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.groups import known_groups
+from evenhand.tasks.evaluating.verdicts import digest_of_gates, judge, read_gates
 
 GATES = {"auc": {"min": 0.7}}
 

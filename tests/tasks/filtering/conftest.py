@@ -14,12 +14,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from data_contracts.model import Column, Contract
-from fairlib.preprocessing.encoder import TableEncoder
-from fairlib.proxies.graph import SplittingGraph
-from fairlib.proxies.tree import ProxyTree
-from tasks.filtering.bundle import ProxyBundle
-from tasks.preprocess import column_specs
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.tree import ProxyTree
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.preprocess import column_specs
 
 FEATURES = ["age", "income", "job", "member", "since", "region"]
 

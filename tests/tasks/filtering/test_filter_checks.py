@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_contracts.arrow import coerce
-from data_contracts.checking import check_batch
-from data_contracts.errors import ContractViolation
-from data_contracts.model import Column, Contract
-from fairlib.proxies.raw import RawAcceptance
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.checks import Verdict, check_features
-from tasks.filtering.columns import typed
-from tasks.filtering.engine import filter_files
-from tasks.filtering.settings import FilterSettings
+from evenhand.data_contracts.arrow import coerce
+from evenhand.data_contracts.checking import check_batch
+from evenhand.data_contracts.errors import ContractViolation
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.proxies.raw import RawAcceptance
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.checks import Verdict, check_features
+from evenhand.tasks.filtering.columns import typed
+from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.settings import FilterSettings
 
 Make = Callable[..., pa.Table]
 WRONG: dict[str, list[Any]] = {

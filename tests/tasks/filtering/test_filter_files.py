@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import InputError, NotCarriedOut
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.engine import filter_files
-from tasks.filtering.inputs import list_inputs
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.summary import FilterSummary
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.inputs import list_inputs
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.summary import FilterSummary
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.engine import filter_files
-from tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.settings import FilterSettings
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]
@@ -24,9 +24,9 @@ SETTINGS = FilterSettings(key=("id",), rows_per_unit=2000)
 
 RUN = """
 import sys
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.engine import filter_files
-from tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.settings import FilterSettings
 
 bundle = ProxyBundle.load(sys.argv[1], "7")
 settings = FilterSettings(key=("id",), rows_per_unit=2000)

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock
 
-from tasks.errors import NotCarriedOut
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.engine import filter_files
-from tasks.filtering.output import OutputFolder
-from tasks.filtering.records import UnitRecord, UnitResult, UnitSpec
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.units import carry_out, run_unit
+from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.engine import filter_files
+from evenhand.tasks.filtering.output import OutputFolder
+from evenhand.tasks.filtering.records import UnitRecord, UnitResult, UnitSpec
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.units import carry_out, run_unit
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]

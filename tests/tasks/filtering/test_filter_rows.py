@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fairlib.proxies.coin import uniforms
-from fairlib.proxies.raw import RawAcceptance
-from tasks.errors import InputError
-from tasks.filtering import reading
-from tasks.filtering.bundle import ProxyBundle
-from tasks.filtering.columns import coin_key, select_columns
-from tasks.filtering.engine import Progress, filter_files
-from tasks.filtering.inputs import list_inputs
-from tasks.filtering.records import UnitSpec
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.units import plan_units
+from evenhand.fairlib.proxies.hash_uniform import uniforms
+from evenhand.fairlib.proxies.raw import RawAcceptance
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering import reading
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.columns import coin_key, select_columns
+from evenhand.tasks.filtering.engine import Progress, filter_files
+from evenhand.tasks.filtering.inputs import list_inputs
+from evenhand.tasks.filtering.records import UnitSpec
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.units import plan_units
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]

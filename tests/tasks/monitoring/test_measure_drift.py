@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_contracts.model import Column, Contract
-from fairlib.evaluation.gates import parse_gates
-from fairlib.preprocessing.encoder import TableEncoder
-from tasks.errors import InputError
-from tasks.measure_drift import STEP
-from tasks.monitoring.compare import bin_labels
-from tasks.monitoring.gates import check_gates, default_gates, known_metrics
-from tasks.preprocess import column_specs
-from tasks.profile import STEP as PROFILE
-from tasks.step import StepContext
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.evaluation.gates import parse_gates
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.measure_drift import STEP
+from evenhand.tasks.monitoring.compare import bin_labels
+from evenhand.tasks.monitoring.gates import check_gates, default_gates, known_metrics
+from evenhand.tasks.preprocess import column_specs
+from evenhand.tasks.profile import STEP as PROFILE
+from evenhand.tasks.step import StepContext
 
 SECRET = "zzyzx-group"
 NEW = "brand-new-job"

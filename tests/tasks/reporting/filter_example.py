@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.filtering.drift import drift_of, expected_shares
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.summary import FileOutcome, FilterSummary
+from evenhand.tasks.filtering.drift import drift_of, expected_shares
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary
 
 GROUPS = {"job": ["admin.", "management", "retired", "student"]}
 # Proxy groups are not in the order of their size, as in a published proxy.

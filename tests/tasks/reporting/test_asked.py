@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from report_example import example
 from test_report_svg import assert_apart, boxes, parse
 
-from tasks.reporting import draw, formats
-from tasks.reporting.asked import asked_sections
-from tasks.reporting.asked_plots import Question, count_plot, question_plot
-from tasks.reporting.context import Section
-from tasks.reporting.markup import drawing, paragraph
-from tasks.reporting.page import render_report
+from evenhand.tasks.reporting import draw, formats
+from evenhand.tasks.reporting.asked import asked_sections
+from evenhand.tasks.reporting.asked_plots import Question, count_plot, question_plot
+from evenhand.tasks.reporting.context import Section
+from evenhand.tasks.reporting.markup import drawing, paragraph
+from evenhand.tasks.reporting.page import render_report
 
 HOSTILE = '<script>alert("1")</script>&'
 ASKS, WHOM, DEPENDS = "What it asks, and of whom", "By outcome and group", "What its questions depend on"

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
-from tasks.reporting.balance_plots import GroupShares, heat_map, share_bars
-from tasks.reporting.context import Section
-from tasks.reporting.markup import drawing, paragraph
-from tasks.reporting.page import render_report
+from evenhand.tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
+from evenhand.tasks.reporting.balance_plots import GroupShares, heat_map, share_bars
+from evenhand.tasks.reporting.context import Section
+from evenhand.tasks.reporting.markup import drawing, paragraph
+from evenhand.tasks.reporting.page import render_report
 
 SVG = "{http://www.w3.org/2000/svg}"
 

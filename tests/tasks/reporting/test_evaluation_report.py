@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from report_example import example, ok
 from test_report_svg import assert_apart, parse
 
-from tasks.reporting import evaluation_words, words
-from tasks.reporting.context import GateResult, Metric, parse_context
-from tasks.reporting.context import parse as parse_as
-from tasks.reporting.difference_plot import DifferenceRow, difference_plot, signed
-from tasks.reporting.evaluation import render_evaluation
-from tasks.reporting.evaluation_context import EvaluationContext
-from tasks.reporting.page import render_report
+from evenhand.tasks.reporting import evaluation_words, words
+from evenhand.tasks.reporting.context import GateResult, Metric, parse_context
+from evenhand.tasks.reporting.context import parse as parse_as
+from evenhand.tasks.reporting.difference_plot import DifferenceRow, difference_plot, signed
+from evenhand.tasks.reporting.evaluation import render_evaluation
+from evenhand.tasks.reporting.evaluation_context import EvaluationContext
+from evenhand.tasks.reporting.page import render_report
 
 HOSTILE = '<script>alert("1")</script>\'&"><img src=x onerror=alert(1)>'
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report_svg import assert_apart, boxes, parse
 
-from tasks.filtering.settings import FilterSettings
-from tasks.filtering.summary import FileOutcome
-from tasks.reporting import formats
-from tasks.reporting.filter_files import MOST_FILES, TOP, by_folder
-from tasks.reporting.filter_numbers import ExpectedShare, ProxyGroup, distance, proxy_groups
-from tasks.reporting.filter_plots import expected_plot, proxy_group_bars
-from tasks.reporting.filter_words import badge, headline
-from tasks.reporting.filtering import render_filter
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.summary import FileOutcome
+from evenhand.tasks.reporting import formats
+from evenhand.tasks.reporting.filter_files import MOST_FILES, TOP, by_folder
+from evenhand.tasks.reporting.filter_numbers import ExpectedShare, ProxyGroup, distance, proxy_groups
+from evenhand.tasks.reporting.filter_plots import expected_plot, proxy_group_bars
+from evenhand.tasks.reporting.filter_words import badge, headline
+from evenhand.tasks.reporting.filtering import render_filter
 
 HOSTILE = '<script>alert("1")</script>\'&"><img src=x onerror=alert(1)>'
 FINE = [file for file in FILES if file.status != "failed"]

@@ -18,10 +18,10 @@ from test_sweep_report import GOAL
 from test_sweep_report import example as sweep_example
 from test_sweep_report import page as sweep_page
 
-from tasks.reporting.evaluation import render_evaluation
-from tasks.reporting.filtering import render_filter
-from tasks.reporting.index import render_index
-from tasks.reporting.page import render_report
+from evenhand.tasks.reporting.evaluation import render_evaluation
+from evenhand.tasks.reporting.filtering import render_filter
+from evenhand.tasks.reporting.index import render_index
+from evenhand.tasks.reporting.page import render_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

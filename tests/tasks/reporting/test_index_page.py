@@ -10,7 +10,7 @@ import pytest
 from html_tree import Node, read
 from index_example import JOBS, RUNS, index_context, verdict_of
 
-from tasks.reporting.index import render_index
+from evenhand.tasks.reporting.index import render_index
 
 HOSTILE = '<script>alert("1")</script>\'&"><img src=x onerror=alert(1)>'
 

@@ -21,14 +21,14 @@ from report_example import example
 from test_report_svg import assert_apart, parse
 from torch import nn
 
-from fairlib.distances import SensitiveSubspace
-from fairlib.evaluation.certificates import certify
-from flows import outcome
-from tasks.invariance import write_certificate
-from tasks.reporting import draw
-from tasks.reporting.budget_plot import Point, budget_plot, log_marks
-from tasks.reporting.invariance import TITLE, invariance_sections
-from tasks.reporting.page import render_report
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.evaluation.certificates import certify
+from evenhand.flows import run_outputs
+from evenhand.tasks.invariance import write_certificate
+from evenhand.tasks.reporting import draw
+from evenhand.tasks.reporting.budget_plot import Point, budget_plot, log_marks
+from evenhand.tasks.reporting.invariance import TITLE, invariance_sections
+from evenhand.tasks.reporting.page import render_report
 
 # the least mean squared difference of two logits that changes the odds by a factor of 2 is (ln 2)^2 / 4
 VALUE = 0.25 * (math.log(2) ** 2 / 4)
@@ -371,7 +371,7 @@ def run_with(folder: Path, step: str, **contents: Any) -> Any:
 def test_a_run_with_a_certificate_has_the_section(tmp_path: Path) -> None:
     store: Any = _Folder()
     run = run_with(tmp_path, "evaluate", certificate=CERTIFICATE)
-    assert [part["title"] for part in outcome._sections(store, run, METRICS)] == [TITLE]
+    assert [part["title"] for part in run_outputs._sections(store, run, METRICS)] == [TITLE]
 
 
 def test_the_history_of_a_network_is_drawn_over_its_own_steps(tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_the_history_of_a_network_is_drawn_over_its_own_steps(tmp_path: Path) ->
         "multiplier": [1.0, 2.0, 3.0],
     }
     store: Any = _Folder()
-    drawn = outcome._training(store, run_with(tmp_path, "train", history=history))
+    drawn = run_outputs._training(store, run_with(tmp_path, "train", history=history))
     assert drawn is not None
     assert drawn["steps"] == [50, 100, 120]
     assert drawn["series"] == {"classification_loss": [0.9, 0.8, 0.7], "loss": [3.0, 2.0, 1.5]}
@@ -391,7 +391,7 @@ def test_the_history_of_a_network_is_drawn_over_its_own_steps(tmp_path: Path) ->
 def test_the_history_of_boosting_has_an_entry_a_step(tmp_path: Path) -> None:
     history = {"loss": [3.0, 2.0], "adversarial_loss": [4.0, 3.5], "spent": [0.1, 0.1]}
     store: Any = _Folder()
-    drawn = outcome._training(store, run_with(tmp_path, "train", history=history))
+    drawn = run_outputs._training(store, run_with(tmp_path, "train", history=history))
     assert drawn == {"steps": [1, 2], "series": {"adversarial_loss": [4.0, 3.5], "loss": [3.0, 2.0]}}
 
 

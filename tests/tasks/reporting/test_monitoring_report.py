@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tasks.reporting.monitoring import render_monitoring
+from evenhand.tasks.reporting.monitoring import render_monitoring
 
 OK: dict[str, Any] = {"status": "ok", "reason": ""}
 LACKING: dict[str, Any] = {

@@ -19,14 +19,14 @@ from html_tree import Node, read
 from report_example import example
 from test_report_svg import assert_apart, parse
 
-from fairlib.evaluation.audit import audit_losses
-from flows import outcome
-from tasks.audit import shown_counts, write_audit
-from tasks.dataset import Dataset
-from tasks.reporting import charts, draw
-from tasks.reporting.adversary import adversary_sections
-from tasks.reporting.context import parse_context
-from tasks.reporting.page import render_report
+from evenhand.fairlib.evaluation.audit import audit_losses
+from evenhand.flows import run_outputs
+from evenhand.tasks.audit import shown_counts, write_audit
+from evenhand.tasks.dataset import Dataset
+from evenhand.tasks.reporting import charts, draw
+from evenhand.tasks.reporting.adversary import adversary_sections
+from evenhand.tasks.reporting.context import parse_context
+from evenhand.tasks.reporting.page import render_report
 
 LN2 = math.log(2)
 HOSTILE = '<script>alert("1")</script>&'
@@ -552,6 +552,6 @@ def test_a_run_tells_what_its_evaluation_left(given: tuple[str, ...], tmp_path: 
         outputs[name].write_text(json.dumps(contents[name]))
     run: Any = SimpleNamespace(records={"evaluate": SimpleNamespace(outputs=outputs)})
     store: Any = _Folder()
-    titles = [section["title"] for section in outcome._sections(store, run, METRICS)]
+    titles = [section["title"] for section in run_outputs._sections(store, run, METRICS)]
     expected = [CERTIFICATE, BY_AGE, WORST, COST]
     assert titles == expected[: (0, 3, 4)[len(given)]]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from report_example import example
 
-from tasks.reporting import formats, markup
-from tasks.reporting.context import parse_context
-from tasks.reporting.page import render_report
-from tasks.reporting.row_plots import Bar, timeline
+from evenhand.tasks.reporting import formats, markup
+from evenhand.tasks.reporting.context import parse_context
+from evenhand.tasks.reporting.page import render_report
+from evenhand.tasks.reporting.row_plots import Bar, timeline
 
 
 def broken(path: str, value: Any) -> dict[str, Any]:
@@ -63,10 +63,10 @@ def test_group_names_stay_out_of_messages() -> None:
 def test_an_evaluation_is_taken_as_the_science_writes_it() -> None:
     import numpy as np
 
-    from fairlib.evaluation.evaluate import evaluate
-    from fairlib.evaluation.gates import decide, parse_gates
-    from fairlib.evaluation.histograms import score_histograms
-    from fairlib.evaluation.outcomes import Outcomes
+    from evenhand.fairlib.evaluation.evaluate import evaluate
+    from evenhand.fairlib.evaluation.gates import decide, parse_gates
+    from evenhand.fairlib.evaluation.histograms import score_histograms
+    from evenhand.fairlib.evaluation.outcomes import Outcomes
 
     rng = np.random.default_rng(3)
     score = rng.random(400)

@@ -10,8 +10,8 @@ import pytest
 from html_tree import Node, read
 from report_example import EDGES, example
 
-from tasks.reporting import formats
-from tasks.reporting.page import render_report
+from evenhand.tasks.reporting import formats
+from evenhand.tasks.reporting.page import render_report
 
 HOSTILE = '<script>alert("1")</script>\'&"><img src=x onerror=alert(1)>'
 

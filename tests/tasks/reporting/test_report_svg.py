@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.reporting import axes, charts, draw
-from tasks.reporting.row_plots import Bar, IntervalRow, RateRow, interval_plot, rate_plot, timeline
+from evenhand.tasks.reporting import axes, charts, draw
+from evenhand.tasks.reporting.row_plots import Bar, IntervalRow, RateRow, interval_plot, rate_plot, timeline
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 

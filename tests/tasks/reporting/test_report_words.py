@@ -8,8 +8,8 @@ import pytest
 from report_example import example
 from scipy.stats import binomtest
 
-from tasks.reporting import words
-from tasks.reporting.context import Cell, GateResult, parse_context
+from evenhand.tasks.reporting import words
+from evenhand.tasks.reporting.context import Cell, GateResult, parse_context
 
 
 def cells(*rows: tuple[str, int, int, int]) -> list[Cell]:

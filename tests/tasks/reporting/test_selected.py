@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from report_example import example
 from test_report_svg import assert_apart, boxes, parse
 
-from fairlib.evaluation.selection import selection_report
-from tasks.reporting.context import Section
-from tasks.reporting.markup import drawing, paragraph
-from tasks.reporting.page import render_report
-from tasks.reporting.selected import selection_sections, telling
+from evenhand.fairlib.evaluation.selection import selection_report
+from evenhand.tasks.reporting.context import Section
+from evenhand.tasks.reporting.markup import drawing, paragraph
+from evenhand.tasks.reporting.page import render_report
+from evenhand.tasks.reporting.selected import selection_sections, telling
 
 HOSTILE = '<script>alert("1")</script>&'
 MEANS = {"job": 0.8, "sex": 0.0, "savings": 0.1, "housing": 0.75, "status_of_checking_account": 0.15}

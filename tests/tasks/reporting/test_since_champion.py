@@ -10,9 +10,9 @@ from html_tree import Node, read
 from report_example import example
 from since_champion_example import with_champion
 
-from tasks.reporting.champion import champion_sentence, since_champion
-from tasks.reporting.context import parse_context
-from tasks.reporting.page import headline, render_report
+from evenhand.tasks.reporting.champion import champion_sentence, since_champion
+from evenhand.tasks.reporting.context import parse_context
+from evenhand.tasks.reporting.page import headline, render_report
 
 
 def said(context: dict[str, Any]) -> str | None:

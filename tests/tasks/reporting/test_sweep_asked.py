@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report_svg import assert_apart, boxes, parse
 
-from flows.grid import PointResult, make_grid
-from flows.tradeoffs import tradeoffs
-from tasks.reporting.sweep import render_sweep
-from tasks.reporting.sweep_asked import asked_part
-from tasks.reporting.sweep_asked_plots import curve_plot, share_map
-from tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
+from evenhand.flows.grid import PointResult, make_grid
+from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.tasks.reporting.sweep import render_sweep
+from evenhand.tasks.reporting.sweep_asked import asked_part
+from evenhand.tasks.reporting.sweep_asked_plots import curve_plot, share_map
+from evenhand.tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
 
 HOSTILE = '<script>alert("1")</script>&'
 GAP = "demographic_parity_difference.group"

@@ -10,12 +10,12 @@ import pytest
 from html_tree import Node, read
 from test_report_svg import boxes
 
-from flows.grid import PointResult, make_grid
-from flows.tradeoffs import tradeoffs
-from tasks.reporting.balance_plots import differences
-from tasks.reporting.sweep import render_sweep
-from tasks.reporting.sweep_balance import evenly, share_panels, tell_panels
-from tasks.reporting.sweep_panels import estimate
+from evenhand.flows.grid import PointResult, make_grid
+from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.tasks.reporting.balance_plots import differences
+from evenhand.tasks.reporting.sweep import render_sweep
+from evenhand.tasks.reporting.sweep_balance import evenly, share_panels, tell_panels
+from evenhand.tasks.reporting.sweep_panels import estimate
 
 GROUPS = ["admin", "student", "unknown"]
 HOSTILE = '<script>alert("1")</script>'

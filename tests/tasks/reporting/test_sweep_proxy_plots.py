@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report_svg import assert_apart, parse
 
-from tasks.reporting.balance_plots import GroupShares, fit_columns, heat_map, share_grid
-from tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
+from evenhand.tasks.reporting.balance_plots import GroupShares, fit_columns, heat_map, share_grid
+from evenhand.tasks.reporting.sweep_plots import Estimate, Mark, tradeoff_plot
 
 
 def test_a_series_runs_through_its_marks_in_their_order() -> None:

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report_svg import assert_apart, boxes, parse
 
-from flows.grid import PointResult, make_grid
-from flows.tradeoffs import tradeoffs
-from tasks.reporting import formats
-from tasks.reporting.sweep import render_sweep
-from tasks.reporting.sweep_plots import Estimate, Mark, profile_plot, tradeoff_plot
-from tasks.reporting.sweep_words import headline, interval_name
+from evenhand.flows.grid import PointResult, make_grid
+from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.tasks.reporting import formats
+from evenhand.tasks.reporting.sweep import render_sweep
+from evenhand.tasks.reporting.sweep_plots import Estimate, Mark, profile_plot, tradeoff_plot
+from evenhand.tasks.reporting.sweep_words import headline, interval_name
 
 HOSTILE = '<script>alert("1")</script>&'
 METRICS = {

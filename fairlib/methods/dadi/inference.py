@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from fairlib.methods.base import Float32
-from fairlib.methods.dadi._inference import Columns, head_outputs, read_sets
-from fairlib.methods.dadi._network import Network
-from fairlib.methods.dadi.layout import Layout
-from fairlib.methods.dadi.parameters import NetworkShape
+from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.methods.dadi._inference import Columns, head_outputs, read_sets
+from evenhand.fairlib.methods.dadi._network import Network
+from evenhand.fairlib.methods.dadi.layout import Layout
+from evenhand.fairlib.methods.dadi.parameters import NetworkShape
 
 __all__ = ["CHUNK_ROWS", "HeldOut", "Known", "Reader", "group_report"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any
 
-from fairlib.methods.faias.selector import ESTIMATORS, Estimator
+from evenhand.fairlib.methods.faias.selector import ESTIMATORS, Estimator
 
 __all__ = ["Plan", "checked_plan"]
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairlib.methods.faias.features import Features
-from fairlib.methods.faias.plan import Plan
-from fairlib.methods.faias.selector import (
+from evenhand.fairlib.methods.faias.config import Plan
+from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.faias.selector import (
     Selector,
     one_flip_gradient,
     score_function_gradient,

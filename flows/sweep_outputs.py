@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.grid import Grid, PointResult, as_text
-from flows.outcome import REPORTED_PACKAGES
-from flows.tradeoffs import tradeoffs
-from flows.verdict import Verdict, write_verdict
-from tasks.fingerprint import git_state, library_versions
-from tasks.reporting.formats import seconds as seconds_in_words
-from tasks.reporting.sweep import render_sweep
-from tasks.store import Store
+from evenhand.flows.grid import Grid, PointResult, as_text
+from evenhand.flows.run_outputs import REPORTED_PACKAGES
+from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.flows.verdict import Verdict, write_verdict
+from evenhand.tasks.fingerprint import git_state, library_versions
+from evenhand.tasks.reporting.formats import seconds as seconds_in_words
+from evenhand.tasks.reporting.sweep import render_sweep
+from evenhand.tasks.store import Store
 
 __all__ = ["finish", "read_tradeoffs", "sweep_table"]
 

@@ -8,14 +8,14 @@ import os
 import time
 from collections.abc import Iterator
 
-from flows.engine import CacheMiss, Engine, Run
-from flows.outcome import model_card, write_report
-from flows.pipeline import run_pipeline
-from flows.provenance import made_before, provenance, proxy_content
-from flows.resolved_job import ResolvedJob
-from flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
-from tasks.errors import EvenhandError, NotCarriedOut, internal_fault
-from tasks.store import Store
+from evenhand.flows.engine import CacheMiss, Engine, Run
+from evenhand.flows.pipeline import run_pipeline
+from evenhand.flows.provenance import made_before, provenance, proxy_content
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.flows.run_outputs import model_card, write_report
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, write_verdict
+from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
+from evenhand.tasks.store import Store
 
 __all__ = ["carry_out", "leaving_verdict", "named_fault", "up_to_date"]
 

@@ -1,4 +1,4 @@
-"""The steps as Prefect tasks: thin shells around :func:`tasks.step.run_step`."""
+"""The steps as Prefect tasks: thin shells around :func:`evenhand.tasks.step.run_step`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import TaskRunContext
 from prefect.tasks import Task, exponential_backoff
 
-from tasks.artifacts import Artifact
-from tasks.errors import EvenhandError, InputError, internal_fault
-from tasks.progress import report_progress, working
-from tasks.sources import FETCH, fetch_source
-from tasks.step import run_step
-from tasks.steps import STEP_NAMES, get_step
-from tasks.store import Store
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.errors import EvenhandError, InputError, internal_fault
+from evenhand.tasks.progress import report_progress, working
+from evenhand.tasks.sources import FETCH, fetch_source
+from evenhand.tasks.step import run_step
+from evenhand.tasks.steps import STEP_NAMES, get_step
+from evenhand.tasks.store import Store
 
 __all__ = ["STEP_TASKS", "fetch_task"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairlib.proxies._kernels import (
+from evenhand.fairlib.proxies._kernels import (
     add_cells,
     integer_words,
     real_words,
@@ -16,7 +16,7 @@ from fairlib.proxies._kernels import (
     to_uniforms,
     unsigned_words,
 )
-from fairlib.proxies.columns import Rows, null_mask, one_array
+from evenhand.fairlib.proxies.columns import Rows, null_mask, one_array
 
 __all__ = ["VERSION", "uniforms"]
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import yaml
 
-from flows.engine import Run
-from flows.resolved_job import ResolvedJob
-from flows.verdict import Verdict
-from tasks.errors import without_secrets
-from tasks.fingerprint import git_state, library_versions
-from tasks.reporting.adversary import adversary_sections
-from tasks.reporting.asked import asked_sections
-from tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
-from tasks.reporting.invariance import invariance_sections
-from tasks.reporting.page import render_report
-from tasks.reporting.selected import selection_sections
-from tasks.store import Store
+from evenhand.flows.engine import Run
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.flows.verdict import Verdict
+from evenhand.tasks.errors import without_secrets
+from evenhand.tasks.fingerprint import git_state, library_versions
+from evenhand.tasks.reporting.adversary import adversary_sections
+from evenhand.tasks.reporting.asked import asked_sections
+from evenhand.tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
+from evenhand.tasks.reporting.invariance import invariance_sections
+from evenhand.tasks.reporting.page import render_report
+from evenhand.tasks.reporting.selected import selection_sections
+from evenhand.tasks.store import Store
 
 __all__ = ["new_run_id", "model_card", "write_report"]
 
@@ -190,7 +190,7 @@ def _of_proxy(store: Store, resolved: ResolvedJob, run: Run, evaluation: Mapping
 
 def _alpha(resolved: ResolvedJob) -> float | None:
     """The limit of a tree, its default included; the other proxies have none."""
-    from fairlib.proxies.registry import proxy_class
+    from evenhand.fairlib.proxies.registry import proxy_class
 
     parameters = inspect.signature(proxy_class(resolved.method).__init__).parameters
     if "alpha" not in parameters:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from fairlib.methods.dadi._training import Knobs
-from fairlib.methods.dadi.parameters import NetworkShape
-from fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi._training import Knobs
+from evenhand.fairlib.methods.dadi.parameters import NetworkShape
+from evenhand.fairlib.methods.dadi.problem import Problem
 
 __all__ = ["Plan", "make_plan"]
 

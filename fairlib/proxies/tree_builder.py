@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlib.methods.base import Callback
-from fairlib.proxies.graph import SplittingGraph
-from fairlib.proxies.sampling import nearest_mixture
-from fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
-from fairlib.proxies.vertices import OracleGraph, Vertex, split_vertices
+from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.sampling import nearest_mixture
+from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
+from evenhand.fairlib.proxies.vertices import OracleGraph, Vertex, split_vertices
 
 __all__ = ["Growth", "Settings"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlib.methods.dadi._encoder import ReadTrace, SetTrace, States
-from fairlib.methods.dadi._inference import Columns
-from fairlib.methods.dadi._learner import Adam, Learner, Room
-from fairlib.methods.dadi._perceptron import HeadTrace
-from fairlib.methods.dadi.parameters import Float32, NetworkShape
+from evenhand.fairlib.methods.dadi._encoder import ReadTrace, SetTrace, States
+from evenhand.fairlib.methods.dadi._inference import Columns
+from evenhand.fairlib.methods.dadi._learner import Adam, Learner, Room
+from evenhand.fairlib.methods.dadi._perceptron import HeadTrace
+from evenhand.fairlib.methods.dadi.parameters import Float32, NetworkShape
 
 __all__ = ["make_learner", "make_states"]
 

@@ -2,16 +2,19 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# files keep their order, in which those of few but long tests come early: else they would end alone
 TEST_WORKERS ?= 2
 
-.PHONY: demo test lint docs bench constraints clean
+.PHONY: demo test test-all lint docs bench constraints clean
 
 demo: $(VENV)/.installed
 	$(BIN)/evenhand run loans-budro
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+
+# Everything, what is exhaustive or needs real services for minutes included: before a release, and nightly.
+test-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m "long or not long"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

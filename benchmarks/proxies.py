@@ -24,10 +24,10 @@ from sklearn.model_selection import train_test_split
 from benchmarks.common import RESULTS, log, provenance, write_result
 from evenhand.fairlib.cores import available_cores
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS
+from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.evaluation import generalisation_bound, measure_proxy
-from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.sources import data_folder
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from evenhand.fairlib.evaluation.metrics import better
+from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies

@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
+from evenhand.fairlib.catalogue import names_of
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.job import Job, nearest
 from evenhand.flows.metric_kinds import SubspaceMetric
@@ -67,7 +68,7 @@ def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> f
 def classifier_metrics(job: Job, contract: Contract, method: str, budget: float | None) -> list[str]:
     """Metrics that the job will have; which intersections there are, the data decides."""
     attributes = [column.name for column in contract.sensitive]
-    known = [name for name in METRIC_MEANINGS if "." not in name and name != "features_asked"]
+    known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
     known += ["features_asked"] if METHODS[method].asks else []
     known += [f"consistency.{name}" for name in job.evaluate.counterfactuals]
     known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]

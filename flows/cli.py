@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from evenhand.fairlib.catalogue import MetricInfo
     from evenhand.fairlib.methods.registry import MethodSpec
 
 __all__ = ["app", "main"]
@@ -336,8 +337,7 @@ def datasets() -> None:
 @app.command()
 def methods() -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
-    from evenhand.fairlib.methods.registry import METHODS, installed
-    from evenhand.fairlib.proxies.registry import PROXIES
+    from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
 
     def lacking(spec: MethodSpec) -> str:
         return "" if installed(spec) else f" (not installed: {spec.install_command})"
@@ -356,10 +356,14 @@ def methods() -> None:
 @app.command()
 def metrics() -> None:
     """List the metrics that gates may name."""
-    from evenhand.fairlib.evaluation.metrics import METRIC_MEANINGS
-    from evenhand.tasks.measure_proxy import METRICS
+    from evenhand.fairlib.catalogue import METRICS
 
-    _rows([*METRIC_MEANINGS.items(), *((name, f"{text} [proxy]") for name, text in METRICS.items())])
+    def line(info: MetricInfo) -> str:
+        way = f", {info.direction} is better" if info.direction else ""
+        kind = "" if info.kind == "classifier" else f" [{info.kind}]"
+        return f"{info.title}{way}: {info.explanation.replace('{subject}', info.subject)}{kind}"
+
+    _rows([(name, line(info)) for name, info in METRICS.items()])
 
 
 @app.command()

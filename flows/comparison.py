@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
-from evenhand.fairlib.evaluation.metrics import better
 from evenhand.flows.grid import Grid, PointResult, as_text
 
 __all__ = ["comparison"]

@@ -57,7 +57,7 @@ def _constructor(job: Job, name: Any) -> tuple[Any, list[str]]:
             raise InputError(f"job {job.name}: {needed_extra(METHODS[name])}")
         return method_class(name).__init__, []
     # late: a job with a classifier need not wait for what proxies are made of
-    from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
+    from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 
     if not isinstance(name, str) or name not in PROXIES:
         known = [*METHODS, *PROXIES]

@@ -83,7 +83,7 @@ def proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
 
 def is_tree(method: str) -> bool:
     """Whether a proxy is grown, and not a prediction of the group."""
-    from evenhand.fairlib.proxies.registry import PROXIES
+    from evenhand.fairlib.methods.registry import PROXIES
 
     return PROXIES[method].class_name == "ProxyTree"
 

@@ -75,6 +75,6 @@ def more_for_card(steps: Steps) -> dict[str, Any]:
 
 def method_modules(method: str) -> list[str]:
     """Modules that a method brings into the keys of the steps that use it."""
-    from evenhand.fairlib.proxies.registry import PROXIES
+    from evenhand.fairlib.methods.registry import PROXIES
 
     return [PROXIES[method].module]

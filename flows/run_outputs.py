@@ -190,7 +190,7 @@ def _of_proxy(store: Store, resolved: ResolvedJob, run: Run, evaluation: Mapping
 
 def _alpha(resolved: ResolvedJob) -> float | None:
     """The limit of a tree, its default included; the other proxies have none."""
-    from evenhand.fairlib.proxies.registry import proxy_class
+    from evenhand.fairlib.methods.registry import proxy_class
 
     parameters = inspect.signature(proxy_class(resolved.method).__init__).parameters
     if "alpha" not in parameters:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.fairlib.evaluation.metrics import better
+from evenhand.fairlib.catalogue import better, direction, names_of
 from evenhand.fairlib.evaluation.tradeoff import (
-    UNDIRECTED,
     Goal,
     Summary,
     best,
@@ -21,7 +20,6 @@ from evenhand.fairlib.evaluation.tradeoff import (
 )
 from evenhand.flows.comparison import comparison
 from evenhand.flows.grid import Grid, PointResult, as_text
-from evenhand.tasks.reporting.proxy_words import PROXY_METRICS
 
 __all__ = ["tradeoffs"]
 
@@ -63,7 +61,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "goal_metrics": grid.goal.metrics if grid.goal else [],
         "limits": _limits(grid.goal),
         "performance": performance,
-        "metrics": {name: None if name in UNDIRECTED else better(name) for name in known},
+        "metrics": {name: direction(name) for name in known},
         "without_evidence": [name for name in names if name not in known],
         "values": values,
         "front": _front(rows, [performance, *fairness]) if fairness else [],
@@ -78,7 +76,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
 def _pairs(known: Sequence[str], *, of_proxies: bool) -> dict[str, str]:
     """Which metric each measure of fairness, or of what is told, is traded for."""
     if not of_proxies:
-        measures = [name for name in known if name not in NOT_FAIRNESS and name not in PROXY_METRICS]
+        measures = [name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")]
         return dict.fromkeys(measures, PERFORMANCE)
     return {
         PROXY_COST + rows: PROXY_PERFORMANCE + rows for rows in ("", ".train") if PROXY_COST + rows in known

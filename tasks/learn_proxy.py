@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from evenhand.fairlib.methods.base import Callback
+from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.dataset import Dataset, read_dataset

@@ -9,37 +9,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.methods.registry import load_proxy, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.evaluation import (
-    PROXY_METRICS,
+    MEASURES,
     ProxyMeasures,
     generalisation_bound,
     measure_proxy,
 )
 from evenhand.fairlib.proxies.groups import indicators_of
-from evenhand.fairlib.proxies.registry import load_proxy, proxy_class
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.fairlib.randomness import derive_seed, generator
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import Step, StepContext, StepResult
 
-__all__ = ["METRICS", "STEP", "metric_names"]
+__all__ = ["STEP", "metric_names"]
 
 Float = NDArray[np.float64]
-METRICS = {
-    **PROXY_METRICS,
-    "disclosivity.train": "disclosivity on the training rows, which the limit alpha is about, lower",
-    "imbalance.train": "imbalance on the training rows, lower",
-    "disclosivity.bound": "the paper's bound on the disclosivity on new rows (theorem 3), trees only, lower",
-    "imbalance.bound": "the paper's bound on the imbalance on new rows (theorem 3), trees only, lower",
-}
 
 
 def metric_names(method: str) -> list[str]:
     """Metrics that a proxy of this method has."""
     bounded = issubclass(proxy_class(method), ProxyTree)
-    return [name for name in METRICS if bounded or not name.endswith(".bound")]
+    return [name for name in names_of("proxy") if bounded or not name.endswith(".bound")]
 
 
 def measure(context: StepContext) -> StepResult:
@@ -88,7 +82,7 @@ def _groups(data: Dataset) -> dict[str, NDArray[np.str_]]:
 def _metrics(
     held_out: ProxyMeasures, seen: ProxyMeasures, bound: dict[str, float] | None, min_cell: int
 ) -> dict[str, MetricValue]:
-    found = {name: _value(held_out, name, min_cell) for name in PROXY_METRICS}
+    found = {name: _value(held_out, name, min_cell) for name in MEASURES}
     for name in ("disclosivity", "imbalance"):
         value = seen.values[name]
         found[f"{name}.train"] = (

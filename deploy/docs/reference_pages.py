@@ -12,14 +12,12 @@ import typer
 from pydantic import TypeAdapter
 
 from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
-from evenhand.fairlib.evaluation.metrics import METRIC_MEANINGS, better
-from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
+from evenhand.fairlib.catalogue import METRICS, Kind, names_of
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class, proxy_class
 from evenhand.flows.cli import app
 from evenhand.flows.job import Job
 from evenhand.flows.method import RESERVED_ARGUMENTS
 from evenhand.flows.metric_kinds import METRIC_KINDS
-from evenhand.tasks.measure_proxy import METRICS as PROXY_METRICS
 
 __all__ = ["command_line_page", "contract_page", "job_page", "method_keys_page", "metrics_page", "pages"]
 
@@ -329,34 +327,43 @@ def _commands(group: Any, context: typer.Context) -> Iterable[str]:
 
 
 def metrics_page() -> str:
-    """Every metric with its meaning."""
+    """Every metric of the catalogue."""
     return "\n".join(
         [
             """\
 # Metrics
 
 The names that gates, sweeps, reports and `--json` use. `<attr>` is a sensitive attribute, `<name>` a
-counterfactual of the job. Each has an interval from the bootstrap (`evaluate.draws`, `evaluate.level`);
-with too few people in a group (`evaluate.min_cell`) a metric has no value and says so.
-
-## Of classifiers
+counterfactual of the job, `<column>` a model input. Each has an interval from the bootstrap
+(`evaluate.draws`, `evaluate.level`); with too few people in a group (`evaluate.min_cell`) a metric has no
+value and says so.
 """,
-            _metrics(METRIC_MEANINGS),
+            "## Of classifiers\n",
+            _metrics("classifier"),
             "## Of proxies\n",
-            _metrics(PROXY_METRICS),
+            _metrics("proxy"),
+            "## Of drift\n",
+            _metrics("drift"),
         ]
     )
 
 
-def _metrics(meanings: Mapping[str, str]) -> str:
+def _metrics(kind: Kind) -> str:
     rows = []
-    for name, meaning in meanings.items():
-        try:
-            side = str(better(name))
-        except ValueError:  # only there to be compared with
-            side = ""
-        rows.append((f"`{name}`", meaning.removesuffix(f", {side}"), side))
-    return _table(("metric", "meaning", "better"), rows)
+    for name in names_of(kind):
+        info = METRICS[name]
+        what = f"**{info.title}**. {info.explanation.replace('{subject}', info.subject)}"
+        source = f" ({info.source})" if info.source else ""
+        rows.append(
+            (
+                f"`{name}`",
+                what,
+                f"{info.formula}{source}".replace("|", "\\|"),
+                info.direction or "",
+                info.unit,
+            )
+        )
+    return _table(("metric", "meaning", "formula", "better", "unit"), rows)
 
 
 # ---------------------------------------------------------------------------------------- tables and types

@@ -6,16 +6,15 @@ Everything follows from counts per group, label and prediction; a cell with too 
 
 from __future__ import annotations
 
+from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.evaluation.counts import GroupCounts, group_counts
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.gates import Decision, Gate, GateResult, decide, parse_gates
 from evenhand.fairlib.evaluation.histograms import score_histograms
-from evenhand.fairlib.evaluation.metrics import METRIC_MEANINGS, better
 from evenhand.fairlib.evaluation.outcomes import Outcomes, with_intersections
 from evenhand.fairlib.evaluation.paired import Comparison, Difference, compare
 
 __all__ = [
-    "METRIC_MEANINGS",
     "Comparison",
     "Decision",
     "Difference",

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
+from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
-from evenhand.fairlib.evaluation.metrics import better
 from evenhand.fairlib.evaluation.paired import Comparison, Difference
 
 Bound = Literal["point", "interval"]

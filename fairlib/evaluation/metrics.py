@@ -160,112 +160,29 @@ def auc(positives: Array, negatives: Array) -> FloatArray:
 
 
 Needs = Literal["rows", "positives", "cells"]
-Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of the registry: its function, the cells it needs, which way is better, and its meaning."""
+    """A metric's function and the cells of the table that must not be empty; its text is in the catalogue."""
 
     function: Callable[[Array], FloatArray]
     needs: Needs
-    better: Better
-    meaning: str
 
 
 OVERALL_METRICS: dict[str, Metric] = {
-    "accuracy": Metric(accuracy, "rows", "higher", "share of rows predicted rightly"),
-    "balanced_accuracy": Metric(
-        balanced_accuracy, "cells", "higher", "mean of the true positive and true negative rate"
-    ),
-    "theil_index": Metric(
-        theil_index, "rows", "lower", "inequality of the benefit prediction - label + 1 over all rows"
-    ),
+    "accuracy": Metric(accuracy, "rows"),
+    "balanced_accuracy": Metric(balanced_accuracy, "cells"),
+    "theil_index": Metric(theil_index, "rows"),
 }
 """Metrics of the table as a whole, from counts of shape (..., 2, 2)."""
 
 GROUP_METRICS: dict[str, Metric] = {
-    "gap_max": Metric(gap_max, "cells", "lower", "larger of the TPR and TNR difference between two groups"),
-    "gap_rms": Metric(
-        gap_rms, "cells", "lower", "root mean square of the TPR and TNR difference between two groups"
-    ),
-    "demographic_parity_difference": Metric(
-        demographic_parity_difference,
-        "rows",
-        "lower",
-        "largest difference of selection rates between two groups",
-    ),
-    "equal_opportunity_difference": Metric(
-        equal_opportunity_difference,
-        "positives",
-        "lower",
-        "largest difference of true positive rates between two groups",
-    ),
-    "average_odds_difference": Metric(
-        average_odds_difference,
-        "cells",
-        "lower",
-        "mean of the largest TPR and the largest FPR difference between two groups",
-    ),
-    "balanced_accuracy_difference": Metric(
-        balanced_accuracy_difference,
-        "cells",
-        "lower",
-        "largest difference of balanced accuracy between two groups",
-    ),
+    "gap_max": Metric(gap_max, "cells"),
+    "gap_rms": Metric(gap_rms, "cells"),
+    "demographic_parity_difference": Metric(demographic_parity_difference, "rows"),
+    "equal_opportunity_difference": Metric(equal_opportunity_difference, "positives"),
+    "average_odds_difference": Metric(average_odds_difference, "cells"),
+    "balanced_accuracy_difference": Metric(balanced_accuracy_difference, "cells"),
 }
 """Metrics per sensitive attribute, from counts of shape (..., K, 2, 2)."""
-
-METRIC_MEANINGS: dict[str, str] = {
-    "accuracy": OVERALL_METRICS["accuracy"].meaning,
-    "balanced_accuracy": OVERALL_METRICS["balanced_accuracy"].meaning,
-    "auc": "probability that a positive row scores above a negative one, ties counting half",
-    "consistency.<name>": "share of rows with the same predicted label over all counterfactual copies",
-    **{f"{name}.<attr>": metric.meaning for name, metric in GROUP_METRICS.items()},
-    "theil_index": OVERALL_METRICS["theil_index"].meaning,
-    "certificate.dif": "mean squared change of a network's logits when people may become comparable others",
-    "certificate.drf": "rise of the mean loss when people may be treated as comparable others, in nats",
-    "features_asked": "mean number of features that a person is asked for, by methods that ask",
-}
-"""Every metric name with one line of meaning, in the order in which an evaluation lists them."""
-
-BETTER: dict[str, Better] = {
-    **{name: metric.better for name, metric in (OVERALL_METRICS | GROUP_METRICS).items()},
-    "auc": "higher",
-    "consistency": "higher",
-    "certificate": "lower",
-    "features_asked": "lower",
-    # of a proxy that balances a table, see evenhand.fairlib.proxies.evaluation
-    "disclosivity": "lower",
-    "disclosivity_of_probability": "lower",
-    "imbalance": "lower",
-    "smallest_growth": "higher",
-    "smallest_share": "higher",
-    "kept": "higher",
-}
-"""Which way a metric is better, by what stands before the first dot of its name."""
-
-
-def better(metric_name: str) -> Better:
-    """Tell which way a metric is better.
-
-    Parameters
-    ----------
-    metric_name : str
-        Flat metric name, such as ``gap_max.sex`` or ``disclosivity.train``.
-
-    Returns
-    -------
-    {"higher", "lower"}
-
-    Raises
-    ------
-    ValueError
-        If the metric is of no known kind, or only there to be compared with.
-    """
-    try:
-        return BETTER[metric_name.partition(".")[0]]
-    except KeyError:
-        raise ValueError(
-            f"metric: got {metric_name!r}, which has no direction; `evenhand metrics` lists those that do"
-        ) from None

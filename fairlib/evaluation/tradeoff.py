@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from evenhand.fairlib.evaluation.metrics import Better, better
+from evenhand.fairlib.catalogue import Direction, better
 
 __all__ = [
-    "UNDIRECTED",
     "Goal",
     "Limit",
     "Miss",
@@ -29,8 +28,6 @@ __all__ = [
 
 Row = Mapping[str, float | None]
 
-# Metrics that others are compared with: no way is better.
-UNDIRECTED = ("imbalance_before",)
 GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"
 
 
@@ -99,7 +96,7 @@ def summarise(
     return Summary(mean, sd, n, mean - half, mean + half)
 
 
-def pareto_front(values: ArrayLike, directions: Sequence[Better]) -> list[int]:
+def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int]:
     """Find the rows that no other row dominates.
 
     A row dominates another if it is at least as good in every column and better in one, so rows that tie in

@@ -1,34 +1,55 @@
-"""The methods by name; a method's own module is imported only when it is used."""
+"""Every method, described once: classifiers and proxies by name, their modules imported only when used."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.methods.base import MODEL_FILE, Method
+from evenhand.fairlib.methods.base import MODEL_FILE
 
-__all__ = ["METHODS", "MethodSpec", "installed", "load_model", "method_class", "needed_extra"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.base import Method
+    from evenhand.fairlib.proxies.base import BalancingProxy
+
+__all__ = [
+    "METHODS",
+    "PROXIES",
+    "MethodSpec",
+    "installed",
+    "load_model",
+    "load_proxy",
+    "method_class",
+    "needed_extra",
+    "proxy_class",
+    "spec_of",
+]
 
 DISTRIBUTION = "evenhand"
+PROXY_FILE = "proxy.json"
 
 
 @dataclass(frozen=True)
 class MethodSpec:
     """
-    One method, as jobs and tables of methods see it.
+    One method, as jobs, lists, pages and docs see it.
 
     Parameters
     ----------
     name : str
         What a job writes.
     module, class_name : str
-        Where its estimator lives.
+        Where its estimator is.
     summary : str
+        What the trained model is: a noun phrase with its article.
+    source : str
+        Paper or library that it is from.
     tasks : tuple of str
-        Kinds of label it can predict.
+        Kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts none.
     needs_metric : bool
         Takes the fair metric (constructor argument ``metric``).
     needs_groups : bool
@@ -36,7 +57,7 @@ class MethodSpec:
     needs_counterfactuals : bool
         Takes ``counterfactuals`` at ``fit``: changed copies of the training rows.
     resumable : bool
-        Takes ``checkpoint`` at ``fit``: a killed training goes on where it was.
+        Takes ``checkpoint`` at ``fit``: a killed training resumes from it.
     needs_feature_groups : bool
         Takes ``feature_groups`` at ``fit``: matrix columns by table column.
     asks : bool
@@ -44,17 +65,20 @@ class MethodSpec:
     selects : bool
         Has ``selection_probabilities``: how likely each feature is used.
     differentiable : bool
-        Is a network, so that a certificate of invariance can be had.
+        Is a network, so that a certificate of invariance can be computed.
     extra : str or None
-        Optional extra of our distribution without which ``fit`` cannot work.
+        Optional extra of our distribution that ``fit`` needs.
     requires : tuple of str
-        Top-level modules that the extra brings.
+        Top-level modules that the extra installs.
+    fixed : mapping
+        Constructor arguments that the name stands for; a job cannot set them.
     """
 
     name: str
     module: str
     class_name: str
     summary: str
+    source: str = ""
     tasks: tuple[str, ...] = ("binary",)
     needs_metric: bool = False
     needs_groups: bool = False
@@ -66,86 +90,102 @@ class MethodSpec:
     differentiable: bool = False
     extra: str | None = None
     requires: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def install_command(self) -> str | None:
-        """What installs the method's extra; none if it needs none."""
+        """Command that installs the method's extra; None if it needs none."""
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"
 
+
+ANY_CLASSES = ("binary", "multiclass")
+_METHODS, _PROXIES = "evenhand.fairlib.methods", "evenhand.fairlib.proxies"
 
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
         MethodSpec(
-            "gbdt", "evenhand.fairlib.methods.gbdt", "GBDTClassifier", "gradient boosted trees, no mitigation"
+            "gbdt",
+            f"{_METHODS}.gbdt",
+            "GBDTClassifier",
+            "gradient-boosted trees without mitigation",
+            "XGBoost",
         ),
         MethodSpec(
             "nn",
-            "evenhand.fairlib.methods.networks.plain",
+            f"{_METHODS}.networks.plain",
             "NeuralNetworkClassifier",
-            "one hidden layer, balanced mini-batches, no mitigation",
-            tasks=("binary", "multiclass"),
+            "a neural network without mitigation",
+            "PyTorch",
+            tasks=ANY_CLASSES,
             resumable=True,
             differentiable=True,
         ),
         MethodSpec(
             "sensei",
-            "evenhand.fairlib.methods.networks.sensei",
+            f"{_METHODS}.networks.sensei",
             "SenSeIClassifier",
-            "network made invariant on sensitive sets, with one knob against accuracy (SenSeI)",
-            tasks=("binary", "multiclass"),
+            "a neural network regularised so that comparable people get the same output (SenSeI)",
+            "Yurochkin and Sun, ICLR 2021",
+            tasks=ANY_CLASSES,
             needs_metric=True,
             resumable=True,
             differentiable=True,
         ),
         MethodSpec(
             "sensr",
-            "evenhand.fairlib.methods.networks.sensr",
+            f"{_METHODS}.networks.sensr",
             "SenSRClassifier",
-            "network trained on the worst case within a fair-metric budget (SenSR)",
-            tasks=("binary", "multiclass"),
+            "a neural network trained on the worst case within a fair-distance budget (SenSR)",
+            "Yurochkin, Bower and Sun, ICLR 2020",
+            tasks=ANY_CLASSES,
             needs_metric=True,
             resumable=True,
             differentiable=True,
         ),
         MethodSpec(
             "clp",
-            "evenhand.fairlib.methods.networks.clp",
+            f"{_METHODS}.networks.clp",
             "CLPClassifier",
-            "network whose logits are paired with those of the job's counterfactuals (CLP)",
-            tasks=("binary", "multiclass"),
+            "a neural network whose logits are paired with those of counterfactual copies (CLP)",
+            "Garg et al., AIES 2019",
+            tasks=ANY_CLASSES,
             needs_counterfactuals=True,
             resumable=True,
             differentiable=True,
         ),
         MethodSpec(
             "project",
-            "evenhand.fairlib.methods.projection",
+            f"{_METHODS}.projection",
             "ProjectedGBDTClassifier",
-            "project the sensitive subspace out, then gradient boosted trees",
+            "gradient-boosted trees on features with the sensitive subspace projected out",
+            "Yurochkin, Bower and Sun, ICLR 2020",
             needs_metric=True,
         ),
         MethodSpec(
             "reweigh",
-            "evenhand.fairlib.methods.reweighing",
+            f"{_METHODS}.reweighing",
             "ReweighedGBDTClassifier",
-            "Kamiran-Calders weights, then gradient boosted trees",
+            "gradient-boosted trees on rows reweighed by group and label",
+            "Kamiran and Calders, 2011",
             needs_groups=True,
         ),
         MethodSpec(
             "budro",
-            "evenhand.fairlib.methods.budro",
+            f"{_METHODS}.budro",
             "BudroClassifier",
-            "gradient boosting on the worst-case distribution within a fair-metric budget (BuDRO)",
-            tasks=("binary", "multiclass"),
+            "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
+            "Vargo et al., ICLR 2021",
+            tasks=ANY_CLASSES,
             needs_metric=True,
             resumable=True,
         ),
         MethodSpec(
             "dadi",
-            "evenhand.fairlib.methods.dadi.classifier",
+            f"{_METHODS}.dadi.classifier",
             "DADIClassifier",
-            "agent that asks each person only for features that an adversary cannot use (DADI)",
+            "an agent that asks each person only for features that do not reveal the sensitive group (DADI)",
+            "Bakker et al., DADI, 2020",
             needs_groups=True,
             needs_feature_groups=True,
             asks=True,
@@ -153,10 +193,11 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "faias",
-            "evenhand.fairlib.methods.faias.classifier",
+            f"{_METHODS}.faias.classifier",
             "FAIASClassifier",
-            "network trained against a selector of features that tell the sensitive one (FAIAS)",
-            tasks=("binary", "multiclass"),
+            "a neural network trained against an adversarial selector of features (FAIAS)",
+            "paper 002",
+            tasks=ANY_CLASSES,
             needs_groups=True,
             needs_feature_groups=True,
             selects=True,
@@ -164,22 +205,25 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "logistic",
-            "evenhand.fairlib.methods.comparators.logistic",
+            f"{_METHODS}.comparators.logistic",
             "LogisticClassifier",
-            "logistic regression, no mitigation",
+            "a logistic regression without mitigation",
+            "scikit-learn",
         ),
         MethodSpec(
             "reweigh-logistic",
-            "evenhand.fairlib.methods.comparators.reweighing",
+            f"{_METHODS}.comparators.reweighing",
             "ReweighedLogisticClassifier",
-            "Kamiran-Calders weights, then logistic regression and a chosen threshold",
+            "a logistic regression on rows reweighed by group and label, with a chosen threshold",
+            "Kamiran and Calders, 2011",
             needs_groups=True,
         ),
         MethodSpec(
             "disparate-impact-remover",
-            "evenhand.fairlib.methods.comparators.repair",
+            f"{_METHODS}.comparators.repair",
             "RepairedLogisticClassifier",
-            "features repaired until two groups have them alike, then logistic regression",
+            "a logistic regression on features repaired until two groups have the same distributions",
+            "Feldman et al., KDD 2015; AIF360",
             needs_groups=True,
             needs_feature_groups=True,
             extra="comparators",
@@ -187,9 +231,10 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "calibrated-equalized-odds",
-            "evenhand.fairlib.methods.comparators.calibration",
+            f"{_METHODS}.comparators.calibration",
             "CalibratedOddsClassifier",
-            "logistic regression, scores of the better-served of two groups mixed with its base rate",
+            "a logistic regression whose scores for one of two groups are mixed with the group's base rate",
+            "Pleiss et al., NeurIPS 2017; AIF360",
             needs_groups=True,
             needs_feature_groups=True,
             extra="comparators",
@@ -197,18 +242,20 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "adversarial-debiasing",
-            "evenhand.fairlib.methods.comparators.adversarial",
+            f"{_METHODS}.comparators.adversarial",
             "AdversarialClassifier",
-            "network trained against an adversary that guesses the group from its output",
+            "a neural network trained against an adversary that predicts the group from its output",
+            "Zhang et al., AIES 2018; Fairlearn",
             needs_groups=True,
             extra="comparators",
             requires=("fairlearn",),
         ),
         MethodSpec(
             "threshold-optimizer",
-            "evenhand.fairlib.methods.comparators.thresholds",
+            f"{_METHODS}.comparators.thresholds",
             "GroupThresholdsClassifier",
-            "logistic regression with thresholds per group that equalise a rate",
+            "a logistic regression with a threshold for each group that equalises a rate",
+            "Hardt et al., NeurIPS 2016; Fairlearn",
             needs_groups=True,
             needs_feature_groups=True,
             extra="comparators",
@@ -216,15 +263,67 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "exponentiated-gradient",
-            "evenhand.fairlib.methods.comparators.reduction",
+            f"{_METHODS}.comparators.reduction",
             "ExponentiatedGradientClassifier",
-            "weighted vote of logistic regressions that meets a constraint on groups",
+            "a weighted vote of logistic regressions that meets a constraint on groups",
+            "Agarwal et al., ICML 2018; Fairlearn",
             needs_groups=True,
             extra="comparators",
             requires=("fairlearn",),
         ),
     )
 }
+"""Classifiers, by the name that a job writes."""
+
+
+def _proxy(name: str, summary: str, module: str, class_name: str, **fixed: Any) -> MethodSpec:
+    place = f"{_PROXIES}.{module}"
+    return MethodSpec(name, place, class_name, summary, "Deng et al., 2023", ("proxy",), fixed=fixed)
+
+
+_TREE, _PREDICTED = ("tree", "ProxyTree"), ("predicted", "PredictedGroupProxy")
+
+PROXIES: dict[str, MethodSpec] = {
+    spec.name: spec
+    for spec in (
+        _proxy("proxy", "a proxy tree whose leaves stay within a disclosivity limit", *_TREE, relaxed=False),
+        _proxy("relaxed-proxy", "a proxy tree with unconstrained mixture weights", *_TREE, relaxed=True),
+        _proxy(
+            "qp-tree",
+            "a decision tree that predicts the group, sampled by a quadratic programme",
+            *_PREDICTED,
+            model="tree",
+            sampling="program",
+        ),
+        _proxy(
+            "qp-regression",
+            "a logistic regression that predicts the group, sampled by a quadratic programme",
+            *_PREDICTED,
+            model="regression",
+            sampling="program",
+        ),
+        _proxy(
+            "naive-tree",
+            "a decision tree that predicts the group, sampled equally",
+            *_PREDICTED,
+            model="tree",
+            sampling="equal",
+        ),
+        _proxy(
+            "naive-regression",
+            "a logistic regression that predicts the group, sampled equally",
+            *_PREDICTED,
+            model="regression",
+            sampling="equal",
+        ),
+    )
+}
+"""Balancing proxies, by the name that a job writes."""
+
+
+def spec_of(name: str) -> MethodSpec:
+    """Give the entry of a classifier or proxy; KeyError for an unknown name."""
+    return METHODS[name] if name in METHODS else PROXIES[name]
 
 
 def installed(spec: MethodSpec) -> bool:
@@ -233,27 +332,34 @@ def installed(spec: MethodSpec) -> bool:
 
 
 def needed_extra(spec: MethodSpec) -> str:
-    """What to tell of a method that is not installed."""
+    """Message about a method that is not installed."""
     return f"method {spec.name} needs an optional extra: {spec.install_command}"
 
 
 def _is_found(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # a module that blocks it, or that was put in place without a spec
+    except (ImportError, ValueError):  # a module that blocks the lookup, or one without a spec
         return False
 
 
 def method_class(name: str) -> type[Method]:
-    """Estimator class of a method; KeyError for an unknown name."""
-    spec = METHODS[name]
+    """Estimator class of a classifier or proxy; KeyError for an unknown name."""
+    spec = spec_of(name)
     cls: type[Method] = getattr(importlib.import_module(spec.module), spec.class_name)
+    return cls
+
+
+def proxy_class(name: str) -> type[BalancingProxy]:
+    """Estimator class of a proxy; KeyError for an unknown name."""
+    spec = PROXIES[name]
+    cls: type[BalancingProxy] = getattr(importlib.import_module(spec.module), spec.class_name)
     return cls
 
 
 def load_model(folder: str | Path) -> Method:
     """
-    Load any saved model.
+    Load any saved classifier.
 
     Raises
     ------
@@ -266,3 +372,22 @@ def load_model(folder: str | Path) -> Method:
         if spec.class_name == name:
             return method_class(spec.name).load(folder)
     raise ValueError(f"{folder} names the class {name!r}, which is not a method of this version.")
+
+
+def load_proxy(folder: str | Path) -> BalancingProxy:
+    """
+    Load any saved proxy.
+
+    Raises
+    ------
+    ValueError
+        The folder holds no proxy, or one of an unknown class.
+    """
+    try:
+        name = json.loads((Path(folder) / PROXY_FILE).read_text())["class"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(f"{folder} holds no proxy.") from None
+    for spec in PROXIES.values():
+        if spec.class_name == name:
+            return proxy_class(spec.name).load(folder)
+    raise ValueError(f"{folder} holds a proxy of the unknown class {name!r}.")

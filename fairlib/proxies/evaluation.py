@@ -14,21 +14,21 @@ from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 
-__all__ = ["PROXY_METRICS", "ProxyMeasures", "generalisation_bound", "measure_proxy"]
+__all__ = ["MEASURES", "ProxyMeasures", "generalisation_bound", "measure_proxy"]
 
 Float = NDArray[np.float64]
 CHUNK_DRAWS = 50
 # Rows with one acceptance probability, at least, for their groups' shares to say anything.
 LEAST_ALIKE = 50
-PROXY_METRICS = {
-    "disclosivity": "largest difference between a group's share in a proxy group and its base rate, lower",
-    "disclosivity_of_probability": "the same within one acceptance probability, which tells more, lower",
-    "imbalance": "distance of the kept sample's group shares from the target, lower",
-    "imbalance_before": "distance of all rows' group shares from the target, for comparison",
-    "smallest_growth": "how many times the share of the least represented group grows, higher",
-    "smallest_share": "share of the least represented of the wanted groups in the kept sample, higher",
-    "kept": "expected share of rows that are kept, higher",
-}
+MEASURES = (
+    "disclosivity",
+    "disclosivity_of_probability",
+    "imbalance",
+    "imbalance_before",
+    "smallest_growth",
+    "smallest_share",
+    "kept",
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ProxyMeasures:
     Attributes
     ----------
     values, lows, highs : dict of str to float or None
-        By the names of ``PROXY_METRICS``; no ends without draws.
+        By the names of ``MEASURES``; no ends without draws.
     base_rates, shares : ndarray, shape (K,)
         Shares of the groups among all rows, and expected among those kept.
     compositions : ndarray, shape (l, K)

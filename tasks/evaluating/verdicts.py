@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
+from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation
 from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, METRIC_MEANINGS
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.bundle import Bundle
@@ -65,7 +66,7 @@ def without_baseline(gates: Sequence[Gate]) -> None:
 def known_metrics(model: Bundle, counterfactuals: Sequence[str]) -> list[str]:
     """Metrics that an evaluation of the model will have, without those of intersections."""
     attributes = [column.name for column in model.contract.sensitive]
-    known = [name for name in METRIC_MEANINGS if "." not in name and name != "features_asked"]
+    known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
     known += [f"consistency.{name}" for name in counterfactuals]
     known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
     return known + (["features_asked"] if _asks(model) else [])

@@ -69,7 +69,7 @@ class ProxyBundle:
         InputError
             A part is missing, or they do not fit together.
         """
-        from evenhand.fairlib.proxies.registry import load_proxy
+        from evenhand.fairlib.methods.registry import load_proxy
 
         place = Path(folder)
         lacking = [name for name in DECISIVE if not (place / name).exists()]

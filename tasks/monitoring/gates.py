@@ -6,31 +6,14 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.tasks.errors import InputError
 
-__all__ = ["MAX_PSI", "MAX_UNSEEN", "METRICS", "check_gates", "default_gates", "known_metrics"]
+__all__ = ["MAX_PSI", "MAX_UNSEEN", "check_gates", "default_gates", "known_metrics"]
 
 MAX_PSI = 0.2
 MAX_UNSEEN = 0.01
-
-METRICS: dict[str, str] = {
-    "psi_max": "largest population stability index of a model input",
-    "psi_mean": "mean population stability index of the model inputs",
-    "psi.<column>": "population stability index of a model input against the training rows",
-    "p_value.<column>": "chance of such a difference without drift (chi-square test, Holm-corrected)",
-    "unseen_max": "largest share of rows with a category that training never saw",
-    "unseen.<column>": "share of rows with a category that training never saw",
-    "missing_change.<column>": "absolute change of the share of missing values",
-    "outside_contract_max": "largest share of rows that break a rule of the contract about one model input",
-    "outside_contract.<column>": "share of rows that break a rule of the contract",
-    "group_share_change.<attr>": "largest absolute change of the share of a group",
-    "label_rate_change": "absolute change of the share of positive labels",
-    "label_rate_change.<attr>": "largest absolute change of the share of positive labels in a group",
-    "prediction_rate": "share of rows that the model predicts positive",
-    "prediction_rate_change": "absolute change of that share since the test rows of the training run",
-}
-"""Every metric of drift with one line of meaning."""
 
 
 def known_metrics(reference: Mapping[str, Any], *, predicts: bool) -> list[str]:
@@ -39,7 +22,7 @@ def known_metrics(reference: Mapping[str, Any], *, predicts: bool) -> list[str]:
     categories = [name for name, column in reference["columns"].items() if column["kind"] == "category"]
     of = {"<column>": columns, "<attr>": list(reference["groups"])}
     names = []
-    for metric in METRICS:
+    for metric in names_of("drift"):
         kind, _, subject = metric.partition(".")
         if kind.startswith("prediction") and not predicts:
             continue
@@ -79,5 +62,5 @@ def check_gates(gates: Sequence[Gate], reference: Mapping[str, Any], *, predicts
         if gate.metric not in known:
             close = difflib.get_close_matches(gate.metric, known, n=1, cutoff=0.5)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            kinds = ", ".join(METRICS)
+            kinds = ", ".join(names_of("drift"))
             raise InputError(f"the gate {gate.metric!r} names no metric of drift{hint}; there are {kinds}.")

@@ -61,7 +61,7 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
 def _proxy(folder: Path) -> Answer:
     """Acceptance probabilities for encoded rows."""
     # late: a classifier's process has no use for it
-    from evenhand.fairlib.proxies.registry import load_proxy
+    from evenhand.fairlib.methods.registry import load_proxy
 
     proxy = load_proxy(folder)
     return lambda matrix: {"acceptance_probability": proxy.acceptance(matrix)}

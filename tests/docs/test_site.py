@@ -21,13 +21,11 @@ from pydantic import BaseModel
 from benchmarks import choose_page
 from benchmarks.common import RESULTS
 from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
-from evenhand.fairlib.evaluation.metrics import METRIC_MEANINGS
-from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.fairlib.proxies.registry import PROXIES, proxy_class
+from evenhand.fairlib.catalogue import METRICS
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class, proxy_class
 from evenhand.flows.cli import app
 from evenhand.flows.job import Job
 from evenhand.flows.method import RESERVED_ARGUMENTS
-from evenhand.tasks.measure_proxy import METRICS as PROXY_METRICS
 
 pytest.importorskip("mkdocs", reason="the site's generator is in the extra `docs`")
 
@@ -145,7 +143,7 @@ def test_reference_has_every_command_and_option(site: Path) -> None:
 
 
 def test_reference_has_every_metric(code_in: dict[str, set[str]]) -> None:
-    assert {*METRIC_MEANINGS, *PROXY_METRICS} - code_in["metrics"] == set()
+    assert {*METRICS} - code_in["metrics"] == set()
 
 
 def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import PROXY_METRICS, generalisation_bound, measure_proxy
+from evenhand.fairlib.proxies.evaluation import MEASURES, generalisation_bound, measure_proxy
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 
@@ -62,7 +62,7 @@ def test_measures_by_hand() -> None:
             "kept": 18 / 48,
         }
     )
-    assert set(measured.values) == set(measured.lows) == set(measured.highs) == set(PROXY_METRICS)
+    assert set(measured.values) == set(measured.lows) == set(measured.highs) == set(MEASURES)
     assert set(measured.lows.values()) == set(measured.highs.values()) == {None}
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evenhand.fairlib.methods.registry import PROXIES, load_proxy, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
-from evenhand.fairlib.proxies.registry import PROXIES, load_proxy, proxy_class
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 

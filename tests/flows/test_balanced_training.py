@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from evenhand.fairlib.methods.registry import load_model, method_class
+from evenhand.fairlib.methods.registry import load_model, load_proxy, method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.hash_uniform import uniforms
-from evenhand.fairlib.proxies.registry import load_proxy
 from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.dataset import read_dataset
 

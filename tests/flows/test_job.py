@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from evenhand.data_contracts.model import load_contract
-from evenhand.fairlib.methods.registry import METHODS
-from evenhand.fairlib.proxies.registry import PROXIES
+from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.flows.job import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError

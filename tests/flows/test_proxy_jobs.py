@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.fairlib.proxies.registry import PROXIES, load_proxy
+from evenhand.fairlib.methods.registry import PROXIES, load_proxy
 from evenhand.flows.job import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.dataset import read_dataset

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenhand.data_contracts.model import Contract
-from evenhand.fairlib.proxies.registry import load_proxy
+from evenhand.fairlib.methods.registry import load_proxy
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.filtering.bundle import ProxyBundle
 from evenhand.tasks.registry import fetch_bundle, published

@@ -1,0 +1,492 @@
+r"""Every metric, described once: pages, command line, gates, docs, MLflow and Prefect artifacts read it here.
+
+A flat metric name is a catalogue name (``auc``), or a catalogue name, a dot and a subject
+(``gap_max.sex``, ``gap_max.sex&race``, ``consistency.spouse``, ``psi.age``).
+
+Sources: Vargo = Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021; Yurochkin = Yurochkin and
+Sun, "SenSeI", ICLR 2021; Deng = Deng et al., "Balanced Filtering via Non-Disclosive Proxies", 2023; Hardt =
+Hardt et al., "Equality of opportunity in supervised learning", NeurIPS 2016; Speicher = Speicher et al., KDD
+2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = [
+    "METRICS",
+    "Direction",
+    "Kind",
+    "MetricInfo",
+    "better",
+    "describe",
+    "direction",
+    "names_of",
+    "spoken",
+    "title",
+]
+
+Direction = Literal["higher", "lower"]
+Kind = Literal["classifier", "proxy", "drift"]
+Subject = Literal["", "attribute", "counterfactual", "column"]
+
+# How a subject is written in lists of metrics.
+PLACEHOLDERS = {"attribute": "<attr>", "counterfactual": "<name>", "column": "<column>"}
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """
+    One metric.
+
+    Attributes
+    ----------
+    name : str
+        In jobs, gates, ``metrics.json`` and MLflow; a metric with a subject has it after a dot.
+    title : str
+        The field's term, in a few words.
+    explanation : str
+        One sentence; ``{subject}`` stands for the attribute, set of copies or column.
+    direction : {"higher", "lower"} or None
+        Which is better; None for numbers that only inform.
+    compares : str
+        Whose or what numbers it compares.
+    formula, source : str
+    domain : tuple
+        Smallest and largest possible value; None where there is no limit.
+    unit : str
+    subject : str
+        What stands after the dot: nothing, an attribute, a set of counterfactual copies, a column.
+    kind : {"classifier", "proxy", "drift"}
+        What it measures.
+    """
+
+    name: str
+    title: str
+    explanation: str
+    direction: Direction | None
+    compares: str
+    formula: str
+    source: str = ""
+    domain: tuple[float | None, float | None] = (0.0, 1.0)
+    unit: str = "share"
+    subject: Subject = ""
+    kind: Kind = "classifier"
+
+    @property
+    def pattern(self) -> str:
+        """Name with a placeholder for its subject, such as ``gap_max.<attr>``."""
+        return f"{self.name}.{PLACEHOLDERS[self.subject]}" if self.subject else self.name
+
+
+def _gap(name: str, title: str, explanation: str, formula: str, source: str) -> MetricInfo:
+    """Difference between groups of a sensitive attribute."""
+    return MetricInfo(
+        name, title, explanation, "lower", "groups of the attribute", formula, source, subject="attribute",
+        unit="difference of shares",
+    )  # fmt: skip
+
+
+_CLASSIFIER = (
+    MetricInfo(
+        "accuracy",
+        "Accuracy",
+        "The share of people whose predicted label is their true label.",
+        "higher",
+        "predicted and true labels",
+        "P(ŷ = y)",
+    ),
+    MetricInfo(
+        "balanced_accuracy",
+        "Balanced accuracy",
+        "The mean of the true positive rate and the true negative rate, so that the rarer label counts as "
+        "much as the commoner one.",
+        "higher",
+        "predicted and true labels",
+        "(TPR + TNR) / 2",
+    ),
+    MetricInfo(
+        "auc",
+        "Area under the ROC curve",
+        "The probability that a positive person has a higher score than a negative one, ties counting half; "
+        "random scores give 0.5.",
+        "higher",
+        "scores of positives and negatives",
+        "P(score⁺ > score⁻) + P(score⁺ = score⁻) / 2",
+    ),
+    MetricInfo(
+        "consistency",
+        "Counterfactual consistency",
+        "The share of people with the same predicted label on every counterfactual copy of their row that "
+        "differs only in “{subject}”, as the job defines the copies.",
+        "higher",
+        "counterfactual copies of one person",
+        "P(ŷ(x′) equal for all copies x′ of x)",
+        "Vargo, appendix C.2",
+        subject="counterfactual",
+    ),
+    _gap(
+        "gap_max",
+        "Largest gap in error rates",
+        "The larger of two differences between groups by {subject}: of the true positive rate and of the "
+        "true negative rate.",
+        "max(Gap₀, Gap₁), Gapᵧ = max over groups g, h of |P(ŷ = y | y, g) − P(ŷ = y | y, h)|",
+        "Vargo, appendix C.2",
+    ),
+    _gap(
+        "gap_rms",
+        "Root-mean-square gap in error rates",
+        "The root mean square of the largest differences of the true positive rate and of the true negative "
+        "rate between groups by {subject}.",
+        "√((Gap₀² + Gap₁²) / 2)",
+        "Vargo, appendix C.2",
+    ),
+    _gap(
+        "demographic_parity_difference",
+        "Demographic parity difference",
+        "The largest difference of the selection rate, the share predicted positive, between groups by "
+        "{subject}.",
+        "max over g, h of |P(ŷ = 1 | g) − P(ŷ = 1 | h)|",
+        "Fairlearn",
+    ),
+    _gap(
+        "equal_opportunity_difference",
+        "Equal opportunity difference",
+        "The largest difference of the true positive rate between groups by {subject}.",
+        "max over g, h of |TPR(g) − TPR(h)|",
+        "Hardt",
+    ),
+    _gap(
+        "average_odds_difference",
+        "Average odds difference",
+        "The mean of the largest difference of the true positive rate and of the largest difference of the "
+        "false positive rate between groups by {subject}.",
+        "(max |ΔTPR| + max |ΔFPR|) / 2",
+        "AIF360's average_abs_odds_difference",
+    ),
+    _gap(
+        "balanced_accuracy_difference",
+        "Balanced accuracy difference",
+        "The largest difference of balanced accuracy between groups by {subject}.",
+        "max over g, h of |BA(g) − BA(h)|",
+        "FAIAS, section 6.6",
+    ),
+    MetricInfo(
+        "theil_index",
+        "Theil index of benefits",
+        "How unequally the benefit, prediction − label + 1, is spread over people; 0 is equal.",
+        "lower",
+        "benefits of all people",
+        "mean of (b / μ) ln(b / μ), b = ŷ − y + 1, μ its mean",
+        "Speicher",
+        (0.0, None),
+        "nats",
+    ),
+    MetricInfo(
+        "certificate.dif",
+        "Output change under comparable treatment",
+        "The largest mean squared change of a network's logits that a search found when people may move to "
+        "comparable points within the stated mean squared fair distance.",
+        "lower",
+        "a person and comparable points",
+        "sup over moves with mean d²(x, x′) ≤ ε of mean ‖h(x) − h(x′)‖²",
+        "Yurochkin, eq. 2.2",
+        (0.0, None),
+        "squared logits",
+    ),
+    MetricInfo(
+        "certificate.drf",
+        "Loss increase under comparable treatment",
+        "How much the mean loss rises when every person may be treated as another given person within the "
+        "stated mean squared fair distance.",
+        "lower",
+        "a person and other given people",
+        "max over plans with mean d²(xᵢ, xⱼ) ≤ ε of mean loss(xⱼ, yᵢ) − mean loss(xᵢ, yᵢ)",
+        "Vargo, eq. 2.5",
+        (0.0, None),
+        "nats",
+    ),
+    MetricInfo(
+        "features_asked",
+        "Features asked",
+        "The mean number of features that the model asks of a person before it predicts.",
+        "lower",
+        "people",
+        "mean number of questions",
+        "DADI",
+        (0.0, None),
+        "features",
+    ),
+)
+
+_PROXY = tuple(
+    MetricInfo(*entry, kind="proxy")  # type: ignore[arg-type]
+    for entry in (
+        (
+            "disclosivity",
+            "Disclosivity",
+            "The largest difference between a group's share within a proxy group and among all rows; "
+            "proxy groups of too few rows are left out.",
+            "lower",
+            "proxy groups and all rows",
+            "max over proxy groups j and groups k of |Aⱼₖ − rₖ|",
+            "Deng, definition 5",
+        ),
+        (
+            "disclosivity_of_probability",
+            "Disclosivity of the acceptance probability",
+            "The largest difference between a group's share among rows of one acceptance probability and its "
+            "share among all rows; probabilities that few rows have are left out.",
+            "lower",
+            "rows of one acceptance probability and all rows",
+            "max over probabilities p and groups k of |P(k | p) − rₖ|",
+        ),
+        (
+            "imbalance",
+            "Imbalance",
+            "The distance between the groups' shares among the rows that are kept and the target shares.",
+            "lower",
+            "shares among kept rows and the target",
+            "‖shares of kept rows − target‖₂",
+            "Deng, definition 2",
+            (0.0, 2**0.5),
+            "distance of shares",
+        ),
+        (
+            "imbalance_before",
+            "Imbalance before filtering",
+            "The distance between the groups' shares among all rows and the target shares, for comparison.",
+            None,
+            "shares among all rows and the target",
+            "‖shares of all rows − target‖₂",
+            "Deng, definition 2",
+            (0.0, 2**0.5),
+            "distance of shares",
+        ),
+        (
+            "smallest_growth",
+            "Growth of the rarest group",
+            "How many times larger the share of the group that was rarest in the training rows is among the "
+            "rows that are kept.",
+            "higher",
+            "kept rows and all rows",
+            "share among kept rows / share among all rows",
+            "",
+            (0.0, None),
+            "times",
+        ),
+        (
+            "smallest_share",
+            "Share of the rarest group",
+            "The share of the group that was rarest in the training rows among the rows that are kept.",
+            "higher",
+            "kept rows",
+            "P(rarest group | kept)",
+        ),
+        (
+            "kept",
+            "Share of rows kept",
+            "The share of all rows that is expected to be kept.",
+            "higher",
+            "kept rows and all rows",
+            "mean acceptance probability",
+        ),
+        (
+            "disclosivity.train",
+            "Disclosivity on the training rows",
+            "The disclosivity on the training rows, which the limit alpha is about.",
+            "lower",
+            "proxy groups and all rows",
+            "max over j, k of |Aⱼₖ − rₖ| on training rows",
+            "Deng, definition 5",
+        ),
+        (
+            "imbalance.train",
+            "Imbalance on the training rows",
+            "The imbalance on the training rows.",
+            "lower",
+            "shares among kept rows and the target",
+            "‖shares of kept rows − target‖₂ on training rows",
+            "Deng, definition 2",
+            (0.0, 2**0.5),
+            "distance of shares",
+        ),
+        (
+            "disclosivity.bound",
+            "Bound on the disclosivity of new rows",
+            "The paper's bound on the disclosivity of new rows, of trees only; 1 or more says nothing.",
+            "lower",
+            "proxy groups and all rows",
+            "theorem 3, as printed",
+            "Deng, theorem 3",
+            (0.0, None),
+        ),
+        (
+            "imbalance.bound",
+            "Bound on the imbalance of new rows",
+            "The paper's bound on the imbalance of new rows, of trees only; with one attribute, 1.41 or more "
+            "says nothing.",
+            "lower",
+            "shares among kept rows and the target",
+            "theorem 3, as printed",
+            "Deng, theorem 3",
+            (0.0, None),
+            "distance of shares",
+        ),
+    )
+)
+
+_ROWS = "new rows and training rows"
+_DRIFT = tuple(
+    MetricInfo(name, title, explanation, direction, _ROWS, formula, "", domain, unit, subject, "drift")  # type: ignore[arg-type]
+    for name, subject, title, explanation, direction, formula, domain, unit in (
+        (
+            "psi_max", "", "Largest population stability index",
+            "The largest population stability index of a model input.",
+            "lower", "max over columns of psi", (0.0, None), "index",
+        ),
+        (
+            "psi_mean", "", "Mean population stability index",
+            "The mean population stability index of the model inputs.",
+            "lower", "mean over columns of psi", (0.0, None), "index",
+        ),
+        (
+            "psi", "column", "Population stability index",
+            "The population stability index of {subject}: the difference between its distribution in the "
+            "new rows and in the training rows.",
+            "lower", "Σ over bins of (p − q) ln(p / q)", (0.0, None), "index",
+        ),
+        (
+            "p_value", "column", "P-value of the change",
+            "The probability of such a difference in {subject} without drift (chi-square test, "
+            "Holm's correction).",
+            None, "P(χ² ≥ observed)", (0.0, 1.0), "probability",
+        ),
+        (
+            "unseen_max", "", "Largest share of unseen categories",
+            "The largest share of rows with a category that the training rows do not have.",
+            "lower", "max over columns of unseen", (0.0, 1.0), "share",
+        ),
+        (
+            "unseen", "column", "Share of unseen categories",
+            "The share of rows with a category of {subject} that the training rows do not have.",
+            "lower", "P(category not in training rows)", (0.0, 1.0), "share",
+        ),
+        (
+            "missing_change", "column", "Change of missing values",
+            "The absolute change of the share of missing values in {subject}.",
+            "lower", "|P(missing) now − then|", (0.0, 1.0), "difference of shares",
+        ),
+        (
+            "outside_contract_max", "", "Largest share outside the contract",
+            "The largest share of rows that break a rule of the contract about one model input.",
+            "lower", "max over columns of outside_contract", (0.0, 1.0), "share",
+        ),
+        (
+            "outside_contract", "column", "Share outside the contract",
+            "The share of rows that break a rule of the contract about {subject}.",
+            "lower", "P(value breaks a rule)", (0.0, 1.0), "share",
+        ),
+        (
+            "group_share_change", "attribute", "Change of group shares",
+            "The largest absolute change of the share of a group by {subject}.",
+            "lower", "max over groups of |P(g) now − then|", (0.0, 1.0), "difference of shares",
+        ),
+        (
+            "label_rate_change", "", "Change of the base rate",
+            "The absolute change of the share of positive labels.",
+            "lower", "|P(y = 1) now − then|", (0.0, 1.0), "difference of shares",
+        ),
+        (
+            "label_rate_change", "attribute", "Change of base rates",
+            "The largest absolute change of the share of positive labels in a group by {subject}.",
+            "lower", "max over groups of |P(y = 1 | g) now − then|", (0.0, 1.0), "difference of shares",
+        ),
+        (
+            "prediction_rate", "", "Selection rate",
+            "The share of rows that the model predicts positive.",
+            None, "P(ŷ = 1)", (0.0, 1.0), "share",
+        ),
+        (
+            "prediction_rate_change", "", "Change of the selection rate",
+            "The absolute change of the selection rate since the test rows of the training run.",
+            "lower", "|P(ŷ = 1) now − then|", (0.0, 1.0), "difference of shares",
+        ),
+    )
+)  # fmt: skip
+
+METRICS: dict[str, MetricInfo] = {info.pattern: info for info in (*_CLASSIFIER, *_PROXY, *_DRIFT)}
+"""By pattern (``gap_max.<attr>``), in the order in which lists and evaluations have them."""
+
+_BARE = {info.name: info for info in METRICS.values() if not info.subject}
+_WITH_SUBJECT = {info.name: info for info in METRICS.values() if info.subject}
+
+
+def describe(name: str) -> tuple[MetricInfo, str]:
+    """
+    Look a flat metric name up.
+
+    Returns
+    -------
+    MetricInfo, str
+        The entry and the name's subject ("" for none).
+
+    Raises
+    ------
+    KeyError
+        No metric has this name.
+    """
+    stem, dot, subject = name.partition(".")
+    if name in _BARE:
+        return _BARE[name], ""
+    if dot and stem in _WITH_SUBJECT:
+        return _WITH_SUBJECT[stem], subject
+    raise KeyError(name)
+
+
+def names_of(kind: Kind) -> list[str]:
+    """Patterns of one kind of metric."""
+    return [pattern for pattern, info in METRICS.items() if info.kind == kind]
+
+
+def title(name: str) -> str:
+    """Title of a flat metric name with its subject: "Largest gap in error rates by sex"; else the name."""
+    try:
+        info, subject = describe(name)
+    except KeyError:
+        return name
+    if not subject:
+        return info.title
+    preposition = {"attribute": "by", "counterfactual": "over", "column": "of"}[info.subject]
+    return f"{info.title} {preposition} {spoken(subject)}"
+
+
+def spoken(subject: str) -> str:
+    """Write a subject for readers: ``sex&personal_status`` as "sex and personal status"."""
+    return subject.replace("&", " and ").replace("_", " ").strip()
+
+
+def direction(name: str) -> Direction | None:
+    """Which way a metric is better; None for one that only informs, and for an unknown name."""
+    try:
+        return describe(name)[0].direction
+    except KeyError:
+        return None
+
+
+def better(name: str) -> Direction:
+    """
+    Tell which way a metric is better.
+
+    Raises
+    ------
+    ValueError
+        The name is of no metric, or of one without a direction.
+    """
+    found = direction(name)
+    if found is None:
+        raise ValueError(
+            f"metric: got {name!r}, which has no direction; `evenhand metrics` lists those that have one"
+        )
+    return found

@@ -221,7 +221,7 @@ _CLASSIFIER = (
 )
 
 _PROXY = tuple(
-    MetricInfo(*entry, kind="proxy")  # type: ignore[arg-type]
+    MetricInfo(*entry, kind="proxy")  # type: ignore[arg-type, misc]
     for entry in (
         (
             "disclosivity",
@@ -339,7 +339,7 @@ _PROXY = tuple(
 
 _ROWS = "new rows and training rows"
 _DRIFT = tuple(
-    MetricInfo(name, title, explanation, direction, _ROWS, formula, "", domain, unit, subject, "drift")  # type: ignore[arg-type]
+    MetricInfo(name, title, explanation, direction, _ROWS, formula, "", domain, unit, subject, "drift")  # type: ignore[arg-type, misc]
     for name, subject, title, explanation, direction, formula, domain, unit in (
         (
             "psi_max", "", "Largest population stability index",

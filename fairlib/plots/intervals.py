@@ -1,0 +1,211 @@
+"""Estimates with their intervals: metrics of one model, and differences between two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from evenhand.fairlib.plots.theme import Rows, colour, data, finish, is_narrow, records
+
+__all__ = ["differences", "metric_intervals"]
+
+ROW = 34
+NARROW_ROW = 54
+
+
+def _label_axis(width: int) -> alt.Axis | None:
+    """Row labels beside the marks; on a narrow page they stand above them."""
+    return (
+        None
+        if is_narrow(width)
+        else alt.Axis(title=None, labelLimit=260, ticks=False, domain=False, grid=True)
+    )
+
+
+def _rows(found: list[dict[str, Any]], width: int) -> alt.Y:
+    order = [record["label"] for record in found]
+    return alt.Y("label:N", sort=order, axis=_label_axis(width))
+
+
+def _names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
+    """On a narrow page, the row's label as text above its mark."""
+    if not is_narrow(width):
+        return []
+    text = base.mark_text(
+        align="left", baseline="bottom", dy=-8, color=colour("ink"), fontSize=12, limit=width - 20
+    )
+    return [text.encode(x=alt.value(2), y=y, text="label:N")]
+
+
+def _finish(layers: list[Any], count: int, width: int) -> Any:
+    row = NARROW_ROW if is_narrow(width) else ROW
+    sized = alt.layer(*layers).properties(width=width, height=max(count, 1) * row)
+    return finish(sized.properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding")), width)
+
+
+def metric_intervals(
+    rows: Rows,
+    *,
+    width: int = 680,
+    interval: str = "95% interval",
+    floor: float | None = None,
+    ceiling: float | None = None,
+) -> alt.LayerChart:
+    """
+    Metrics as points with whiskers, beside a reference value, a baseline and the limits of gates.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean and standard
+        deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``, and ``limit`` with
+        ``limit_kind`` ("min" or "max") of a gate. Missing numbers are None.
+    width : int
+        Pixels.
+    interval : str
+        Name of the whiskers in the legend.
+    floor, ceiling : float, optional
+        Ends of the axis.
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    for record in found:
+        mean, deviation = record.get("paper"), record.get("paper_sd") or 0.0
+        record["paper_low"] = None if mean is None else mean - deviation
+        record["paper_high"] = None if mean is None else mean + deviation
+    base, y = alt.Chart(data(found)), _rows(found, width)
+    scale = alt.Scale(zero=False, nice=True, **_ends(found, floor, ceiling))
+    kinds = [name for name, key in KINDS.items() if any(record.get(key) is not None for record in found)]
+    legend = alt.Scale(domain=kinds, range=[COLOURS[name] for name in kinds])
+    shapes = alt.Scale(domain=kinds, range=[MARKS[name] for name in kinds])
+    titled = alt.Axis(title=f"bars: {interval}")
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", scale=scale, axis=titled)
+
+    layers: list[Any] = []
+    if "paper" in kinds:
+        band = base.mark_bar(color=colour("band"), height=14).transform_filter("datum.paper != null")
+        layers.append(band.encode(x=x("paper_low"), x2="paper_high:Q", y=y))
+    if "baseline" in kinds:
+        line = base.mark_rule(color=colour("c1"), strokeWidth=1.5, yOffset=7)
+        layers.append(line.encode(x=x("baseline_low"), x2="baseline_high:Q", y=y))
+    whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
+    layers.append(whisker.encode(x=x("low"), x2="high:Q", y=y))
+    for name in kinds:
+        offset = 7 if name == "baseline" else 0
+        marks = base.transform_filter(f"datum['{KINDS[name]}'] != null").transform_calculate(kind=f"'{name}'")
+        layers.append(
+            marks.mark_point(filled=True, size=90, opacity=1, strokeWidth=1.5, yOffset=offset).encode(
+                x=x(KINDS[name]),
+                y=y,
+                color=alt.Color("kind:N", scale=legend, legend=alt.Legend() if len(kinds) > 1 else None),
+                shape=alt.Shape("kind:N", scale=shapes),
+                stroke=alt.Stroke("kind:N", scale=legend, legend=None),
+            )
+        )
+    return _finish([*layers, *_names(base, y, width)], len(found), width)
+
+
+KINDS = {"this model": "value", "baseline": "baseline", "paper": "paper", "limit of a gate": "limit"}
+COLOURS = {
+    "this model": colour("c0"),
+    "baseline": colour("c1"),
+    "paper": colour("c1"),
+    "limit of a gate": colour("ink"),
+}
+# An upright line: the built-in shape of a line lies.
+STROKE = "M0,-1L0,1"
+MARKS = {"this model": "circle", "baseline": "square", "paper": "diamond", "limit of a gate": STROKE}
+
+
+def _ends(found: list[dict[str, Any]], floor: float | None, ceiling: float | None) -> dict[str, Any]:
+    """Domain that covers all numbers and reaches the given ends."""
+    keys = (
+        "value",
+        "low",
+        "high",
+        "limit",
+        "paper_low",
+        "paper_high",
+        "baseline",
+        "baseline_low",
+        "baseline_high",
+    )
+    known = [record[key] for record in found for key in keys if record.get(key) is not None]
+    if not known:
+        return {}
+    low = min(known) if floor is None else min(floor, *known)
+    high = max(known) if ceiling is None else max(ceiling, *known)
+    return {"domain": [low, high if high > low else low + 1.0]}
+
+
+def differences(
+    rows: Rows, *, width: int = 680, better: str | None = None, interval: str = "95% interval"
+) -> alt.LayerChart:
+    """
+    Differences of a model from a baseline as points with whiskers about a line at 0.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding`` ("difference" or
+        "no difference can be told"), and optionally ``limit``, the difference that a gate allows.
+    width : int
+    better : {"higher", "lower"}, optional
+        Side on which the model is better; it is shaded.
+    interval : str
+        Name of the whiskers.
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    base, y = alt.Chart(data(found)), _rows(found, width)
+    known = [r[key] for r in found for key in ("value", "low", "high", "limit") if r.get(key) is not None]
+    reach = max([abs(value) for value in known], default=1.0) * 1.08 or 1.0
+    low, high = min([0.0, *known]), max([0.0, *known])
+    domain = [min(low * 1.08, -0.25 * reach), max(high * 1.08, 0.25 * reach)]
+    scale = alt.Scale(domain=domain, nice=True)
+    direction = {"higher": "model better →", "lower": "← model better"}.get(better or "", "")
+    axis = alt.Axis(title=f"model less baseline, bars: {interval}   {direction}")
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", scale=scale, axis=axis)
+
+    layers: list[Any] = []
+    if better is not None:
+        side = {"start": 0.0, "end": domain[1] if better == "higher" else domain[0]}
+        shade = alt.Chart(alt.Data(values=[side])).mark_rect(color=colour("soft"), opacity=0.6)
+        layers.append(shade.encode(x=x("start"), x2="end:Q"))
+    zero = alt.Chart(alt.Data(values=[{"zero": 0.0}])).mark_rule(color=colour("ink"))
+    layers.append(zero.encode(x=x("zero")))
+    whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
+    layers.append(whisker.encode(x=x("low"), x2="high:Q", y=y))
+    findings = ["difference", "no difference can be told"]
+    layers.append(
+        base.mark_point(size=90, opacity=1, strokeWidth=2)
+        .transform_filter("datum.value != null")
+        .encode(
+            x=x("value"),
+            y=y,
+            stroke=alt.value(colour("c0")),
+            shape=alt.Shape("finding:N", scale=alt.Scale(domain=findings, range=["circle", "diamond"])),
+            fill=alt.Fill(
+                "finding:N",
+                scale=alt.Scale(domain=findings, range=[colour("c0"), colour("page")]),
+                legend=alt.Legend(),
+            ),
+        )
+    )
+    if any(record.get("limit") is not None for record in found):
+        limit = base.mark_tick(color=colour("ink"), thickness=2, size=18).transform_filter(
+            "datum.limit != null"
+        )
+        layers.append(limit.encode(x=x("limit"), y=y))
+    return _finish([*layers, *_names(base, y, width)], len(found), width)

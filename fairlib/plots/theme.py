@@ -1,0 +1,108 @@
+"""One look for all charts, and the helpers that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from evenhand.fairlib.plots.palette import LIGHT, SERIES, SHAPES
+
+__all__ = ["Rows", "colour", "data", "finish", "is_narrow", "records", "series_scale", "shape_scale"]
+
+Rows = Sequence[Mapping[str, Any]] | Any
+"""Records, or a data frame with ``to_dict(orient="records")``."""
+
+# A font whose widths are the same on all systems: text is measured when the picture is made.
+FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
+NARROW = 480
+
+
+def colour(name: str) -> str:
+    """Colour by its name in the palette."""
+    return LIGHT[name]
+
+
+def records(rows: Rows) -> list[dict[str, Any]]:
+    """Records or a data frame as new records."""
+    return [dict(row) for row in (rows.to_dict(orient="records") if hasattr(rows, "to_dict") else rows)]
+
+
+def data(rows: Rows) -> alt.Data:
+    """Records or a data frame as inline data of a chart."""
+    return alt.Data(values=records(rows))
+
+
+def series_scale(names: Iterable[str]) -> alt.Scale:
+    """A colour for each name, in the palette's order."""
+    listed = list(names)
+    return alt.Scale(domain=listed, range=[LIGHT[SERIES[i % len(SERIES)]] for i in range(len(listed))])
+
+
+def shape_scale(names: Iterable[str]) -> alt.Scale:
+    """A shape for each name."""
+    listed = list(names)
+    return alt.Scale(domain=listed, range=[SHAPES[i % len(SHAPES)] for i in range(len(listed))])
+
+
+def is_narrow(width: int) -> bool:
+    """Whether a chart of this width is for a narrow page."""
+    return width < NARROW
+
+
+def finish(chart: Any, width: int) -> Any:
+    """
+    Apply the theme.
+
+    Parameters
+    ----------
+    chart : altair.TopLevelMixin
+    width : int
+        Pixels; long labels are cut to a share of it.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+    """
+    text = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": 12, "titleFontSize": 12}
+    limit = 0.45 * width if is_narrow(width) else 0.36 * width
+    axis = {
+        "labelColor": LIGHT["ink"],
+        "titleColor": LIGHT["muted"],
+        "titleFontWeight": "normal",
+        "gridColor": LIGHT["faint"],
+        "domainColor": LIGHT["muted"],
+        "tickColor": LIGHT["muted"],
+        "labelLimit": limit,
+        "titlePadding": 8,
+        "labelFlush": False,
+        "labelSeparation": 6,
+        **text,
+    }
+    return chart.configure(
+        background="transparent",
+        font=FONT,
+        padding=4,
+        axis=axis,
+        axisQuantitative={"tickCount": 5 if is_narrow(width) else 8},
+        view={"stroke": None},
+        legend={
+            "orient": "top",
+            "title": None,
+            "labelColor": LIGHT["ink"],
+            "symbolType": "circle",
+            "labelLimit": limit,
+            "columns": 1 if is_narrow(width) else 4,
+            **text,
+        },
+        header={
+            "labelColor": LIGHT["ink"],
+            "labelFontWeight": "bold",
+            "title": None,
+            "labelLimit": limit,
+            **text,
+        },
+        title={"color": LIGHT["ink"], "font": FONT, "fontSize": 13, "anchor": "start"},
+        range={"category": [LIGHT[name] for name in SERIES], "symbol": list(SHAPES)},
+    )

@@ -1,0 +1,148 @@
+"""Numbers, times and names as a reader sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+MISSING = "not available"
+_MINUS = "\u2212"
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_ELSEWHERE = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.\-]*:|//)|.*[\x00-\x1f\\]", re.DOTALL)
+
+
+def number(value: float | None) -> str:
+    """Write a number: three decimals, three significant digits below 0.01, none from 1,000 on."""
+    if value is None:
+        return MISSING
+    size = abs(value)
+    if size >= 1_000_000_000:
+        text = f"{value:.3g}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    elif size >= 0.01 or size == 0:
+        text = f"{value:.3f}"
+    elif size >= 0.0001:
+        text = f"{value:.3g}"
+    else:
+        text = f"{value:.2e}"
+    return text.replace("-", _MINUS, 1) if text.startswith("-") else text
+
+
+def apart(value: float | None, limit: float) -> tuple[str, str]:
+    """Write two numbers with as many decimals, from three on, as it takes to tell them apart."""
+    if value is None:
+        return MISSING, number(limit)
+    for decimals in range(3, 10):
+        shown, asked = f"{value:.{decimals}f}", f"{limit:.{decimals}f}"
+        if shown != asked or value == limit:
+            return shown.replace("-", _MINUS), asked.replace("-", _MINUS)
+    return repr(value), repr(limit)
+
+
+def percent(share: float | None) -> str:
+    """Write a share as a percentage with one decimal."""
+    if share is None:
+        return MISSING
+    return f"{100 * share:.1f}%".replace("-", _MINUS)
+
+
+def points(difference: float) -> str:
+    """Write a difference of two shares in percentage points, without its sign."""
+    return f"{abs(100 * difference):.1f} percentage points"
+
+
+def count(value: int | None) -> str:
+    """Write a whole number with thousands separated."""
+    return MISSING if value is None else f"{value:,}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Write both ends in words, so that a screen reader says them as a range."""
+    return "no interval" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def seconds(value: float) -> str:
+    """Write seconds, or minutes from two of them on."""
+    if value < 0.95:
+        return f"{value:.2f} s"
+    if value < 119.5:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def moment(iso: str) -> str:
+    """Write an ISO time as '3 May 2026, 14:05 UTC'; any other text unchanged."""
+    try:
+        when = datetime.fromisoformat(iso)
+    except ValueError:
+        return iso
+    zone = ""
+    if when.tzinfo is not None:
+        when, zone = when.astimezone(UTC), " UTC"
+    # Not strftime's %B, which follows the machine's locale.
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M}{zone}"
+
+
+def signed(value: float | None) -> str:
+    """Write a difference with its sign; none for 0."""
+    text = number(value)
+    return f"+{text}" if value is not None and value > 0 else text
+
+
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """Count things: '1 gate', '3 gates'."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def join(items: list[str], last: str = "and") -> str:
+    """List items: 'a', 'a and b', 'a, b and c'."""
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def flatten(parameters: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
+    """List nested parameters as (dotted name, value in words) pairs."""
+    flat: list[tuple[str, str]] = []
+    for key, value in parameters.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            flat += flatten(value, f"{name}.")
+        else:
+            flat.append((name, _plain(value)))
+    return flat
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(item) for item in value) or "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items()) or "none"
+    return str(value)
+
+
+def breakable(name: str) -> Markup:
+    """Let a long technical name be broken after its dots and underscores."""
+    return Markup("<wbr>").join(part for part in re.split(r"(?<=[._&])", name) if part)
+
+
+def relative_link(href: str | None) -> str | None:
+    """Give the link back if it stays beside the report, else None: a report never points elsewhere."""
+    return None if not href or _ELSEWHERE.match(href) else href

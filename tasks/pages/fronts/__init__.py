@@ -1,0 +1,1 @@
+"""The front of each kind of page: its title, verdict, headline and facts."""

@@ -1,0 +1,79 @@
+"""The front of a run's page: what was trained on what, whether it passes, and how groups are treated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages.sections.champion import champion_sentence
+from evenhand.tasks.pages.sections.proxy import proxy_sentences
+from evenhand.tasks.pages.texts import gate_findings, gates_passed, interval_name, summary_of, treatment
+
+__all__ = ["front"]
+
+STATUS: dict[str, tuple[str, str]] = {
+    "published": ("\u2713", "Published"),
+    "gated": ("\u2715", "Not published: a gate refused"),
+    "insufficient_evidence": ("?", "Not published: not enough evidence"),
+    "failed": ("!", "Did not finish"),
+}
+
+
+def front(documents: Documents) -> Front:
+    """Build the front; the second sentence of the headline says whether the model is published."""
+    run = documents["run"]
+    model, table, job = run["model"], run["table"], run["job"]
+    facts = [("Model", Cell("No version was published."))]
+    if model is not None:
+        alias = f", {model['alias']}" if model.get("alias") else ""
+        facts = [("Model", Cell(f"{model['name']}, version {model['version']}{alias}", code=model["uri"]))]
+    contract = f"{table['contract_name']}, version {table['contract_version']}"
+    facts.append(("Data contract", Cell(f"{contract}: what was checked", href=table.get("contract_page"))))
+    if job.get("description"):
+        facts.append(("Purpose", Cell(job["description"])))
+    return Front(
+        "run report",
+        run["title"],
+        [
+            (f"Job {job['name']}", None),
+            (f"run {run['id']}", None),
+            (formats.moment(run["created"]), run["created"]),
+        ],
+        headline(documents),
+        badge=(run["status"], *STATUS[run["status"]]),
+        facts=facts,
+    )
+
+
+def headline(documents: Documents) -> list[str]:
+    """Write the headline: what was done, whether it passes, what changed, how groups are treated."""
+    run, metrics = documents["run"], documents["metrics"]
+    table = run["table"]
+    done = (
+        f"The model, {summary_of(run['job']['method'])}, was trained on {formats.count(table['train_rows'])} "
+        f"of the {formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
+        f"{formats.count(metrics['n'])} rows that it had not seen."
+    )
+    changed = champion_sentence(documents)
+    treated = proxy_sentences(documents) if documents.get("balance") else treatment(metrics)
+    return [done, *outcome(run, documents), *([changed] if changed else []), *treated]
+
+
+def outcome(run: Mapping[str, Any], documents: Documents) -> list[str]:
+    """Say whether the model is published, and if not why."""
+    if run["status"] == "failed":
+        return ["The run did not finish, and nothing was published."]
+    if run.get("refusal"):
+        return [f"It is not published: {run['refusal']}"]
+    metrics = documents["metrics"]
+    results = documents["decision"]["results"] if documents.get("decision") else []
+    if run["status"] != "published":
+        return gate_findings(results, metrics, interval_name(metrics["settings"]), "It is not published")
+    model = run["model"]
+    alias = f", as its {model['alias']}" if model.get("alias") else ""
+    where = f" and is published as version {model['version']} of {model['name']}{alias}"
+    if not results:
+        return [f"No gate was set, so the model was not held to any limit{where}."]
+    return [f"{gates_passed(len(results))}{where}."]

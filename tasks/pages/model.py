@@ -1,0 +1,175 @@
+"""What a page is made of: a front, and sections of paragraphs, tables, charts and definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "Block",
+    "Cell",
+    "Chart",
+    "Charts",
+    "Choice",
+    "Front",
+    "Heading",
+    "Page",
+    "Section",
+    "Table",
+    "Terms",
+]
+
+Documents = Mapping[str, Any]
+"""JSON that a page is built from, by name: the outputs of steps, and ``run`` with facts about this run."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    One cell of a table, where plain text or a number is not enough.
+
+    Attributes
+    ----------
+    text : str
+    below : tuple of str
+        Smaller lines under the text.
+    code : str
+        A technical name under the text.
+    kind : str
+        CSS class: ``passed``, ``refused``, ``insufficient_evidence``, ``failed``, or ``lack`` for what is
+        absent.
+    symbol : str
+        Mark before the text; a screen reader skips it.
+    href : str or None
+        Relative link.
+    time : str or None
+        The text's moment as ISO 8601.
+    bar : float or None
+        Length of a bar behind the number, as a share of the column's width.
+    span : int
+        Columns that the cell takes.
+    """
+
+    text: str
+    below: tuple[str, ...] = ()
+    code: str = ""
+    kind: str = ""
+    symbol: str = ""
+    href: str | None = None
+    time: str | None = None
+    bar: float | None = None
+    span: int = 1
+
+
+Value = str | int | float | bool | None | Cell
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    A table; the first cell of a row is its head.
+
+    `folded` tables open on a click. `pairs` are names with values. `attributes` are HTML data attributes of
+    the rows, by which :class:`Choice` hides some.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Value]]
+    folded: bool = False
+    pairs: bool = False
+    attributes: Sequence[Mapping[str, str]] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            width = sum(cell.span if isinstance(cell, Cell) else 1 for cell in row)
+            if width != len(self.columns):
+                raise ValueError(
+                    f"table {self.caption!r}: a row has {width} cells for {len(self.columns)} columns"
+                )
+
+
+@dataclass(frozen=True)
+class Chart:
+    """
+    A figure: a function of :mod:`fairlib.plots` by name, its JSON arguments, and its text alternative.
+
+    `plot` is ``module.function``; the chart is drawn only when the store has no picture of the same name,
+    arguments and code. `description` says in words what the chart shows; `table` holds its numbers.
+    """
+
+    plot: str
+    data: Mapping[str, Any]
+    title: str
+    description: str
+    caption: str = ""
+    table: Table | None = None
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Several small figures side by side."""
+
+    items: Sequence[Chart]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms with their explanations: (term, remark, explanation)."""
+
+    entries: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Radio buttons that show only the rows whose data attribute `name` has the chosen value."""
+
+    name: str
+    title: str
+    options: Sequence[tuple[str, str]]
+
+
+Block = str | Table | Chart | Charts | Heading | Terms | Choice
+"""A string is a paragraph, in which ``**bold**`` and ```code``` are marked up and all else is plain text."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page with a title; `id` is its anchor."""
+
+    id: str
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Front:
+    """The top of a page: what it is, its verdict, the answer in sentences, and where things are."""
+
+    kind: str
+    title: str
+    meta: Sequence[tuple[str, str | None]]
+    headline: Sequence[str]
+    badge: tuple[str, str, str] | None = None
+    facts: Sequence[tuple[str, Cell]] = ()
+    note: str = ""
+    footer: str = (
+        "The numbers are evidence about the rows that were measured, not about other people. This page "
+        "contains everything that it shows and loads nothing."
+    )
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page."""
+
+    front: Front
+    sections: Sequence[Section] = field(default_factory=tuple)

@@ -1,0 +1,68 @@
+"""Gates: what each asked and found, and by how much it passed or failed."""
+
+from __future__ import annotations
+
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Cell, Documents, Section, Table
+from evenhand.tasks.pages.texts import (
+    GATE_STATUS,
+    compared_number,
+    gate_margin,
+    interval_name,
+    metric_cell,
+    too,
+)
+
+PAGES = {"run": 10, "evaluation": 10, "drift": 50}
+NEEDS = ("decision", "metrics")
+
+# A table of more gates is folded; those that did not pass are in the headline.
+MOST_OPEN = 12
+ENDS = {
+    "passed": "here all passed",
+    "refused": "here at least one refused",
+    "insufficient_evidence": "here the rows were too few to decide",
+}
+
+
+def build(documents: Documents) -> Section | None:
+    """A row a gate, those that did not pass first."""
+    decision = documents["decision"]
+    if not decision["results"]:
+        blocks = ["The job sets no gate, so the model was not held to any limit."]
+        return Section("gates", "Gates", blocks) if "job" in documents["run"] else None
+    interval = interval_name(documents["metrics"]["settings"])
+    results = sorted(decision["results"], key=lambda result: result["passed"])
+    rows = []
+    for result in results:
+        kind = "passed" if result["passed"] else result["status"]
+        kind = kind if kind in GATE_STATUS else "refused"
+        symbol, verdict = GATE_STATUS[kind]
+        asked, found, compared = compared_number(result, interval)
+        margin = gate_margin(result)
+        distance = "cannot be computed"
+        if margin is not None:
+            distance = (
+                f"{formats.number(margin)} to spare"
+                if margin >= 0
+                else f"{formats.number(-margin)} {too(result)}"
+            )
+        unclear = kind == "insufficient_evidence"
+        rows.append(
+            [
+                metric_cell(result["metric"], "" if result["passed"] else result["text"]),
+                Cell(verdict, kind=kind, symbol=symbol),
+                Cell(asked, (compared,)),
+                Cell("not enough evidence", kind="lack") if unclear else found,
+                distance,
+            ]
+        )
+    ends = ENDS[decision["verdict"]]
+    lead = f"A gate is a limit set before the run. A model passes if every gate passes; {ends}."
+    table = Table(
+        "Every gate, what it asked and what it found",
+        ["Gate", "Result", "Asked", "Found", "Distance"],
+        rows,
+        folded=len(rows) > MOST_OPEN,
+    )
+    return Section("gates", "Gates", [lead, table])

@@ -1,0 +1,278 @@
+"""Sentences that several pages share: on gates, on the treatment of groups, on metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from evenhand.fairlib import catalogue
+from evenhand.fairlib.catalogue import spoken, title
+from evenhand.fairlib.methods.registry import METHODS, PROXIES
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Cell
+
+__all__ = [
+    "GATE_STATUS",
+    "GroupRates",
+    "Rate",
+    "compared_number",
+    "estimate_cell",
+    "gate_findings",
+    "gate_margin",
+    "gate_sentence",
+    "group_rates",
+    "interval_name",
+    "is_intersection",
+    "metric_cell",
+    "plotted",
+    "summary_of",
+    "treatment",
+]
+
+Json = Mapping[str, Any]
+
+GATE_STATUS: dict[str, tuple[str, str]] = {
+    "passed": ("\u2713", "Passed"),
+    "refused": ("\u2715", "Refused"),
+    "insufficient_evidence": ("?", "Not enough evidence"),
+}
+
+
+def interval_name(settings: Json) -> str:
+    """Name of an evaluation's intervals: '95% interval'."""
+    return f"{100 * settings.get('level', 0.95):g}% interval"
+
+
+def summary_of(method: str) -> str:
+    """What a model of this method is, as the registry says; the name itself if it is not ours."""
+    spec = METHODS.get(method) or PROXIES.get(method)
+    return spec.summary if spec else method
+
+
+def is_intersection(name: str, counts: Mapping[str, Any]) -> bool:
+    """Whether a metric or an attribute is of crossed attributes, such as 'sex&race'."""
+    parts = (name.partition(".")[2] or name).split("&")
+    return len(parts) > 1 and all(part in counts for part in parts)
+
+
+def plotted(metrics: Mapping[str, Any], counts: Mapping[str, Any]) -> list[str]:
+    """Metrics that charts show: those of intersections are many and stand in tables only."""
+    return [name for name in metrics if not is_intersection(name, counts)]
+
+
+def metric_cell(name: str, *below: str) -> Cell:
+    """Head of a metric's row: its title, its name in code, further lines."""
+    return Cell(title(name), tuple(text for text in below if text), code=name)
+
+
+def estimate_cell(metric: Json | None, *, signed: bool = False) -> Cell:
+    """A value with its interval beneath; or why there is none."""
+    if metric is None:
+        return Cell("not measured", kind="lack")
+    if metric["value"] is None:
+        reason = metric.get("reason")
+        return Cell("not enough evidence", (reason,) if reason else (), kind="lack")
+    number = formats.signed if signed else formats.number
+    low, high = metric.get("low"), metric.get("high")
+    ends = "no interval" if low is None or high is None else f"{number(low)} to {number(high)}"
+    return Cell(number(metric["value"]), (ends,))
+
+
+# rates of groups
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of rows with Wilson's interval; None where there are fewer rows than the minimum."""
+
+    hits: int
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class GroupRates:
+    """One group: selection rate, true positive rate, true negative rate."""
+
+    group: str
+    n: int
+    selected: Rate
+    tpr: Rate
+    tnr: Rate
+
+
+def _rate(hits: int, n: int, min_cell: int, z: float) -> Rate:
+    if n < max(min_cell, 1):
+        return Rate(hits, n, None, None, None)
+    # Wilson's score interval (1927) stays within [0, 1] and does not shrink to a point at 0 or n
+    share = hits / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * ((share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5)
+    return Rate(hits, n, share, min(max(centre - half, 0.0), share), max(min(centre + half, 1.0), share))
+
+
+def group_rates(cells: Sequence[Json], min_cell: int, level: float = 0.95) -> list[GroupRates]:
+    """
+    Turn counts per group and true label into rates.
+
+    Parameters
+    ----------
+    cells : sequence of mapping
+        ``group``, ``label``, ``n``, ``predicted_positive``; an absent cell counts no rows.
+    min_cell : int
+        Rates over fewer rows are None.
+    level : float
+        Of the intervals.
+
+    Returns
+    -------
+    list of GroupRates
+        In the order in which the groups first occur; no group is left out.
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    tally: dict[str, list[list[int]]] = {}
+    for cell in cells:
+        rows = tally.setdefault(cell["group"], [[0, 0], [0, 0]])
+        rows[cell["label"]][0] += cell["n"]
+        rows[cell["label"]][1] += cell["predicted_positive"]
+    return [
+        GroupRates(
+            group,
+            n0 + n1,
+            _rate(p0 + p1, n0 + n1, min_cell, z),
+            _rate(p1, n1, min_cell, z),
+            _rate(n0 - p0, n0, min_cell, z),
+        )
+        for group, ((n0, p0), (n1, p1)) in tally.items()
+    ]
+
+
+def treatment(metrics: Json, most: int = 3) -> list[str]:
+    """
+    Say how often each group is predicted positive, the widest differences first, and how consistent it is.
+
+    Parameters
+    ----------
+    metrics : mapping
+        Content of ``metrics.json``.
+    most : int
+        Attributes that are named.
+    """
+    counts, settings = metrics["counts"], metrics["settings"]
+    interval = interval_name(settings)
+    found: list[tuple[float, str]] = []
+    # intersections repeat what their parts say, with smaller groups
+    for name in [a for a in counts if not is_intersection(a, counts)] or list(counts):
+        about, measured = spoken(name), metrics["metrics"].get(f"demographic_parity_difference.{name}", {})
+        rates = group_rates(counts[name], settings.get("min_cell", 5))
+        known = [(rate.selected.value, rate.group) for rate in rates if rate.selected.value is not None]
+        if len(known) < 2 or len(known) < len(rates) or (measured and measured["value"] is None):
+            reason = f": {measured['reason']}" if measured.get("reason") else ""
+            found.append((2.0, f"By {about}: not enough evidence to compare the groups{reason}."))
+            continue
+        (low, least), (high, favoured) = min(known), max(known)
+        if high - low < 0.0005:
+            found.append(
+                (0.0, f"By {about}: every group has the same selection rate, {formats.percent(high)}.")
+            )
+            continue
+        text = (
+            f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of “{least}” "
+            f"are predicted positive, a difference of {formats.points(high - low)}"
+        )
+        if measured.get("low") is not None:
+            text += f" ({interval} {100 * measured['low']:.1f} to {100 * measured['high']:.1f})"
+        found.append((high - low, f"{text}."))
+    found.sort(key=lambda pair: -pair[0])
+    sentences = [text for _, text in found[:most]]
+    if len(found) > most:
+        rest = formats.plural(len(found) - most, "further attribute")
+        sentences.append(f"{rest} with smaller differences: see the tables below.")
+    for name, value in metrics["metrics"].items():
+        if name.startswith("consistency.") and value["value"] is not None:
+            sentences.append(
+                f"{formats.percent(value['value'])} of people have the same prediction on every "
+                f"counterfactual copy of their row that differs only in “{spoken(name.partition('.')[2])}”."
+            )
+    return sentences
+
+
+# gates
+
+
+def gate_margin(result: Json) -> float | None:
+    """Distance of the value from the limit, positive on the side that passes; None without evidence."""
+    if result["status"] == "insufficient_evidence":
+        return None
+    if result["value"] is not None:
+        difference: float = result["value"] - result["limit"]
+        return difference if result["kind"] == "min" else -difference
+    return -abs(result["shortfall"]) if result.get("shortfall") is not None else None
+
+
+def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
+    """
+    Say what a gate asked, what was found, and which number was compared.
+
+    With ``no_worse_than_baseline`` the value is how much worse than the baseline the model is.
+    """
+    value, limit, kind = result["value"], result["limit"], result["kind"]
+    if kind == "no_worse_than_baseline":
+        found, asked = formats.apart(None if value is None else abs(value), limit)
+        if value is not None:
+            found = "no worse" if value == 0 else f"{found} {'worse' if value > 0 else 'better'}"
+        ends = "the estimate" if result["bound"] == "point" else f"unfavourable end of the {interval}"
+        return (
+            f"at most {asked} worse than the baseline" if limit else "no worse than the baseline",
+            found,
+            ends,
+        )
+    found, asked = formats.apart(value, limit)
+    end = "lower" if kind == "min" else "upper"
+    compared = "the estimate" if result["bound"] == "point" else f"{end} end of the {interval}"
+    return f"{'at least' if kind == 'min' else 'at most'} {asked}", found, compared
+
+
+def too(result: Json) -> str:
+    """Name the way in which a value fails this gate."""
+    return {"min": "too low", "max": "too high", "no_worse_than_baseline": "too much"}[result["kind"]]
+
+
+def gate_sentence(result: Json, interval: str, reason: str | None = None) -> str:
+    """Say what a gate asked, what was found, and by how much it differs, or why it cannot be judged."""
+    asked, found, compared = compared_number(result, interval)
+    name = title(result["metric"])
+    if result["status"] == "insufficient_evidence":
+        return f"{name}: not enough evidence to judge ({asked} was asked){f'; {reason}' if reason else ''}."
+    if result["bound"] == "interval":
+        found = f"the {compared} is {found}"
+    margin = gate_margin(result)
+    missing = "" if result["passed"] or margin is None else f": {formats.number(abs(margin))} {too(result)}"
+    return f"{name}: {found}, where {asked} was asked{missing}."
+
+
+def gate_findings(results: Sequence[Json], metrics: Json | None, interval: str, lead: str) -> list[str]:
+    """Say which gates refused and by how much, and which could not be judged; `lead` starts it."""
+    refused = [r for r in results if not r["passed"] and r["status"] != "insufficient_evidence"]
+    unclear = [r for r in results if r["status"] == "insufficient_evidence"]
+    if refused:
+        sentences = [f"{lead}: {len(refused)} of {formats.plural(len(results), 'gate')} refused it."]
+        sentences += [gate_sentence(result, interval) for result in refused]
+    else:
+        sentences = [f"{lead}: there is not enough evidence to decide."]
+    known = metrics["metrics"] if metrics else {}
+    return sentences + [gate_sentence(r, interval, known.get(r["metric"], {}).get("reason")) for r in unclear]
+
+
+def gates_passed(count: int) -> str:
+    """Say that all gates passed."""
+    return f"It passes {({1: 'its one gate', 2: 'both gates'}).get(count, f'all {count} gates')}"
+
+
+def direction(name: str) -> str:
+    """Which way a metric is better, in a table's words."""
+    return catalogue.direction(name) or "not stated"

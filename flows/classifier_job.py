@@ -14,9 +14,10 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.flows.job import Job, nearest
-from evenhand.flows.metric_kinds import SubspaceMetric
+from evenhand.flows.job import Job
+from evenhand.flows.job_sections import SubspaceMetric
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import nearest
 
 __all__ = ["certificate_budget", "check_classifier", "classifier_metrics"]
 

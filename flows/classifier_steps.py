@@ -6,14 +6,14 @@ from typing import Any
 
 from evenhand.data_contracts.column import Column
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.flows.engine import Steps
-from evenhand.flows.metric_kinds import SubspaceMetric
+from evenhand.flows.engine import Measured, Steps
+from evenhand.flows.job_sections import SubspaceMetric
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
 
-__all__ = ["method_modules", "more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
+__all__ = ["more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
 
 
 def splitting(resolved: ResolvedJob) -> dict[str, Any]:
@@ -22,16 +22,16 @@ def splitting(resolved: ResolvedJob) -> dict[str, Any]:
     return {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
 
 
-def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
-    """Run the steps up to the metrics, and give these."""
+def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
+    """Run the steps up to the metrics."""
     job, method, certificate = resolved.job, METHODS[resolved.method], resolved.certificate_budget
-    train = _training_rows(resolved, steps)
+    train, proxy = _training_rows(resolved, steps)
     inputs = {"train": train}
     if method.needs_metric or certificate is not None:
         steps("fair_metric", *_metric_step(resolved, steps, train))
         if method.needs_metric:
             inputs["metric"] = steps.output("fair_metric", "metric")
-    modules = method_modules(resolved.method)
+    modules = resolved.modules
     training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
     if job.sensitive and method.needs_groups:
         training["sensitive"] = job.sensitive
@@ -49,7 +49,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
     }
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")
-    if "without_adversary" in steps.run.records["train"].outputs:
+    if steps.has_output("train", "without_adversary"):
         inputs["without_adversary"] = steps.output("train", "without_adversary")
     steps(
         "evaluate",
@@ -61,7 +61,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
         inputs,
         modules=modules,
     )
-    return steps.output("evaluate", "metrics")
+    return Measured(steps.output("evaluate", "metrics"), proxy=proxy)
 
 
 def parts(steps: Steps) -> dict[str, Artifact]:
@@ -74,7 +74,7 @@ def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     features = resolved.contract.features
     inputs = {
         "features": [column.name for column in features],
-        "label_values": steps.run.records["preprocess"].facts["label_values"],
+        "label_values": steps.facts("preprocess")["label_values"],
         "booleans": [column.name for column in features if column.logical_type == "boolean"],
     }
     if METHODS[resolved.method].asks:
@@ -84,15 +84,9 @@ def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
 
 def more_for_card(steps: Steps) -> dict[str, Any]:
     """What the card learns from the run: which proxy chose the training rows."""
-    if "balance" not in steps.run.records:
-        return {}
-    facts = steps.run.records["balance"].facts
-    return {"balance": {key: facts[key] for key in ("proxy", "version", "rows_before", "rows_after")}}
-
-
-def method_modules(method: str) -> list[str]:
-    """Modules that a method brings into the keys of the steps that use it."""
-    return [METHODS[method].module]
+    facts = steps.facts("balance")
+    keys = ("proxy", "version", "rows_before", "rows_after")
+    return {"balance": {key: facts[key] for key in keys}} if facts else {}
 
 
 def _question(column: Column) -> dict[str, Any]:
@@ -102,11 +96,11 @@ def _question(column: Column) -> dict[str, Any]:
     return kept | {"type": column.logical_type}
 
 
-def _training_rows(resolved: ResolvedJob, steps: Steps) -> Artifact:
-    """All training rows, or those that the job's proxy keeps."""
+def _training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:
+    """All training rows, or those that the job's proxy keeps and the proxy's content."""
     wanted = resolved.job.balance
     if wanted is None:
-        return steps.output("preprocess", "train")
+        return steps.output("preprocess", "train"), None
     from evenhand.tasks.registry import published, tracking_uri
 
     uri = tracking_uri(steps.store)
@@ -116,7 +110,6 @@ def _training_rows(resolved: ResolvedJob, steps: Steps) -> Artifact:
             f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
             f"{wanted.proxy}` first."
         )
-    steps.run.proxy_content = found.content
     steps(
         "balance",
         {
@@ -128,7 +121,7 @@ def _training_rows(resolved: ResolvedJob, steps: Steps) -> Artifact:
         },
         {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")},
     )
-    return steps.output("balance", "train")
+    return steps.output("balance", "train"), found.content
 
 
 def _metric_step(

@@ -170,11 +170,13 @@ def evaluate(
     ] = False,
 ) -> None:
     """Judge a published model on a table by gates, beside a baseline, for CI: JUnit, Markdown, exit code."""
-    from evenhand.flows.commands.evaluate import Wish, evaluate_model
+    from evenhand.flows.commands.evaluate import Options, evaluate_model
 
-    wish = Wish(model, data, gates, baseline, contract, overrides or [], record=not no_record)
+    options = Options(model, data, gates, baseline, contract, overrides or [], record=not no_record)
     raise typer.Exit(
-        evaluate_model(wish, junit=junit, markdown=markdown, as_json=as_json, store_url=store, direct=direct)
+        evaluate_model(
+            options, junit=junit, markdown=markdown, as_json=as_json, store_url=store, direct=direct
+        )
     )
 
 
@@ -199,10 +201,13 @@ def monitor(
     direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
 ) -> None:
     """Tell how far new rows are from those that a model learned from; exit code 1 if they have drifted."""
-    from evenhand.flows.commands.monitor import Wish, monitor_model
+    from evenhand.flows.commands.monitor import monitor_model
 
-    wish = Wish(model, data, gates, overrides or [], retrain)
-    raise typer.Exit(monitor_model(wish, as_json=as_json, store_url=store, direct=direct))
+    raise typer.Exit(
+        monitor_model(
+            model, data, gates, overrides or [], retrain, as_json=as_json, store_url=store, direct=direct
+        )
+    )
 
 
 @app.command()

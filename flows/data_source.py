@@ -11,10 +11,9 @@ import yaml
 from pydantic import ValidationError
 
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.flows.job import as_number, nearest
-from evenhand.flows.job_sections import Evaluate, TableSource
-from evenhand.flows.section import Section
+from evenhand.flows.job_sections import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 
 __all__ = ["DataSource", "parse_data"]
 
@@ -129,7 +128,7 @@ def _value(key: str, text: str) -> Any:
     """Read as YAML, as a job file would."""
     try:
         return as_number(yaml.safe_load(text))
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except YAML_ERRORS:
         raise InputError(f"--set {key}: the value is not valid YAML.") from None
 
 

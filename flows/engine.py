@@ -1,7 +1,9 @@
-"""Who carries out steps, what has come of them so far, and running the next one."""
+"""Engines carry out steps; :class:`Steps` runs one step after another and keeps what each left."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -13,7 +15,10 @@ from evenhand.tasks.step import run_step, step_key
 from evenhand.tasks.steps import get_step
 from evenhand.tasks.store import StepRecord, Store
 
-__all__ = ["CacheMiss", "DirectEngine", "Engine", "Run", "Steps"]
+__all__ = ["CacheMiss", "DirectEngine", "Engine", "FinishedStep", "Measured", "Steps"]
+
+# JSON outputs that no page shows.
+UNSHOWN = ("encoder", "reference")
 
 
 class CacheMiss(Exception):
@@ -21,7 +26,7 @@ class CacheMiss(Exception):
 
 
 class Engine(Protocol):
-    """Who carries out steps."""
+    """Carries out steps."""
 
     def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
         """Bring the table's bytes here."""
@@ -40,13 +45,13 @@ class Engine(Protocol):
 
 @dataclass
 class DirectEngine:
-    """Runs the steps in this process, one after another. With `cached_only` it runs none: it finds them."""
+    """Runs the steps in this process. With `cached_only` it runs none: it finds their records."""
 
     store: Store
     cached_only: bool = False
 
     def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
-        """Fetch, unless that would need the network while only the cache may be used."""
+        """Fetch, unless that needs the network while only the cache may be used."""
         if self.cached_only and needs_network(source):
             raise CacheMiss
         with working(FETCH):
@@ -63,72 +68,122 @@ class DirectEngine:
         refresh: bool,
     ) -> tuple[StepRecord, bool]:
         """Run the step here."""
-        if refresh:
-            if self.cached_only:
-                raise CacheMiss
-            self.store.forget(name, key)
-        elif self.cached_only:
-            record = self.store.find(name, key)
+        if self.cached_only:
+            record = None if refresh else self.store.find(name, key)
             if record is None:
                 raise CacheMiss
             return record, True
+        if refresh:
+            self.store.forget(name, key)
         return run_step(self.store, get_step(name), key, parameters, inputs, report_progress(name))
 
 
-@dataclass
-class Run:
-    """
-    What has happened so far: records of finished steps, in order, and which were cached.
+@dataclass(frozen=True)
+class FinishedStep:
+    """A step's record, how long it took in this run, and whether it came from the cache."""
 
-    `sources` are the digests of the table's files, `proxy_content` that of the proxy that chose the training
-    rows; `metrics` is what the gates judge, `decision` what they said; `refusal` says why there is nothing to
-    publish whatever the gates say; `champion` is the version that was champion before.
+    record: StepRecord
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Measured:
+    """
+    What the steps of a kind of job give.
+
+    `metrics` is what the gates judge; `refusal` says why nothing may be published whatever the gates say;
+    `proxy` is the content of the published proxy that chose the training rows.
     """
 
-    records: dict[str, StepRecord] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    cached: list[str] = field(default_factory=list)
-    sources: dict[str, str] = field(default_factory=dict)
-    proxy_content: str | None = None
-    metrics: Artifact | None = None
-    decision: dict[str, Any] = field(default_factory=dict)
+    metrics: Artifact
     refusal: str | None = None
-    champion: dict[str, Any] | None = None
-
-    def output(self, step: str, name: str) -> Artifact:
-        """Handle of a finished step's output."""
-        return self.records[step].outputs[name]
+    proxy: str | None = None
 
 
 @dataclass
 class Steps:
-    """Runs one step after another and notes what came of each."""
+    """Runs the steps of one run in order; `finished` has those that are done, by name."""
 
     store: Store
     engine: Engine
-    run: Run
-    clock: Callable[[], float]
+    finished: dict[str, FinishedStep] = field(default_factory=dict)
+    clock: Callable[[], float] = time.perf_counter
 
     def __call__(
         self,
         name: str,
-        parameters: dict[str, Any],
-        inputs: dict[str, Artifact],
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, Artifact],
         *,
         modules: Sequence[str] = (),
         holds: Callable[[StepRecord], bool] | None = None,
-    ) -> None:
-        """Run one step; a record that no longer `holds` is made anew."""
-        started = self.clock()
+        started: float | None = None,
+    ) -> StepRecord:
+        """
+        Run one step.
+
+        Parameters
+        ----------
+        name : str
+        parameters, inputs : mapping
+        modules : sequence of str
+            Modules that these parameters bring into the step's key.
+        holds : callable, optional
+            A record for which it is false is computed again.
+        started : float, optional
+            Clock from which the step's time counts; default: now.
+        """
+        started = self.clock() if started is None else started
         key = step_key(get_step(name), parameters, inputs, modules)
         known = self.store.find(name, key) if holds is not None else None
         refresh = known is not None and holds is not None and not holds(known)
         record, cached = self.engine.run(name, key, parameters, inputs, refresh=refresh)
-        self.run.records[name] = record
-        self.run.seconds[name] = self.clock() - started
-        if cached:
-            self.run.cached.append(name)
+        self.finished[name] = FinishedStep(record, self.clock() - started, cached)
+        return record
 
     def output(self, step: str, name: str) -> Artifact:
         """Handle of a finished step's output."""
-        return self.run.output(step, name)
+        return self.finished[step].record.outputs[name]
+
+    def has_output(self, step: str, name: str) -> bool:
+        """Whether a step has finished and has this output."""
+        return step in self.finished and name in self.finished[step].record.outputs
+
+    def facts(self, step: str) -> dict[str, Any]:
+        """Facts of a finished step; empty if it did not run."""
+        return self.finished[step].record.facts if step in self.finished else {}
+
+    def text(self, step: str, name: str) -> str:
+        """Content of a step's output that is text."""
+        return self.store.fetch(self.output(step, name)).read_text()
+
+    def read(self, step: str, name: str) -> Any:
+        """Content of a step's JSON output."""
+        return json.loads(self.text(step, name))
+
+    def documents(self) -> dict[str, Any]:
+        """Content of every JSON output, by the output's name: what pages are built from."""
+        return {
+            name: self.read(step, name)
+            for step, finished in self.finished.items()
+            for name, artifact in finished.record.outputs.items()
+            if artifact.uri.endswith(".json") and name not in UNSHOWN
+        }
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each step."""
+        return {name: step.seconds for name, step in self.finished.items()}
+
+    @property
+    def cached(self) -> list[str]:
+        """Steps that came from the cache."""
+        return [name for name, step in self.finished.items() if step.cached]
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Name, seconds and cached of each step, for pages."""
+        return [
+            {"name": name, "seconds": step.seconds, "cached": step.cached}
+            for name, step in self.finished.items()
+        ]

@@ -1,99 +1,319 @@
-"""The evaluation flow: may this published model ship, judged on this table?"""
+"""An evaluation: a published model on a table, beside a baseline, judged by gates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract, load_contract
+from evenhand.fairlib.evaluation.gates import Gate
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.data_source import DataSource, parse_data
+from evenhand.flows.engine import Engine, Steps
+from evenhand.flows.run import ingest
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, leaving_verdict
+from evenhand.tasks.addresses import parse_address
+from evenhand.tasks.aliases import actor, record_evaluation
+from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.bundle import Bundle, open_bundle
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.junit import junit_of_decision
+from evenhand.tasks.evaluating.markdown import markdown_of_evaluation
+from evenhand.tasks.evaluating.verdicts import check_gates, digest_of_gates, judge, read_limits
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.pages.build import write_page
+from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.store import Store
 
-make_prefect_home(prepare_environment())  # before Prefect reads its settings
+__all__ = ["EvaluationPlan", "execute", "plan_evaluation"]
 
-from prefect import flow  # noqa: E402
-from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
-from prefect.logging import get_run_logger  # noqa: E402
-
-from evenhand.flows.evaluate_run import carry_out_evaluation, plan_evaluation, run_name  # noqa: E402
-from evenhand.flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
-from evenhand.flows.run_outputs import new_run_id  # noqa: E402
-from evenhand.flows.verdict import Verdict  # noqa: E402
-from evenhand.tasks.errors import GateRefused  # noqa: E402
-from evenhand.tasks.store import Store  # noqa: E402
-
-__all__ = ["evaluate"]
-
-
-@flow(
-    name="evaluate",
-    flow_run_name="{model}",
-    validate_parameters=True,
-    persist_result=False,
-    log_prints=False,
-    timeout_seconds=24 * 3600,
+SAME_TABLE = (
+    "was trained on rows of this very table: its metrics here are better than on people whom it never saw"
 )
-def evaluate(
+SAME_VERSION = "model and baseline are the same version: they cannot differ"
+NO_GATES = "no gates were given: nothing was decided"
+FILES = {
+    "metrics": ("metrics", "metrics.json"),
+    "baseline": ("metrics of the baseline", "baseline.json"),
+    "comparison": ("comparison with the baseline", "comparison.json"),
+    "decision": ("decision of the gates", "decision.json"),
+    "junit": ("JUnit report", "junit.xml"),
+    "markdown": ("summary", "summary.md"),
+    "contract_page": ("checks of the table", "contract.html"),
+}
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """What to evaluate on what, by which gates; the model must have been made under `contract`, if given."""
+
+    model: str
+    data: DataSource
+    gates: dict[str, Any]
+    limits: tuple[Gate, ...]
+    baseline: str | None
+    contract: Contract | None
+    record: bool
+
+    @property
+    def run_name(self) -> str:
+        """Name for the run's id."""
+        return f"{parse_address(self.model).run_name}-evaluate"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The models of an evaluation, and how they are measured."""
+
+    model: Bundle
+    baseline: Bundle | None
+    settings: dict[str, Any]
+    seed: int
+
+    @property
+    def bundles(self) -> dict[str, Bundle]:
+        """By the name of the measuring step's input."""
+        return {"bundle": self.model} | ({"baseline": self.baseline} if self.baseline else {})
+
+
+def plan_evaluation(
     model: str,
     data: str,
-    gates: dict[str, Any] | str | None = None,
-    baseline: str | None = None,
-    overrides: Sequence[str] = (),
-    contract: str | None = None,
-    record: bool = True,
-    store: str | None = None,
-    run_id: str | None = None,
-) -> dict[str, Any]:
+    gates: Mapping[str, Any] | str | None,
+    baseline: str | None,
+    overrides: Sequence[str],
+    contract: str | None,
+    *,
+    record: bool,
+) -> EvaluationPlan:
     """
-    Judge a published model on a table, beside a baseline if there is one.
+    Check all that can be checked before a model or a table is read.
 
-    - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
-    - **data**: a known table, a file, a folder or a URL
-    - **gates**: metrics and their limits, or the path of a YAML file that has them; none decides nothing
-    - **baseline**: another model, measured on the same rows
-    - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
-    - **contract**: a contract that the model must have been made under
-    - **record**: note the gates' verdict on the model's version
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the run's folder (default: a new one)
-
-    Returns the evaluation's verdict. Raises `GateRefused` if the gates refuse or lack evidence, `InputError`
-    if model, data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then shows
-    as failed.
+    Raises
+    ------
+    InputError
+        One line that names what is wrong and the cure.
     """
-    job = plan_evaluation(model, data, gates, baseline, overrides, contract, record=record)
-    opened = lasting_store(store)
-    verdict = carry_out_evaluation(job, opened, run_id or new_run_id(run_name(model)), PrefectEngine(opened))
-    _show_in_prefect(verdict, opened)
-    get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
-    if verdict.exit_code != 0:
-        texts = [result["text"] for result in verdict.gates["results"] if not result["passed"]]
-        raise GateRefused("; ".join(texts), verdict.exit_code)
-    return verdict.to_dict()
+    chosen, limits = read_limits(gates, baseline=baseline is not None)
+    for address in (model, baseline):
+        if address is not None:
+            parse_address(address)
+    try:
+        wanted = None if contract is None else load_contract(contract)
+    except ContractError as error:
+        raise InputError(f"--contract: {error}") from None
+    return EvaluationPlan(model, parse_data(data, overrides), chosen or {}, limits, baseline, wanted, record)
 
 
-def _show_in_prefect(verdict: Verdict, store: Store) -> None:
-    """Keyed artifacts, so that the interface shows their history evaluation by evaluation."""
-    assert verdict.model is not None
-    key = "".join(c if c.isalnum() else "-" for c in verdict.model["name"].lower()).strip("-")
-    differences = verdict.baseline["differences"] if verdict.baseline else {}
-    rows = []
-    for name, value in verdict.metrics.items():
-        if name.endswith((".low", ".high")):
-            continue
-        row: dict[str, Any] = {
-            "metric": name,
-            "value": value if value is not None else "insufficient evidence",
-            "low": verdict.metrics.get(f"{name}.low"),
-            "high": verdict.metrics.get(f"{name}.high"),
+def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
+    """
+    Measure, decide, and leave a verdict and pages.
+
+    Raises
+    ------
+    EvenhandError
+        After the verdict of a failed run was written. A gate that refuses raises nothing here.
+    CacheMiss
+        From an engine that may only look things up; no verdict is written.
+    """
+    steps = Steps(store, engine)
+    with leaving_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
+        opened = _open(plan, store, scratch)
+        _measure(plan, opened, steps, scratch)
+        documents = steps.documents()
+        decision = judge(documents["metrics"], plan.gates, documents.get("comparison")).to_json()
+        if plan.gates:
+            documents["decision"] = decision
+        _fill(verdict, plan, opened, steps, documents, decision)
+        _write(verdict, plan, opened, steps, documents, decision)
+        if plan.record and plan.gates and opened.model.version is not None:
+            _record(verdict, plan, opened, steps, decision)
+    return verdict
+
+
+def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> Opened:
+    """Fetch the models and refuse what cannot be evaluated or compared."""
+    model = open_bundle(plan.model, store, scratch / "model")
+    baseline = None if plan.baseline is None else open_bundle(plan.baseline, store, scratch / "baseline")
+    for bundle in (model, baseline):
+        if bundle is not None and bundle.is_proxy:
+            raise InputError(
+                f"{bundle.uri} is a balancing proxy, which predicts no label: "
+                "only classifiers can be evaluated."
+            )
+        if bundle is not None:
+            bundle.require_known_method()
+    if plan.contract is not None:
+        _same_contract(model, plan.contract, "--contract is")
+    if baseline is not None:
+        _same_label(model, baseline)
+        _same_contract(model, baseline.contract, f"the baseline {baseline.uri} under")
+    settings = {**model.evaluation["evaluate"], **plan.data.evaluate}
+    check_gates(plan.limits, model, settings)
+    seed = int(model.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
+    return Opened(model, baseline, settings, seed)
+
+
+def _same_label(model: Bundle, baseline: Bundle) -> None:
+    own, other = model.contract.label, baseline.contract.label
+    if (own.name, own.positive) != (other.name, other.positive):
+        raise InputError(
+            f"the model {model.uri} predicts {own.name} = {own.positive!r}, the baseline {baseline.uri} "
+            f"{other.name} = {other.positive!r}: choose a baseline that was trained for the same label."
+        )
+
+
+def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
+    own = model.contract
+    made = f"the model {model.uri} was made under the contract {own.name} {own.version}, {whose}"
+    if (own.name, own.version) != (other.name, other.version):
+        raise InputError(
+            f"{made} {other.name} {other.version}: publish it again under the version that counts."
+        )
+    if own.digest != other.digest:
+        raise InputError(f"{made} another of the same name and version: raise the version of one of them.")
+
+
+def _measure(plan: EvaluationPlan, opened: Opened, steps: Steps, scratch: Path) -> None:
+    """The steps: cached as those of a run are, and shared with them."""
+    ingest(plan.data.source, opened.seed, steps)
+    contract = opened.model.contract.to_dict()
+    steps("contract", {"contract": contract}, {"raw": steps.output("ingest", "raw")})
+    copies = {
+        name: _stored(steps.store, bundle, scratch / f"copy-{name}")
+        for name, bundle in opened.bundles.items()
+    }
+    steps(
+        "measure_model",
+        {"contract": contract, "evaluate": opened.settings, "seed": opened.seed},
+        {"checked": steps.output("contract", "checked"), **copies},
+        modules=sorted({METHODS[bundle.evaluation["method"]].module for bundle in opened.bundles.values()}),
+    )
+
+
+def _stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
+    """The bundle as an artifact, so that the step's key is by its content and not by its version's number."""
+    shutil.copytree(bundle.folder, copy)
+    return store.put(copy, "bundle")
+
+
+def _fill(
+    verdict: Verdict,
+    plan: EvaluationPlan,
+    opened: Opened,
+    steps: Steps,
+    documents: Mapping[str, Any],
+    decision: dict[str, Any],
+) -> None:
+    verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[decision["verdict"]]
+    verdict.add_metrics(documents["metrics"]["metrics"])
+    verdict.gates, verdict.model = decision, opened.model.described()
+    if opened.baseline is not None:
+        measured = documents["baseline"]["metrics"]
+        verdict.baseline = opened.baseline.described() | {
+            "metrics": {name: metric["value"] for name, metric in measured.items()},
+            "differences": documents["comparison"]["differences"],
         }
-        if verdict.baseline:
-            row["baseline"] = verdict.baseline["metrics"].get(name)
-            row["difference"] = differences.get(name, {}).get("value")
-        rows.append(row)
-    create_table_artifact(
-        table=rows, key=f"{key}-evaluate-metrics", description=f"Metrics of {verdict.run_id}"
+    fingerprint = steps.output("ingest", "raw").sha256
+    for role, bundle in (("model", opened.model), ("baseline", opened.baseline)):
+        if bundle is not None and bundle.trained_on(fingerprint):
+            verdict.notes.append(f"the {role} {SAME_TABLE}")
+    if opened.baseline is not None and opened.baseline.digest == opened.model.digest:
+        verdict.notes.append(SAME_VERSION)
+    if not plan.gates:
+        verdict.notes.append(NO_GATES)
+
+
+def _write(
+    verdict: Verdict,
+    plan: EvaluationPlan,
+    opened: Opened,
+    steps: Steps,
+    documents: Mapping[str, Any],
+    decision: Mapping[str, Any],
+) -> None:
+    """Write the run's files: each is whole or absent."""
+    store, folder = steps.store, ("runs", verdict.run_id)
+    run = _facts(verdict, plan, opened, steps, decision)
+    texts = {name: json.dumps(documents[name], indent=1) for name in FILES if name in documents}
+    texts["decision"] = json.dumps(decision, indent=1)
+    check = {"result": documents["result"], "run": {"title": "the table"}}
+    texts["contract_page"] = write_page("contract", check, store)
+    texts["junit"] = junit_of_decision(
+        decision["results"],
+        model=opened.model.uri,
+        created=run["created"],
+        seconds=sum(steps.seconds.values()),
+        properties=_properties(verdict, opened, run),
     )
-    create_markdown_artifact(
-        markdown=store.read_text("runs", verdict.run_id, "summary.md") or "",
-        key=f"{key}-evaluate",
-        description="What the evaluation found",
-    )
+    texts["markdown"] = markdown_of_evaluation(run, documents, store.uri(*folder, "report.html"))
+    run["files"] = [{"name": FILES[name][0], "href": FILES[name][1]} for name in FILES if name in texts]
+    for name, text in texts.items():
+        verdict.artifacts[name] = store.write_text(text, *folder, FILES[name][1])
+    page = write_page("evaluation", {**documents, "run": run}, store)
+    verdict.artifacts["report"] = store.write_text(page, *folder, "report.html")
+
+
+def _properties(verdict: Verdict, opened: Opened, run: Mapping[str, Any]) -> dict[str, str]:
+    found = {
+        "run_id": verdict.run_id,
+        "model": opened.model.uri,
+        "model_content": opened.model.digest,
+        "data": run["data"]["shown"],
+        "data_fingerprint": run["data"]["fingerprint"],
+        "verdict": run["status"],
+    }
+    return found | ({"baseline": opened.baseline.uri} if opened.baseline else {})
+
+
+def _facts(
+    verdict: Verdict, plan: EvaluationPlan, opened: Opened, steps: Steps, decision: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the page and the summary show of this run beside the documents of its steps."""
+    facts, label = steps.facts("contract"), opened.model.contract.label
+    negative, positive = opened.model.inputs["label_values"]
+    return {
+        "id": verdict.run_id,
+        "created": now(),
+        "status": decision["verdict"] if plan.gates else "no_gates",
+        "judged": opened.model.described(),
+        "baseline": None if opened.baseline is None else opened.baseline.described(),
+        "data": {
+            "shown": plan.data.shown,
+            "rows": facts["rows_kept"],
+            "rows_set_aside": facts["rows"] - facts["rows_kept"],
+            "fingerprint": steps.output("ingest", "raw").sha256,
+            "label": {"name": label.name, "positive": positive, "negative": negative},
+        },
+        "notes": verdict.notes,
+        "steps": steps.timeline(),
+        "environment": environment(),
+    }
+
+
+def _record(
+    verdict: Verdict, plan: EvaluationPlan, opened: Opened, steps: Steps, decision: Mapping[str, Any]
+) -> None:
+    """Record on the version what the gates decided: promotion goes by it."""
+    model, fingerprint = opened.model, steps.output("ingest", "raw").sha256
+    assert model.version is not None
+    evaluation = {
+        "kind": "evaluate",
+        "when": now(),
+        "who": actor(),
+        "run_id": verdict.run_id,
+        "verdict": decision["verdict"],
+        "data_fingerprint": fingerprint,
+        "gates": digest_of_gates(plan.gates),
+        "baseline": None if opened.baseline is None else opened.baseline.uri,
+        "metrics": steps.output("measure_model", "metrics").sha256,
+        "settings": {key: opened.settings[key] for key in ("draws", "level", "min_cell", "intersections")},
+        "same_table": model.trained_on(fingerprint),
+    }
+    with registry_client(tracking_uri(steps.store)) as client:
+        record_evaluation(client, model.name, model.version, evaluation)

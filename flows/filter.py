@@ -1,158 +1,223 @@
-"""The filter flow: files become balanced samples, in this process or over a Dask cluster."""
+"""Filtering: files become balanced samples, kept by a published proxy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.job import load_job
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.verdict import Verdict, leaving_verdict
+from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
+from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.summary import FilterSummary
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.pages.build import write_page
+from evenhand.tasks.progress import report_progress
+from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
+from evenhand.tasks.store import Store
 
-make_prefect_home(prepare_environment())  # before Prefect reads its settings
+__all__ = ["FilterPlan", "Source", "execute", "follow", "plan_filter"]
 
-from prefect import flow, task  # noqa: E402
-from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
-from prefect.cache_policies import NO_CACHE  # noqa: E402
-from prefect.futures import as_completed  # noqa: E402
-from prefect.logging import get_run_logger  # noqa: E402
-
-from evenhand.flows.filter_run import FilterJob, Source, carry_out_filter, follow, resolve_filter  # noqa: E402
-from evenhand.flows.prefect_engine import lasting_store  # noqa: E402
-from evenhand.flows.run_outputs import new_run_id  # noqa: E402
-from evenhand.flows.verdict import Verdict  # noqa: E402
-from evenhand.flows.workers import dask_cluster  # noqa: E402
-from evenhand.tasks.errors import InputError, NotCarriedOut  # noqa: E402
-from evenhand.tasks.filtering.engine import Workers  # noqa: E402
-from evenhand.tasks.filtering.records import UnitResult, UnitSpec  # noqa: E402
-from evenhand.tasks.filtering.settings import FilterSettings  # noqa: E402
-from evenhand.tasks.filtering.units import run_unit  # noqa: E402
-from evenhand.tasks.store import Store  # noqa: E402
-
-__all__ = ["filter_flow"]
-
-TASK_OPTIONS: dict[str, Any] = {
-    "tags": {"evenhand", "filter"},
-    "retries": 0,
-    "cache_policy": NO_CACHE,  # the output's own records say what is done
-    "persist_result": False,
-    "log_prints": False,
-}
+NAMED_FAILURES = 3
 
 
-@task(name="filter-files", description="Filter all files with threads of this process.", **TASK_OPTIONS)
-def filter_here(job: FilterJob, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
-    """Filter in this process."""
-    return carry_out_filter(job, Store(store_url), run_id, follow(prefect=True), keep_idle=keep_idle)
+@dataclass(frozen=True)
+class FilterPlan:
+    """What to filter with, from where, to where."""
+
+    resolved: ResolvedJob
+    settings: FilterSettings
+    input: str
+    output: str
+
+    @property
+    def run_name(self) -> str:
+        """Name for the run's id."""
+        return f"{self.resolved.job.name}-filter"
 
 
-@task(name="filter-unit", task_run_name="{label}", description="Filter a part of one file.", **TASK_OPTIONS)
-def unit_on_dask(
-    label: str, unit: dict[str, Any], source: dict[str, Any], settings: dict[str, Any]
-) -> dict[str, Any]:
-    """Filter one unit in this Dask worker."""
-    proxy = Source(**source)
-    return run_unit(unit, proxy.here(), settings, proxy.version)
+@dataclass(frozen=True)
+class Source:
+    """Where a proxy's bundle lies on this machine, and where another machine gets it."""
+
+    folder: str
+    registry: str
+    name: str
+    version: str
+
+    def here(self) -> str:
+        """Give the bundle's folder on this machine: a worker elsewhere fetches it once a process."""
+        if Path(self.folder).is_dir():
+            return self.folder
+        return _fetched(self.registry, self.name, self.version)
 
 
-@flow(
-    name="filter",
-    flow_run_name="{job}",
-    validate_parameters=True,
-    persist_result=False,
-    log_prints=False,
-    timeout_seconds=14 * 24 * 3600,
-)
-def filter_flow(
-    job: str,
-    input: str,
-    output: str,
-    overrides: Sequence[str] = (),
-    store: str | None = None,
-    run_id: str | None = None,
-) -> dict[str, Any]:
+@lru_cache(maxsize=4)
+def _fetched(registry: str, name: str, version: str) -> str:
+    return str(fetch_bundle(registry, name, version, Path(tempfile.mkdtemp())))
+
+
+def plan_filter(job: str, overrides: Sequence[str], input_url: str, output_url: str) -> FilterPlan:
     """
-    Filter files into a balanced sample with a job's published proxy.
+    Check the job of a filter run before anything is read.
 
-    - **job**: name of a shipped job or path of a job file, whose method is a proxy
-    - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec knows
-    - **output**: folder or URL for the sample; a later run goes on there, and files done before are skipped;
-      with `filter.settle_seconds` among the overrides the input is watched: nothing new is no error
-    - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the run's folder (default: a new one)
-
-    Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files are
-    filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
+    Raises
+    ------
+    InputError
+        The job is wrong, or is not one of a proxy.
     """
-    planned = resolve_filter(job, overrides, input, output)
-    opened = lasting_store(store)
-    name = run_id or new_run_id(f"{planned.resolved.job.name}-filter")
-    if planned.resolved.job.filter.engine == "dask":
-        verdict = carry_out_filter(
-            planned, opened, name, follow(prefect=True), _on_dask(planned), keep_idle=run_id is not None
+    resolved = resolve(*load_job(job, overrides))
+    if not resolved.is_proxy:
+        raise InputError(
+            f"job {resolved.job.name} trains a classifier ({resolved.method}): filter with a job whose "
+            "method is a proxy, such as bank-proxy."
         )
-    else:
-        verdict = filter_here(planned, opened.url, name, run_id is not None)
-    if verdict.status == "up_to_date":
-        get_run_logger().info("%s", "; ".join(verdict.notes))
-        return verdict.to_dict()
-    _show_in_prefect(planned, verdict)
-    get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
-    if verdict.exit_code != 0:
-        raise InputError(str(verdict.error))
-    return verdict.to_dict()
+    section = resolved.job.filter
+    chosen = section.model_dump(exclude={"engine", "address", "seed"})
+    seed = resolved.job.seed if section.seed is None else section.seed
+    return FilterPlan(resolved, FilterSettings(seed=seed, **chosen), input_url, output_url)
 
 
-def _on_dask(job: FilterJob) -> Callable[[Source, FilterSettings], Workers]:
-    """Hand units to a Dask cluster, the job's or one of our own on this machine."""
-    from prefect_dask import DaskTaskRunner
+def execute(
+    plan: FilterPlan,
+    store: Store,
+    run_id: str,
+    report: Callable[[Progress], None],
+    workers: Callable[[Source, FilterSettings], Workers] | None = None,
+    *,
+    keep_idle: bool = True,
+) -> Verdict:
+    """
+    Filter, and leave a verdict and a page.
 
-    from evenhand.fairlib.cores import available_cores
+    A watched input with nothing new leaves a verdict only, and without `keep_idle` not even that: a schedule
+    of minutes would fill the store with them.
 
-    section = job.resolved.job.filter
-    runner_settings: dict[str, Any] = (
-        {"address": section.address}
-        if section.address
-        else {"cluster_kwargs": dask_cluster(section.workers or available_cores())}
-    )
+    Returns
+    -------
+    Verdict
+        ``filtered``, with exit code 2 where some files could not be; ``up_to_date`` where nothing was new.
 
-    def workers(source: Source, settings: FilterSettings) -> Workers:
-        shared = {"source": asdict(source), "settings": settings.to_dict()}
-
-        def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
-            try:
-                with DaskTaskRunner(**runner_settings) as runner:
-                    futures = {}
-                    for unit in units:
-                        label = f"{unit.file.name} {unit.index}"
-                        future: Any = runner.submit(
-                            unit_on_dask, {"label": label, "unit": unit.to_dict(), **shared}
-                        )
-                        futures[future.task_run_id] = (future, unit)
-                    for future in as_completed([future for future, _ in futures.values()]):
-                        unit = futures.pop(future.task_run_id)[1]
-                        yield unit, UnitResult.from_dict(future.result())
-            except OSError:  # it connects when it gets its first task
-                place = (
-                    f"scheduler at {section.address} does not answer" if section.address else "cluster failed"
+    Raises
+    ------
+    EvenhandError
+        After the verdict of a failed run was written.
+    """
+    name, alias = plan.resolved.model_name, plan.resolved.job.publish.alias
+    with leaving_verdict(store, run_id, keep_idle=keep_idle) as verdict:
+        registry = tracking_uri(store)
+        found = published(registry, name, alias)
+        if found is None:
+            raise InputError(
+                f"the proxy {name!r} is not published in this store (no version has the alias {alias!r}): "
+                f"run `evenhand run {plan.resolved.job.name}` first."
+            )
+        with store.workdir() as scratch:
+            folder = fetch_bundle(registry, name, found.version, scratch)
+            if not (folder / "balance.json").is_file():
+                raise InputError(
+                    f"the published model {name!r} is a classifier, not a proxy: give the job of a proxy, or "
+                    "run this one and publish it under another name."
                 )
-                raise NotCarriedOut(
-                    f"the Dask {place}: check filter.address, or use engine threads."
-                ) from None
+            source = Source(str(folder), registry, name, found.version)
+            bundle = ProxyBundle.load(folder, found.version)
+            summary = filter_files(
+                bundle,
+                plan.input,
+                plan.output,
+                plan.settings,
+                report,
+                workers and workers(source, plan.settings),
+            )
+        _fill(verdict, plan, found, summary)
+        if plan.settings.settle_seconds is not None and summary.idle:
+            verdict.status, verdict.notes = "up_to_date", [_idle_note(summary)]
+            return verdict
+        _write(store, verdict, plan, bundle, summary)
+    return verdict
 
-        return run
 
-    return workers
+def _idle_note(summary: FilterSummary) -> str:
+    waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
+    return f"up to date: {len(summary.files)} files were filtered before, none is new{waiting}."
 
 
-def _show_in_prefect(job: FilterJob, verdict: Verdict) -> None:
-    """Keyed artifacts, so that the interface shows their history run by run."""
-    key = "".join(c if c.isalnum() else "-" for c in job.resolved.job.name.lower()).strip("-")
-    rows = [{"measure": name, "value": value} for name, value in verdict.metrics.items()]
-    create_table_artifact(table=rows, key=f"{key}-filter", description=f"Filter run {verdict.run_id}")
-    report = verdict.artifacts.get("report", "")
-    create_markdown_artifact(
-        markdown=f"**{verdict.status}** — run `{verdict.run_id}`\n\nReport: `{report}`",
-        key=f"{key}-filter-report",
-        description="Where the report is",
-    )
+def follow(*, prefect: bool = False) -> Callable[[Progress], None]:
+    """Report a run's progress."""
+    report = report_progress("filter", prefect=prefect)
+
+    def on_progress(progress: Progress) -> None:
+        rate = progress.rows_in / progress.seconds if progress.seconds > 0 else 0.0
+        if progress.units:
+            report(progress.units_done, progress.units, {"rows a second": rate})
+
+    return on_progress
+
+
+def _fill(verdict: Verdict, plan: FilterPlan, found: Published, summary: FilterSummary) -> None:
+    name, alias, failed = plan.resolved.model_name, plan.resolved.job.publish.alias, summary.failed
+    verdict.status = "filtered" if len(failed) < len(summary.files) or not failed else "failed"
+    verdict.exit_code = 2 if failed else 0
+    if failed:
+        reasons = "; ".join(
+            str(file.reason) if file.name in str(file.reason) else f"{file.name}: {file.reason}"
+            for file in failed[:NAMED_FAILURES]
+        )
+        more = f"; and {len(failed) - NAMED_FAILURES} more" if len(failed) > NAMED_FAILURES else ""
+        verdict.error = f"{len(failed)} of {len(summary.files)} files could not be filtered: {reasons}{more}"
+    verdict.model = {"name": name, "version": found.version, "alias": alias, "uri": f"models:/{name}@{alias}"}
+    verdict.seconds = {"filter": round(summary.seconds, 3)}
+    verdict.metrics = {
+        "rows_in": summary.rows_in,
+        "rows_out": summary.rows_out,
+        "rows_set_aside": summary.quarantined,
+        "rows_expected": summary.expected_out,
+        "kept": summary.rows_out / summary.rows_in if summary.rows_in else None,
+        "files_filtered": sum(file.status == "done" for file in summary.files),
+        "files_done_before": sum(file.status == "skipped" for file in summary.files),
+        "files_failed": len(failed),
+    }
+    if summary.drift is not None:
+        verdict.metrics |= {f"drift.{key}": summary.drift[key] for key in ("psi", "p_value")}
+    if summary.balance is not None:
+        verdict.metrics |= {
+            f"imbalance{end}": summary.balance[f"imbalance{key}"]
+            for end, key in (("", ""), (".low", "_low"), (".high", "_high"))
+        }
+
+
+def _write(
+    store: Store, verdict: Verdict, plan: FilterPlan, bundle: ProxyBundle, summary: FilterSummary
+) -> None:
+    folder = ("runs", verdict.run_id)
+    documents: dict[str, Any] = {"summary": summary.to_dict(), "settings": plan.settings.to_dict()}
+    run: dict[str, Any] = {
+        "id": verdict.run_id,
+        "created": now(),
+        "status": verdict.status,
+        "proxy": verdict.model,
+        "job_name": plan.resolved.job.name,
+        "input": without_secrets(plan.input),
+        "output": without_secrets(plan.output),
+        "seconds": summary.seconds,
+        "environment": environment(),
+    }
+    verdict.artifacts["output"] = run["output"]
+    # the keys of the file's first form
+    kept = {
+        key: run[key] for key in ("created", "status", "proxy", "input", "output", "seconds", "environment")
+    }
+    text = json.dumps({"run_id": verdict.run_id, "job": run["job_name"], **kept, **documents}, indent=1)
+    verdict.artifacts["filter"] = store.write_text(text, *folder, "filter.json")
+    if bundle.balance is not None:
+        documents["balance"] = dict(bundle.balance)
+    page = write_page("filter", {**documents, "run": run}, store)
+    verdict.artifacts["report"] = store.write_text(page, *folder, "report.html")

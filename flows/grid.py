@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,12 +12,13 @@ from typing import Any, Literal
 import yaml
 
 from evenhand.fairlib.evaluation.tradeoff import Goal, parse_goal
-from evenhand.flows.engine import CacheMiss, DirectEngine, Run
-from evenhand.flows.execute import named_fault
-from evenhand.flows.job import Job, as_number, load_job, nearest
-from evenhand.flows.pipeline import run_to_gate
+from evenhand.flows.engine import CacheMiss, DirectEngine, Steps
+from evenhand.flows.job import Job, load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.run import run_to_gate
+from evenhand.flows.verdict import named_fault
 from evenhand.tasks.errors import EvenhandError, InputError
+from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 from evenhand.tasks.store import Store
 
 __all__ = ["Axis", "Grid", "Point", "PointResult", "as_text", "make_grid", "parse_axis", "run_point"]
@@ -65,11 +65,16 @@ class Grid:
     points: tuple[Point, ...]
     goal: Goal | None = None
 
+    @property
+    def run_name(self) -> str:
+        """Name for the run's id."""
+        return f"{self.job.name}-sweep"
+
 
 @dataclass
 class PointResult:
     """
-    What came of a point; `metrics` have `value`, `low` and `high`, `verdict` is that of the gates.
+    Result of a point; `metrics` have `value`, `low` and `high`, `verdict` is that of the gates.
 
     `balance` is the ``balance.json`` of a proxy, `acquisition` the ``acquisition.json`` of an agent.
     """
@@ -102,7 +107,7 @@ def parse_axis(text: str) -> Axis:
             raise InputError(f"--over {key} is not possible: {cure}.")
     try:
         values = yaml.safe_load(f"[{listed}\n]")
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except YAML_ERRORS:
         values = None
     if not isinstance(values, list):
         raise InputError(
@@ -110,20 +115,11 @@ def parse_axis(text: str) -> Axis:
         )
     if not values:
         raise InputError(f"--over {key} lists no value: give at least one, as in {key}=V1,V2.")
-    values = [_numbers(value) for value in values]
+    values = as_number(values)
     for i, value in enumerate(values):
         if any(_same(value, other) for other in values[:i]):
             raise InputError(f"--over {key} lists {as_text(value)} twice: every value once, please.")
     return Axis(key, tuple(values))
-
-
-def _numbers(value: Any) -> Any:
-    """Make 1e-3 a number wherever it stands."""
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    return as_number(value)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -225,30 +221,29 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
     CacheMiss
         With `cached_only`, if a step would have to run.
     """
-    run, result = Run(), PointResult()
+    result = PointResult()
+    steps: Steps | None = None
     try:
         store = Store(store_url)
-        engine = DirectEngine(store, cached_only=cached_only)
-        decision = run_to_gate(resolved, store, engine, run, time.perf_counter)
-        assert run.metrics is not None
-        evaluation = json.loads(store.fetch(run.metrics).read_text())
+        steps = Steps(store, DirectEngine(store, cached_only=cached_only))
+        judged = run_to_gate(resolved, steps)
+        evaluation = json.loads(store.fetch(judged.measured.metrics).read_text())
         result.metrics = {
             name: {key: metric[key] for key in ("value", "low", "high")}
             for name, metric in evaluation["metrics"].items()
         }
         if resolved.is_proxy:
-            balance = store.fetch(run.output("measure_proxy", "balance"))
-            result.balance = json.loads(balance.read_text())
-        elif "acquisition" in run.records["evaluate"].outputs:
-            acquisition = store.fetch(run.output("evaluate", "acquisition"))
-            result.acquisition = json.loads(acquisition.read_text())
-        result.status, result.verdict = "done", str(decision["verdict"])
+            result.balance = steps.read("measure_proxy", "balance")
+        elif steps.has_output("evaluate", "acquisition"):
+            result.acquisition = steps.read("evaluate", "acquisition")
+        result.status, result.verdict = "done", str(judged.decision["verdict"])
     except CacheMiss:
         raise
     except EvenhandError as error:
         result.error = str(error)
     except Exception as error:  # noqa: BLE001 - one point's fault must not end the others
         result.error = str(named_fault(error))
-    result.seconds = {name: round(value, 3) for name, value in run.seconds.items()}
-    result.cached = list(run.cached)
+    if steps is not None:
+        result.seconds = {name: round(value, 3) for name, value in steps.seconds.items()}
+        result.cached = steps.cached
     return result

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -20,21 +18,24 @@ from pydantic import (
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job_sections import (
+    METRIC_KINDS,
     NAME,
     Balance,
     Evaluate,
+    FairMetric,
     Filter,
     Paper,
     Publish,
+    Section,
     Split,
+    SubspaceMetric,
     Sweep,
     TableSource,
 )
-from evenhand.flows.metric_kinds import METRIC_KINDS, FairMetric, SubspaceMetric
-from evenhand.flows.section import Section
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest, parse_yaml
 
-__all__ = ["NAME", "Job", "Section", "as_number", "load_job", "nearest", "shipped_jobs"]
+__all__ = ["Job", "load_job", "shipped_jobs"]
 
 
 class Job(Section):
@@ -100,14 +101,7 @@ class Job(Section):
     @field_validator("gates", mode="before")
     @classmethod
     def _gate_numbers(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {
-            metric: {key: as_number(limit) for key, limit in limits.items()}
-            if isinstance(limits, dict)
-            else limits
-            for metric, limits in value.items()
-        }
+        return as_number(value)
 
     @model_validator(mode="after")
     def _source_is_one(self) -> Job:
@@ -170,12 +164,7 @@ def _read(name_or_path: str) -> tuple[dict[str, Any], str]:
                 "`evenhand jobs` lists the shipped ones, or give a path."
             )
         text, folder = item.read_text(encoding="utf-8"), str(Path.cwd())
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that no calendar has
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}" if mark else ""
-        raise InputError(f"the job {name_or_path} is not valid YAML{place}.") from None
+    content = parse_yaml(text, f"the job {name_or_path}")
     if not isinstance(content, dict):
         raise InputError(f"the job {name_or_path} must be a mapping of keys to values.")
     return content, folder
@@ -187,8 +176,9 @@ def _apply(content: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
     try:
-        value = as_number(yaml.safe_load(text))
-    except (yaml.YAMLError, ValueError, RecursionError):
+        value = yaml.safe_load(text)
+        value = value if isinstance(value, list | dict) else as_number(value)
+    except YAML_ERRORS:
         raise InputError(f"--set {key}: the value is not valid YAML.") from None
     *parents, last = _path_of(key)
     node = content
@@ -211,13 +201,6 @@ def _path_of(key: str) -> list[str]:
     if len(rest) > 1 and rest[-1] in GATE_KEYS:
         return [first, ".".join(rest[:-1]), rest[-1]]
     return [first, ".".join(rest)]
-
-
-def as_number(value: Any) -> Any:
-    """YAML 1.1 reads 1e-4 as text: make it the number that was meant."""
-    if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
-        return float(value)
-    return value
 
 
 def _validate(content: Mapping[str, Any], name: str) -> Job:
@@ -284,9 +267,3 @@ def _owner(section: type[Section], key: str) -> str | None:
     if section not in METRIC_KINDS.values():
         return None
     return next((kind for kind, other in METRIC_KINDS.items() if key in other.model_fields), None)
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Name the closest known name, for the end of a message; nothing if none is close."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
-from evenhand.flows.section import Section
 
 __all__ = [
+    "METRIC_KINDS",
     "NAME",
     "Balance",
+    "ComparableMetric",
     "Evaluate",
+    "FairMetric",
     "Filter",
     "Paper",
     "Publish",
+    "Section",
     "Split",
+    "SubspaceMetric",
     "Sweep",
     "TableSource",
     "plain_alias",
@@ -25,6 +30,16 @@ __all__ = [
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
+
+
+class Section(BaseModel):
+    """
+    A section of a job: unknown keys and numbers that are not finite are refused.
+
+    The line below a key says what it means; the reference is made from these lines.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 def plain_alias(value: str) -> str:
@@ -191,3 +206,94 @@ class Filter(_InParallel):
     """The input is watched: files changed within so many seconds wait, and nothing new is no error."""
     engine: Literal["threads", "dask"] = "threads"
     """Threads of this process, or Dask."""
+
+
+# the section `fair_metric`: one set of keys for each kind of metric
+
+DEFAULT_KIND = "sensitive-subspace"
+Names = Annotated[list[str], Field(min_length=1)]
+
+
+class SubspaceMetric(Section):
+    """The sensitive subspace; None means every sensitive attribute."""
+
+    kind: Literal["sensitive-subspace"] = "sensitive-subspace"
+    """How the metric is learned."""
+    indicators: list[str] | None = None
+    """Model inputs whose own columns are ignored; default: every sensitive one among them."""
+    learned: list[str] | None = None
+    """Attributes whose predictive direction is ignored; default: every sensitive one."""
+    strength: Annotated[float, Field(gt=0)] = 0.1
+    """Penalty of the logistic models that find the directions."""
+
+
+class ComparableMetric(Section):
+    """A metric learned from comparable people: counterfactual copies, or rows that share some values."""
+
+    kind: str
+    """How the metric is learned."""
+    counterfactuals: Names | None = None
+    """Learn from people and these copies of `evaluate.counterfactuals`; default: all of them."""
+    comparable_by: Names | None = None
+    """Or from people who share the values of these model inputs."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ComparableMetric:
+        if self.counterfactuals and self.comparable_by:
+            raise ValueError("has both counterfactuals and comparable_by: keep one")
+        return self
+
+    def copies(self, defined: Mapping[str, Any]) -> dict[str, Any]:
+        """Definitions of the counterfactuals to learn from, out of the job's; none with `comparable_by`."""
+        if self.comparable_by:
+            return {}
+        return {name: defined[name] for name in self.counterfactuals or defined}
+
+
+class FaceMetric(ComparableMetric):
+    """FACE; without a number of directions, as many as explain 95% of the differences."""
+
+    kind: Literal["face"]
+    """How the metric is learned."""
+    n_directions: Annotated[int, Field(ge=1)] | None = None
+    """How many directions are ignored; default: as many as `explained_variance` needs."""
+    explained_variance: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of the squared differences to ignore; default: 0.95."""
+
+    @model_validator(mode="after")
+    def _one_size(self) -> FaceMetric:
+        if self.n_directions is not None and self.explained_variance is not None:
+            raise ValueError("has both n_directions and explained_variance: keep one")
+        return self
+
+
+class ExploreMetric(ComparableMetric):
+    """EXPLORE; `pairs` is the most that are drawn of each sort."""
+
+    kind: Literal["explore"]
+    """How the metric is learned."""
+    strength: Annotated[float, Field(gt=0)] = 0.01
+    """Penalty on the trace; larger ignores more."""
+    pairs: Annotated[int, Field(ge=1)] = 20_000
+    """The most pairs that are drawn of each sort."""
+
+
+def _kind_of(value: Any) -> str:
+    """Kind of a section as written; a section without one is a sensitive subspace."""
+    kind = (
+        value.get("kind", DEFAULT_KIND) if isinstance(value, dict) else getattr(value, "kind", DEFAULT_KIND)
+    )
+    return str(kind)
+
+
+METRIC_KINDS: dict[str, type[Section]] = {
+    "sensitive-subspace": SubspaceMetric,
+    "face": FaceMetric,
+    "explore": ExploreMetric,
+}
+FairMetric = Annotated[
+    Annotated[SubspaceMetric, Tag("sensitive-subspace")]
+    | Annotated[FaceMetric, Tag("face")]
+    | Annotated[ExploreMetric, Tag("explore")],
+    Discriminator(_kind_of),
+]

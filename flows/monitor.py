@@ -1,143 +1,172 @@
-"""The monitoring flow: are the people of a batch still like those that a model learned from?"""
+"""Monitoring: new rows are compared with a published model's training rows, and gates decide on drift."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from evenhand.fairlib.evaluation.gates import Gate
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.data_source import DataSource, parse_data
+from evenhand.flows.engine import Engine, Steps
+from evenhand.flows.run import ingest
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, leaving_verdict, write_verdict
+from evenhand.tasks.addresses import parse_address
+from evenhand.tasks.bundle import Bundle, open_bundle
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.verdicts import read_limits
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.monitoring.gates import check_gates, default_gates
+from evenhand.tasks.pages.build import write_page
+from evenhand.tasks.store import Store
 
-make_prefect_home(prepare_environment())  # before Prefect reads its settings
+__all__ = ["MonitorPlan", "add_retraining", "execute", "plan_monitoring"]
 
-import httpx  # noqa: E402
-from prefect import flow  # noqa: E402
-from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
-from prefect.deployments import run_deployment  # noqa: E402
-from prefect.exceptions import PrefectException  # noqa: E402
-from prefect.logging import get_run_logger  # noqa: E402
-
-from evenhand.flows.job import load_job  # noqa: E402
-from evenhand.flows.monitor_run import (  # noqa: E402
-    add_retraining,
-    carry_out_monitoring,
-    monitor_name,
-    plan_monitoring,
-)
-from evenhand.flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
-from evenhand.flows.resolved_job import resolve  # noqa: E402
-from evenhand.flows.retrain import retrain as retrain_flow  # noqa: E402
-from evenhand.flows.run_outputs import new_run_id  # noqa: E402
-from evenhand.flows.verdict import Verdict  # noqa: E402
-from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
-from evenhand.tasks.store import Store  # noqa: E402
-
-__all__ = ["monitor"]
+DEFAULT_GATES = "default gates: no gates were given"
+SAME_TABLE = "the model was trained on rows of this very table: there can be no drift"
+RETRAINED = "retrained"
+FILES = {
+    "drift": ("drift by column and group", "drift.json"),
+    "metrics": ("metrics", "metrics.json"),
+    "decision": ("decision of the gates", "decision.json"),
+}
 
 
-@flow(
-    name="monitor",
-    flow_run_name="{model}",
-    validate_parameters=True,
-    persist_result=False,
-    log_prints=False,
-    timeout_seconds=72 * 3600,
-)
-def monitor(
-    model: str,
-    data: str,
-    gates: dict[str, Any] | str | None = None,
-    overrides: Sequence[str] = (),
-    retrain: str | None = None,
-    retrain_deployment: str | None = None,
-    store: str | None = None,
-    run_id: str | None = None,
+@dataclass(frozen=True)
+class MonitorPlan:
+    """Which model's training rows to compare with which rows; `gates` is None for the default ones."""
+
+    model: str
+    data: DataSource
+    gates: dict[str, Any] | None
+    limits: tuple[Gate, ...]
+
+    @property
+    def run_name(self) -> str:
+        """Name for the run's id."""
+        return f"{parse_address(self.model).run_name}-monitor"
+
+
+def plan_monitoring(
+    model: str, data: str, gates: Mapping[str, Any] | str | None, overrides: Sequence[str]
+) -> MonitorPlan:
+    """
+    Check all that can be checked before a model or a table is read.
+
+    Raises
+    ------
+    InputError
+        One line that names what is wrong and the cure.
+    """
+    chosen, limits = read_limits(gates, baseline=False)
+    parse_address(model)
+    return MonitorPlan(model, parse_data(data, overrides), chosen, limits)
+
+
+def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
+    """
+    Measure drift, decide, and leave a verdict and a page.
+
+    Raises
+    ------
+    EvenhandError
+        After the verdict of a failed run was written. A gate that refuses raises nothing here.
+    CacheMiss
+        From an engine that may only look things up; no verdict is written.
+    """
+    steps = Steps(store, engine)
+    with leaving_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
+        bundle = open_bundle(plan.model, store, scratch / "model")
+        gates = _gates(plan, bundle)
+        decision = _measure(plan, bundle, gates, steps, scratch)
+        documents = steps.documents() | {"decision": decision}
+        verdict.status, verdict.exit_code = "monitored", EXIT_OF_VERDICT[decision["verdict"]]
+        verdict.add_metrics(documents["metrics"]["metrics"])
+        verdict.gates, verdict.model = decision, bundle.described()
+        if plan.gates is None:
+            verdict.notes.append(DEFAULT_GATES)
+        if bundle.trained_on(steps.output("ingest", "raw").sha256):
+            verdict.notes.append(SAME_TABLE)
+        _write(verdict, plan, bundle, steps, documents)
+    return verdict
+
+
+def add_retraining(store: Store, verdict: Verdict, retraining: str) -> None:
+    """Store the address of the verdict, or the flow run, of the retraining that drift caused."""
+    verdict.artifacts[RETRAINED] = retraining
+    write_verdict(store, verdict)
+
+
+def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
+    """The gates that count, after they were checked against the metrics that there will be."""
+    reference = bundle.folder / "reference.json"
+    if not reference.is_file():
+        raise InputError(
+            f"the model {bundle.uri} was published without the counts of its training rows, by an older "
+            "version: publish it again."
+        )
+    if not bundle.is_proxy:
+        bundle.require_known_method()
+    counts = json.loads(reference.read_text())
+    if plan.gates is None:
+        return default_gates(counts)
+    check_gates(plan.limits, counts, predicts=not bundle.is_proxy)
+    return plan.gates
+
+
+def _measure(
+    plan: MonitorPlan, bundle: Bundle, gates: Mapping[str, Any], steps: Steps, scratch: Path
 ) -> dict[str, Any]:
-    """
-    Hold a batch against what a published model's training rows were, and retrain if it has drifted.
-
-    - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
-    - **data**: a known table, a file, a folder or a URL
-    - **gates**: metrics of drift and their limits, or the path of a YAML file that has them (default: a
-      stability index of at most 0.2 of every column, at most 1% of rows with a new category)
-    - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
-    - **retrain**: job to run, as a flow within this one, if the gates refuse
-    - **retrain_deployment**: deployment to start instead, such as `retrain/adult-budro`, without waiting
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the run's folder (default: a new one)
-
-    Returns the verdict. Raises `GateRefused` if the gates refuse or lack evidence, also if the retraining
-    that this caused went well; `InputError` if model, data or gates are wrong, `NotCarriedOut` if something
-    outside failed: the flow run then shows as failed. A retraining of a table that has not changed does
-    nothing.
-    """
-    if retrain is not None and retrain_deployment is not None:
-        raise InputError("retrain and retrain_deployment are both given: leave one of them out.")
-    if retrain is not None:
-        resolve(*load_job(retrain, ()))
-    job = plan_monitoring(model, data, gates, overrides)
-    opened = lasting_store(store)
-    name = run_id or new_run_id(monitor_name(model))
-    verdict = carry_out_monitoring(job, opened, name, PrefectEngine(opened))
-    logger = get_run_logger()
-    logger.info("%s: %s", verdict.run_id, verdict.status)
-    if verdict.exit_code == 1 and retrain_deployment is not None:
-        _start(retrain_deployment, opened, verdict)
-    elif verdict.exit_code == 1 and retrain is not None:
-        _retrain(retrain, opened, verdict)
-    _show_in_prefect(verdict)
-    if verdict.exit_code != 0:
-        texts = [result["text"] for result in verdict.gates["results"] if not result["passed"]]
-        raise GateRefused("; ".join(texts), verdict.exit_code)
-    return verdict.to_dict()
-
-
-def _start(deployment: str, store: Store, verdict: Verdict) -> None:
-    """Start a deployment of the flow `retrain`, and do not wait for it."""
-    try:
-        started: Any = run_deployment(deployment, parameters={"only_if_changed": True}, timeout=0)
-    except (PrefectException, httpx.HTTPError, ValueError) as error:
-        raise NotCarriedOut(
-            f"the rows have drifted, but the deployment {deployment!r} could not be started "
-            f"({type(error).__name__}): `prefect deployment ls` lists those that are there."
-        ) from error
-    add_retraining(store, verdict, f"{deployment}: flow run {started.id}")
-
-
-def _retrain(job: str, store: Store, verdict: Verdict) -> None:
-    """Retrain within this flow run; what comes of it is in its own verdict, and does not change this one."""
-    resolved = resolve(*load_job(job, ()))
-    run_id = new_run_id(resolved.job.name)
-    # noted first: of a retraining that is killed, too, one should know
-    add_retraining(store, verdict, store.uri("runs", run_id, "verdict.json"))
-    retrain_flow(job, store=store.url, run_id=run_id, only_if_changed=True, return_state=True)
-
-
-def _show_in_prefect(verdict: Verdict) -> None:
-    """Keyed artifacts, so that the interface shows their history batch by batch."""
-    assert verdict.model is not None
-    key = "".join(c if c.isalnum() else "-" for c in verdict.model["name"].lower()).strip("-")
-    rows = [
+    """The steps: cached as those of a run are, and shared with them. Gives the gates' decision."""
+    seed = int(bundle.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
+    settings = {**bundle.evaluation["evaluate"], **plan.data.evaluate}
+    ingest(plan.data.source, seed, steps)
+    shutil.copytree(bundle.folder, scratch / "bundle")
+    # rows and predicted positives of the test rows when the model was published
+    tested = None if bundle.is_proxy else bundle.evaluation.get("tested")
+    steps(
+        "measure_drift",
         {
-            "metric": name,
-            "value": value if value is not None else "insufficient evidence",
-            "low": verdict.metrics.get(f"{name}.low"),
-            "high": verdict.metrics.get(f"{name}.high"),
-        }
-        for name, value in verdict.metrics.items()
-        if not name.endswith((".low", ".high"))
-    ]
-    create_table_artifact(table=rows, key=f"{key}-drift", description=f"Drift found by {verdict.run_id}")
-    words = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[verdict.exit_code]
-    refused = [f"- {result['text']}" for result in verdict.gates["results"] if not result["passed"]]
-    retrained = verdict.artifacts.get("retrained")
-    lines = [
-        f"**{words}** — run `{verdict.run_id}`",
-        "\n".join(refused),
-        f"Retraining: `{retrained}`" if retrained else "",
-        f"Report: `{verdict.artifacts.get('report', '')}`",
-    ]
-    create_markdown_artifact(
-        markdown="\n\n".join(line for line in lines if line),
-        key=f"{key}-monitor",
-        description="What was found of drift",
+            "contract": bundle.contract.to_dict(),
+            "settings": {key: settings[key] for key in ("draws", "level", "min_cell")},
+            "seed": seed,
+            "predicted": tested and {"rows": tested["n"], "positive": tested["predicted_positive"]},
+        },
+        {
+            "raw": steps.output("ingest", "raw"),
+            # by content, so that the step's key does not depend on a version's number
+            "bundle": steps.store.put(scratch / "bundle", "bundle"),
+        },
+        modules=[] if bundle.is_proxy else [METHODS[bundle.evaluation["method"]].module],
     )
+    steps("gate", {"gates": dict(gates)}, {"metrics": steps.output("measure_drift", "metrics")})
+    decision: dict[str, Any] = steps.read("gate", "decision")
+    return decision | ({"note": "default gates"} if plan.gates is None else {})
+
+
+def _write(
+    verdict: Verdict, plan: MonitorPlan, bundle: Bundle, steps: Steps, documents: Mapping[str, Any]
+) -> None:
+    """Write the run's files: each is whole or absent."""
+    store, folder = steps.store, ("runs", verdict.run_id)
+    for name, (_, file) in FILES.items():
+        text = json.dumps(documents[name], indent=1)
+        verdict.artifacts[name] = store.write_text(text, *folder, file)
+    run = {
+        "id": verdict.run_id,
+        "created": now(),
+        "status": documents["decision"]["verdict"],
+        "judged": bundle.described(),
+        "data": {"shown": plan.data.shown, "fingerprint": steps.output("ingest", "raw").sha256},
+        "default_gates": plan.gates is None,
+        "notes": verdict.notes,
+        "steps": steps.timeline(),
+        "environment": environment(),
+        "files": [{"name": name, "href": href} for name, href in FILES.values()],
+    }
+    page = write_page("drift", {**documents, "run": run}, store)
+    verdict.artifacts["report"] = store.write_text(page, *folder, "report.html")

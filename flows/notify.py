@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, SecretStr, ValidationError
 
-from evenhand.flows.section import Section
+from evenhand.flows.job_sections import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.inputs import read_yaml
 
 __all__ = ["Notifications", "bring_to_server", "read_notifications"]
 
@@ -57,12 +57,7 @@ def read_notifications(path: Path) -> Notifications:
     InputError
         It cannot be read, has an unknown key or a wrong value.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"the file {path} cannot be read: check its path.") from None
-    except yaml.YAMLError:
-        raise InputError(f"the file {path} is not valid YAML.") from None
+    content = read_yaml(path, "the file")
     if not isinstance(content, dict):
         raise InputError(f"{path} must be a mapping with the keys states, webhook and email.")
     filled = {key: _filled(value) for key, value in content.items()}

@@ -69,7 +69,7 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
             [
                 *modules,
                 "evenhand.tasks.serving.model_code",
-                *kind.method_modules(resolved.method),
+                *resolved.modules,
                 kind.__name__,
             ]
         ),

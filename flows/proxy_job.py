@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows.job import Job
 from evenhand.tasks.errors import InputError
 
@@ -83,8 +84,6 @@ def proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
 
 def is_tree(method: str) -> bool:
     """Whether a proxy is grown, and not a prediction of the group."""
-    from evenhand.fairlib.methods.registry import PROXIES
-
     return PROXIES[method].class_name == "ProxyTree"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenhand.flows.engine import Steps
+from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.tasks.artifacts import Artifact
 
-__all__ = ["method_modules", "more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
+__all__ = ["more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
 
 # What of the section `evaluate` a proxy has a use for.
 MEASURING = {"draws", "level", "min_cell"}
@@ -25,9 +25,9 @@ def splitting(resolved: ResolvedJob) -> dict[str, Any]:
     }
 
 
-def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
-    """Learn the proxy and measure it; a tree that found no split is noted as the run's refusal."""
-    job, modules = resolved.job, method_modules(resolved.method)
+def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
+    """Learn the proxy and measure it; a tree that found no split is a refusal."""
+    job, modules = resolved.job, resolved.modules
     steps(
         "learn_proxy",
         {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed},
@@ -44,8 +44,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Artifact:
         },
         modules=modules,
     )
-    steps.run.refusal = steps.run.records["learn_proxy"].facts["refusal"]
-    return steps.output("measure_proxy", "metrics")
+    return Measured(steps.output("measure_proxy", "metrics"), steps.facts("learn_proxy")["refusal"])
 
 
 def parts(steps: Steps) -> dict[str, Artifact]:
@@ -71,10 +70,3 @@ def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
 def more_for_card(steps: Steps) -> dict[str, Any]:
     """What the card learns from the run."""
     return {"kind": "proxy"}
-
-
-def method_modules(method: str) -> list[str]:
-    """Modules that a method brings into the keys of the steps that use it."""
-    from evenhand.fairlib.methods.registry import PROXIES
-
-    return [PROXIES[method].module]

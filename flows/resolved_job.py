@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract, load_contract, shipped_contracts
 from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.flows.classifier_job import certificate_budget, check_classifier, classifier_metrics
-from evenhand.flows.job import Job, Section, nearest
-from evenhand.flows.method import is_proxy, resolve_method
+from evenhand.flows.job import Job
+from evenhand.flows.job_sections import Section
 from evenhand.flows.proxy_job import check_proxy, proxy_contract, proxy_metrics
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import as_number, nearest
 
-__all__ = ["ResolvedJob", "resolve"]
+__all__ = ["RESERVED_ARGUMENTS", "ResolvedJob", "resolve"]
+
+
+# set by the training step, never by a job
+RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
 
 
 class ResolvedJob(Section):
@@ -37,7 +45,12 @@ class ResolvedJob(Section):
     @property
     def is_proxy(self) -> bool:
         """Whether the job learns a proxy, and not a classifier."""
-        return is_proxy(self.method)
+        return self.method in PROXIES
+
+    @property
+    def modules(self) -> list[str]:
+        """Modules that the method brings into the keys of the steps that use it."""
+        return [spec_of(self.method).module]
 
     @property
     def model_name(self) -> str:
@@ -81,9 +94,9 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         One line that names the key and the cure.
     """
     contract = _contract(job, folder)
-    method, arguments = resolve_method(job)
+    method, arguments = _method(job)
     table_contract = contract
-    if is_proxy(method):
+    if method in PROXIES:
         check_proxy(job, method)
         contract = proxy_contract(job, contract, method)
         table_contract = table_contract.with_sensitive([column.name for column in contract.sensitive])
@@ -129,3 +142,57 @@ def _contract(job: Job, folder: str) -> Contract:
         return load_contract(str(path) if name not in shipped_contracts() and path.is_file() else name)
     except ContractError as error:
         raise InputError(f"job {job.name}: {error}") from None
+
+
+def _method(job: Job) -> tuple[str, dict[str, Any]]:
+    """
+    Name of the job's method, and its arguments as the types that it takes.
+
+    Raises
+    ------
+    InputError
+        An unknown name or key, a value of another type, or a method whose optional extra is not installed.
+    """
+    arguments = dict(job.method)
+    name = arguments.pop("name", None)
+    constructor, fixed = _constructor(job, name)
+    kinds = get_type_hints(constructor)
+    accepted = [
+        key
+        for key in inspect.signature(constructor).parameters
+        if key in kinds and key not in RESERVED_ARGUMENTS and key not in fixed
+    ]
+    for key in arguments:
+        if key not in accepted:
+            raise InputError(
+                f"job {job.name}: unknown key 'method.{key}'{nearest(key, accepted)}; "
+                f"{name} takes: {', '.join(accepted)}."
+            )
+    return name, {key: _argument(job, key, value, kinds[key]) for key, value in arguments.items()}
+
+
+def _constructor(job: Job, name: Any) -> tuple[Any, list[str]]:
+    """Constructor of a method, and the arguments that its name stands for."""
+    if isinstance(name, str) and name in METHODS:
+        if not installed(METHODS[name]):
+            raise InputError(f"job {job.name}: {needed_extra(METHODS[name])}")
+        return method_class(name).__init__, []
+    if not isinstance(name, str) or name not in PROXIES:
+        known = [*METHODS, *PROXIES]
+        raise InputError(
+            f"job {job.name}: method {name!r} is not known{nearest(str(name), known)}; "
+            f"known: {', '.join(known)}."
+        )
+    return method_class(name).__init__, list(PROXIES[name].fixed)
+
+
+def _argument(job: Job, key: str, value: Any, kind: Any) -> Any:
+    """A method's argument as the type that it takes, so that 1 and 1.0 are one job."""
+    try:
+        found = TypeAdapter(kind).validate_python(as_number(value))
+    except ValidationError as error:
+        reason = error.errors(include_url=False)[0]["msg"]
+        raise InputError(f"job {job.name}: method.{key} is {value!r}: {reason.lower()}.") from None
+    if isinstance(found, float) and not math.isfinite(found):
+        raise InputError(f"job {job.name}: method.{key} is {value!r}: it must be a finite number.")
+    return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import read_yaml
 
 __all__ = ["Deployment", "read_deployments", "serve_deployments"]
 
@@ -62,12 +62,7 @@ def read_deployments(path: Path) -> list[Deployment]:
     InputError
         It cannot be read, or names no deployment, or one is not complete.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"the file {path} cannot be read: give the path of a prefect.yaml.") from None
-    except yaml.YAMLError:
-        raise InputError(f"the file {path} is not valid YAML.") from None
+    content = read_yaml(path, "the file")
     listed = content.get("deployments") if isinstance(content, dict) else None
     if not listed or not isinstance(listed, list):
         raise InputError(f"{path} names no deployments.")

@@ -1,184 +1,203 @@
-"""The sweep flow: a grid of runs, each observed by Prefect as a task."""
+"""A sweep: a job over a grid of its keys and seeds, and what it trades for what."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-make_prefect_home(prepare_environment())  # before Prefect reads its settings
+from evenhand.flows.grid import Grid, Point, PointResult, as_text, run_point
+from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.flows.verdict import Verdict, write_verdict
+from evenhand.flows.workers import WorkerPool, cores
+from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.pages.build import write_page
+from evenhand.tasks.progress import report_progress
+from evenhand.tasks.store import Store
 
-from prefect import flow, task  # noqa: E402
-from prefect.artifacts import create_table_artifact  # noqa: E402
-from prefect.cache_policies import NO_CACHE  # noqa: E402
-from prefect.futures import PrefectFuture, as_completed  # noqa: E402
-from prefect.logging import get_run_logger  # noqa: E402
-from prefect.states import Failed  # noqa: E402
-from prefect.task_runners import ThreadPoolTaskRunner  # noqa: E402
+__all__ = [
+    "execute",
+    "find_points",
+    "in_worker",
+    "read_tradeoffs",
+    "run_points",
+    "sweep_table",
+    "worker_count",
+]
 
-from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
-from evenhand.flows.run_grid import in_worker, worker_count  # noqa: E402
-from evenhand.flows.run_outputs import new_run_id  # noqa: E402
-from evenhand.flows.sweep_outputs import finish, read_tradeoffs  # noqa: E402
-from evenhand.flows.verdict import Verdict  # noqa: E402
-from evenhand.flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
-from evenhand.tasks.errors import GateRefused, NotCarriedOut  # noqa: E402
-from evenhand.tasks.progress import report_progress  # noqa: E402
-from evenhand.tasks.store import Store  # noqa: E402
-
-__all__ = ["sweep"]
-
-
-TASK_OPTIONS: dict[str, Any] = {
-    "name": "sweep-point",
-    "task_run_name": "{label}",
-    "description": "One run of a grid, up to its gates.",
-    "tags": {"evenhand", "sweep"},
-    "retries": 0,
-    "cache_policy": NO_CACHE,
-    "persist_result": False,
-    "log_prints": False,
-}
+RunPoints = Callable[[Grid, str], list[PointResult]]
 
 
-@task(**TASK_OPTIONS)
-def point_in_process(label: str, pool: Any, point: Any, store_url: str) -> Any:
-    """Hand the point to a free worker process."""
-    return _state(in_worker(pool, point, store_url))
-
-
-@task(**TASK_OPTIONS)
-def point_on_dask(label: str, point: Any, store_url: str, places: list[int] | None) -> Any:
-    """Run the point in this Dask worker, on a core of its own if the cluster is ours."""
-    from distributed import get_worker
-
-    if places is not None:
-        settle(places[int(get_worker().name) % len(places)])
-    return _state(run_point(point.resolved, store_url))
-
-
-def _state(result: PointResult) -> Any:
-    """A failed point is a failed task, which keeps its numbers."""
-    return Failed(message=result.error, data=result) if result.status == "failed" else result
-
-
-@flow(
-    name="sweep",
-    flow_run_name="{job}",
-    validate_parameters=True,
-    persist_result=False,
-    log_prints=False,
-    timeout_seconds=14 * 24 * 3600,
-)
-def sweep(
-    job: str,
-    over: Sequence[str],
-    seeds: int = 1,
-    overrides: Sequence[str] = (),
-    best: str | None = None,
-    store: str | None = None,
-    run_id: str | None = None,
-) -> dict[str, Any]:
+def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     """
-    Run a job over a grid of its keys and seeds, and report what it trades for what.
+    Run every point and write the sweep's table, trade-offs, page and verdict; the verdict comes last.
 
-    - **job**: name of a shipped job or path of a job file
-    - **over**: `KEY=V1,V2` strings, such as `method.eta=0.01,0.05`
-    - **seeds**: seeds per value, counted up from the job's own
-    - **overrides**: `KEY=VALUE` strings for every run
-    - **best**: what to choose by, such as `balanced_accuracy where consistency.spouse >= 0.94`
-    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
-    - **run_id**: name of the sweep's folder (default: a new one)
-
-    Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a run
-    failed or no value is good enough: the flow run then shows as failed.
+    Parameters
+    ----------
+    grid : Grid
+    store : Store
+    run_id : str
+    run : callable
+        Gives the result of every point; it gets the grid and the store's address.
     """
     started = time.perf_counter()
-    grid = make_grid(job, over, seeds=seeds, overrides=overrides, best=best)
-    opened = Store(store)
-    carry_out = _run_on_dask if grid.job.sweep.engine == "dask" else _run_in_processes
-    results = carry_out(grid, opened.url if "://" in opened.url else str(opened.local.resolve()))
-    name = run_id or new_run_id(f"{grid.job.name}-sweep")
-    verdict = finish(grid, opened, name, results, time.perf_counter() - started)
-    _show_in_prefect(read_tradeoffs(opened, name), verdict)
-    get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
-    if verdict.exit_code != 0:
-        raise GateRefused(str(verdict.error), verdict.exit_code)
-    return verdict.to_dict()
-
-
-def _show_in_prefect(document: Mapping[str, Any] | None, verdict: Verdict) -> None:
-    """A keyed artifact, so that the interface shows its history sweep by sweep."""
-    if document is None:
-        return
-    rows = [
-        {"value": value["name"]} | {name: summary["mean"] for name, summary in value["metrics"].items()}
-        for value in document["values"]
-    ]
-    key = "".join(c if c.isalnum() else "-" for c in document["job"].lower()).strip("-")
-    create_table_artifact(
-        table=rows,
-        key=f"{key}-sweep",
-        description=f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`",
+    results = run(grid, store.url if "://" in store.url else str(store.local.resolve()))
+    seconds = round(time.perf_counter() - started, 3)
+    folder = ("runs", run_id)
+    document: dict[str, Any] = {"run_id": run_id, "seconds": seconds} | tradeoffs(grid, results)
+    verdict = Verdict(run_id, "evaluated", 0, seconds={"sweep": seconds})
+    text = json.dumps(document, indent=1, allow_nan=False, default=str)
+    verdict.artifacts["tradeoff"] = store.write_text(text, *folder, "tradeoff.json")
+    verdict.artifacts["sweep"] = _write_table(store, sweep_table(grid, results), *folder, "sweep.parquet")
+    balances = _balances(grid, results)
+    if balances:
+        text = json.dumps({"run_id": run_id, "points": balances}, indent=1, allow_nan=False)
+        verdict.artifacts["balances"] = store.write_text(text, *folder, "balances.json")
+    failed = [result for result in results if result.status == "failed"]
+    if failed:
+        verdict.status = "failed" if len(failed) == len(results) else "evaluated"
+        verdict.exit_code = 4
+        verdict.error = f"{len(failed)} of {len(results)} runs failed; the first: {failed[0].error}"
+    elif document["miss"]:
+        verdict.exit_code, verdict.error = 1, document["miss"]
+    run_facts = _facts(grid, run_id, seconds, with_balances=bool(balances))
+    documents = {"tradeoff": document, "balances": balances or None, "run": run_facts}
+    verdict.artifacts["report"] = store.write_text(
+        write_page("sweep", documents, store), *folder, "report.html"
     )
+    write_verdict(store, verdict)
+    return verdict
 
 
-def _run_in_processes(grid: Grid, store_url: str) -> list[PointResult]:
+def worker_count(grid: Grid) -> int:
+    """Workers that the job asks for, else one a core; never more than there are points."""
+    return min(grid.job.sweep.workers or len(cores()), len(grid.points))
+
+
+def find_points(grid: Grid, store_url: str) -> list[PointResult]:
+    """
+    Find every point in the cache.
+
+    Raises
+    ------
+    CacheMiss
+        Something is to be computed.
+    """
+    return [run_point(point.resolved, store_url, cached_only=True) for point in grid.points]
+
+
+def run_points(grid: Grid, store_url: str) -> list[PointResult]:
+    """Run every point, with no orchestrator."""
     workers = worker_count(grid)
     pool = WorkerPool(workers)
-    runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=workers)
+    report = report_progress("runs")
     try:
-        with runner:
+        with ThreadPoolExecutor(workers) as threads:
+            futures = [threads.submit(in_worker, pool, point, store_url) for point in grid.points]
             try:
-                futures: list[PrefectFuture[Any]] = [
-                    runner.submit(
-                        point_in_process,
-                        {"label": point.label, "pool": pool, "point": point, "store_url": store_url},
-                    )
-                    for point in grid.points
-                ]
-                return _collect(futures)
+                report(0, len(futures), {})
+                for done, _ in enumerate(as_completed(futures), start=1):
+                    report(done, len(futures), {})
             except BaseException:
-                pool.close(kill=True)  # before the runner waits for its threads, which wait for the workers
+                pool.close(kill=True)  # before the threads are waited for, which wait for the workers
                 raise
     finally:
         pool.close()
+    return [future.result() for future in futures]
 
 
-def _run_on_dask(grid: Grid, store_url: str) -> list[PointResult]:
-    from prefect_dask import DaskTaskRunner
-
-    address, places, workers = grid.job.sweep.address, cores(), worker_count(grid)
-    settings: dict[str, Any] = {"address": address} if address else {"cluster_kwargs": dask_cluster(workers)}
-    shared = {"store_url": store_url, "places": None if address or workers == 1 else places}
+def in_worker(pool: WorkerPool, point: Point, store_url: str) -> PointResult:
+    """Run a point in a free worker; one that dies leaves a failed point."""
     try:
-        with DaskTaskRunner(**settings) as runner:
-            futures: list[PrefectFuture[Any]] = [
-                runner.submit(point_on_dask, {"label": point.label, "point": point, **shared})
-                for point in grid.points
-            ]
-            return _collect(futures)
-    except OSError:  # it connects when it gets its first task
-        place = f"scheduler at {address} does not answer" if address else "cluster does not start"
-        raise NotCarriedOut(f"the Dask {place}: check sweep.address, or use engine processes.") from None
+        result: PointResult = pool.run(run_point, point.resolved, store_url)
+    except NotCarriedOut as error:
+        return PointResult(error=str(error))
+    return result
 
 
-def _collect(futures: list[PrefectFuture[Any]]) -> list[PointResult]:
-    """Every task's result in order; a task that left none gives a failed point."""
-    report = report_progress("runs")
-    report(0, len(futures), {})
-    for done, _ in enumerate(as_completed(futures), start=1):
-        report(done, len(futures), {})
-    return [_result(future) for future in futures]
+def _balances(grid: Grid, results: Sequence[PointResult]) -> list[dict[str, Any]]:
+    """What each run of a proxy found of its groups; nothing of other runs."""
+    return [
+        {"value": point.value, "seed": point.seed, "balance": result.balance}
+        for point, result in zip(grid.points, results, strict=True)
+        if result.balance is not None
+    ]
 
 
-def _result(future: PrefectFuture[Any]) -> PointResult:
-    try:
-        found = future.result(raise_on_failure=False)
-    except Exception as error:  # noqa: BLE001 - every runner brings exceptions of its own
-        found = error
-    if isinstance(found, PointResult):
-        return found
-    return PointResult(error=f"the run was not carried out ({type(found).__name__}).")
+def _facts(grid: Grid, run_id: str, seconds: float, *, with_balances: bool) -> dict[str, Any]:
+    """What the page shows of this sweep beside its trade-offs."""
+    files = [("all runs as a table", "sweep.parquet"), ("the trade-offs as JSON", "tradeoff.json")]
+    files += [("the groups of every run as JSON", "balances.json")] if with_balances else []
+    swept = [[f"Values of {axis.key}", ", ".join(map(as_text, axis.values))] for axis in grid.axes]
+    engine = "Dask" if grid.job.sweep.engine == "dask" else "worker processes"
+    made = [["Job", grid.job.name], *swept, ["Seeds", ", ".join(map(str, grid.seeds))]]
+    return {
+        "id": run_id,
+        "created": now(),
+        "made": [["The sweep", [*made, ["Seconds", f"{seconds:.1f}"], ["Engine", engine]]]],
+        "files": [{"name": name, "href": href} for name, href in files],
+        "environment": environment(),
+    }
+
+
+def read_tradeoffs(store: Store, run_id: str) -> dict[str, Any] | None:
+    """Read ``tradeoff.json`` of a sweep; None if it has none."""
+    text = store.read_text("runs", run_id, "tradeoff.json")
+    content: dict[str, Any] | None = None if text is None else json.loads(text)
+    return content
+
+
+def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
+    """Build the table of all runs, one row a point."""
+    columns: dict[str, list[Any]] = {
+        axis.key: _column([point.settings[axis.key] for point in grid.points]) for axis in grid.axes
+    }
+    columns["seed"] = [point.seed for point in grid.points]
+    for name in ("status", "verdict"):
+        columns[name] = [getattr(result, name) for result in results]
+    for name in dict.fromkeys(name for result in results for name in result.metrics):
+        for key, suffix in (("value", ""), ("low", ".low"), ("high", ".high")):
+            columns[f"{name}{suffix}"] = [_number(result.metrics, name, key) for result in results]
+    columns["seconds"] = [sum(result.seconds.values()) for result in results]
+    for step in dict.fromkeys(step for result in results for step in result.seconds):
+        columns[f"seconds.{step}"] = [result.seconds.get(step) for result in results]
+    columns["cached"] = [", ".join(result.cached) for result in results]
+    columns["error"] = [result.error for result in results]
+    texts = {"status", "verdict", "cached", "error"}
+    swept = {"seed", *(axis.key for axis in grid.axes)}
+    return pa.table(
+        {
+            name: pa.array(values, None if name in swept else pa.string() if name in texts else pa.float64())
+            for name, values in columns.items()
+        }
+    )
+
+
+def _column(values: Sequence[Any]) -> list[Any]:
+    """Values of one type as they are, any mixture as text."""
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float} or kinds in ({str}, {bool}):
+        return [float(value) for value in values] if kinds == {int, float} else list(values)
+    return [as_text(value) for value in values]
+
+
+def _number(metrics: Mapping[str, Mapping[str, float | None]], name: str, key: str) -> float | None:
+    return metrics[name][key] if name in metrics else None
+
+
+def _write_table(store: Store, table: pa.Table, *parts: str) -> str:
+    uri = store.uri(*parts)
+    with store.workdir() as folder:
+        path = folder / parts[-1]
+        pq.write_table(table, path)
+        if store.is_local:
+            path.replace(uri)
+        else:
+            store.filesystem.put_file(str(path), uri)
+    return uri

@@ -1,14 +1,29 @@
-"""The verdict of a run: one file, from which the exit code follows."""
+"""The verdict of a run: one file, from which the exit code follows; it is written whatever ends the run."""
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from evenhand.flows.engine import CacheMiss, Steps
+from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from evenhand.tasks.store import Store
 
-__all__ = ["EXIT_OF_VERDICT", "Verdict", "read_verdict", "write_verdict"]
+__all__ = [
+    "EXIT_OF_VERDICT",
+    "Verdict",
+    "leaving_verdict",
+    "named_fault",
+    "new_run_id",
+    "read_verdict",
+    "write_verdict",
+]
 
 EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
 
@@ -16,12 +31,12 @@ EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
 @dataclass
 class Verdict:
     """
-    What came of a run.
+    The result of a run.
 
     `status` is ``published``, ``gated``, ``up_to_date`` (a retraining had nothing to do), ``evaluated`` (a
     sweep or an evaluation), ``filtered``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a gate refused,
     2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not be carried
-    out. `notes` are sentences that whoever reads the verdict should know.
+    out. `notes` are sentences for the reader of the verdict.
     """
 
     run_id: str
@@ -41,6 +56,19 @@ class Verdict:
         """Plain JSON."""
         return asdict(self)
 
+    def add_metrics(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add the metrics of an evaluation with the ends of their intervals."""
+        for name, metric in metrics.items():
+            self.metrics[name] = metric["value"]
+            if metric["low"] is not None:
+                self.metrics |= {f"{name}.low": metric["low"], f"{name}.high": metric["high"]}
+
+
+def new_run_id(name: str) -> str:
+    """Id of a new run: time, name and six random digits; ids sort by time and do not collide."""
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{stamp}-{name}-{secrets.token_hex(3)}"
+
 
 def write_verdict(store: Store, verdict: Verdict) -> str:
     """Write ``runs/<run>/verdict.json`` in one step."""
@@ -51,3 +79,57 @@ def read_verdict(store: Store, run_id: str) -> Verdict | None:
     """Read the verdict of a run; None if it left none, which is a failure."""
     text = store.read_text("runs", run_id, "verdict.json")
     return None if text is None else Verdict(**json.loads(text))
+
+
+@contextlib.contextmanager
+def leaving_verdict(
+    store: Store, run_id: str, steps: Steps | None = None, *, keep_idle: bool = True
+) -> Iterator[Verdict]:
+    """
+    Give a verdict to fill, and write it at the end of the block, whatever ends the block.
+
+    A fault becomes one line in it. A verdict that is still ``failed`` without an error is not written, as the
+    run has not begun, nor without `keep_idle` one that is ``up_to_date``.
+
+    Raises
+    ------
+    EvenhandError
+        The fault, as an error of ours.
+    CacheMiss
+        From an engine that may only look things up; no verdict is written.
+    """
+    verdict = Verdict(run_id, "failed", 4)
+    try:
+        yield verdict
+    except CacheMiss:
+        raise
+    except EvenhandError as error:
+        verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
+        raise
+    except Exception as error:  # noqa: BLE001 - any fault of ours, which is raised by another name
+        named = named_fault(error)
+        verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
+        # Prefect logs an error with its causes, whose text may quote a person's value
+        raise named from (error if os.environ.get("EVENHAND_LOG") else None)
+    finally:
+        if steps is not None:
+            verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
+            verdict.cached = steps.cached
+        idle = verdict.status == "up_to_date" and not keep_idle
+        if (verdict.status != "failed" or verdict.error) and not idle:
+            write_verdict(store, verdict)
+
+
+def named_fault(error: Exception) -> NotCarriedOut:
+    """One line for a disk that is full or gone, for Prefect, and for a fault of ours."""
+    if isinstance(error, OSError) and error.strerror:
+        place = f" at {error.filename}" if error.filename else ""
+        return NotCarriedOut(
+            f"input or output failed ({error.strerror}{place}): check the disk, then run again."
+        )
+    if type(error).__module__.partition(".")[0] in ("prefect", "httpx", "httpcore"):
+        return NotCarriedOut(
+            f"Prefect could not carry out a step ({type(error).__name__}): is its server up? "
+            "`--direct` runs without Prefect."
+        )
+    return internal_fault(error)

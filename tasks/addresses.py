@@ -29,6 +29,12 @@ class ModelAddress:
     version: str | None = None
     folder: Path | None = None
 
+    @property
+    def run_name(self) -> str:
+        """Name of the model for a run's id, as far as its address says."""
+        name = self.name or (self.folder.resolve().name if self.folder else "")
+        return re.sub(r"[^A-Za-z0-9._-]", "-", name).strip("-.") or "model"
+
 
 def parse_address(text: str, *, default_alias: str = "champion") -> ModelAddress:
     """

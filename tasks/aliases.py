@@ -8,7 +8,6 @@ other's record.
 
 from __future__ import annotations
 
-import datetime
 import getpass
 import hashlib
 import json
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.fingerprint import now
 from evenhand.tasks.registry import ABSENT, registry_client
 
 if TYPE_CHECKING:
@@ -101,11 +101,6 @@ class History:
     changes: Sequence[AliasChange]
     aliases: Mapping[str, str]
     faults: Sequence[str]
-
-
-def now() -> str:
-    """UTC time to the second, ISO 8601."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def actor() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.addresses import find_version, parse_address
 from evenhand.tasks.artifacts import sha256_of_path
 from evenhand.tasks.errors import InputError, without_secrets
@@ -60,6 +61,28 @@ class Bundle:
     def is_proxy(self) -> bool:
         """Whether it is a balancing proxy, and not a classifier."""
         return "label_values" not in self.inputs
+
+    def described(self) -> dict[str, Any]:
+        """Name, version, address, method, contract and content, for verdicts and pages."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "uri": self.uri,
+            "method": self.evaluation["method"],
+            "contract": {"name": self.contract.name, "version": self.contract.version},
+            "content": self.digest,
+        }
+
+    def trained_on(self, fingerprint: str) -> bool:
+        """Whether the model was trained on rows of the table with this sha256."""
+        return bool(self.evaluation.get("data_fingerprint") == fingerprint)
+
+    def require_known_method(self) -> None:
+        """Refuse a classifier of a method that this version lacks (InputError)."""
+        if self.evaluation.get("method") not in METHODS:
+            raise InputError(
+                f"{self.uri} is of a method that this version lacks: update evenhand, or publish it again."
+            )
 
 
 def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:

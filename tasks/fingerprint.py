@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import functools
 import hashlib
 import importlib.util
+import os
+import platform
 import subprocess
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-__all__ = ["code_digest", "git_state", "library_versions", "source_closure"]
+__all__ = ["code_digest", "environment", "git_state", "library_versions", "now", "source_closure"]
 
 PACKAGE = "evenhand"
 NUMERIC_LIBRARIES = (
@@ -24,6 +28,18 @@ NUMERIC_LIBRARIES = (
     "xgboost-cpu",
     "torch",
     "numba",
+)
+REPORTED_PACKAGES = (
+    "prefect",
+    "great-expectations",
+    "mlflow-skinny",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "torch",
+    "xgboost",
+    "xgboost-cpu",
 )
 
 
@@ -106,6 +122,23 @@ def library_versions(names: Iterable[str] = NUMERIC_LIBRARIES) -> dict[str, str]
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def now() -> str:
+    """UTC time to the second, ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def environment() -> dict[str, Any]:
+    """What computed a run: commit, Python, packages and machine, as pages and files record it."""
+    commit, dirty = git_state()
+    return {
+        "python": platform.python_version(),
+        "packages": library_versions(REPORTED_PACKAGES),
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
 
 
 def git_state() -> tuple[str | None, bool | None]:

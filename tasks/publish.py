@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.tasks.aliases import move_alias, now, record_evaluation, recorded_evaluation
+from evenhand.tasks.aliases import move_alias, record_evaluation, recorded_evaluation
 from evenhand.tasks.errors import GateRefused, NotCarriedOut
-from evenhand.tasks.fingerprint import code_digest, git_state, library_versions
+from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.model_card import card_markdown
 from evenhand.tasks.registry import DIGEST_TAG, PROVENANCE_TAG, published, registry_client
 from evenhand.tasks.step import Step, StepContext, StepResult

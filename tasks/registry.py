@@ -25,6 +25,7 @@ __all__ = [
     "MLFLOW_DEFAULTS",
     "PROVENANCE_TAG",
     "Published",
+    "artifact_root",
     "fetch_bundle",
     "published",
     "published_version",
@@ -61,6 +62,13 @@ class Published:
 def tracking_uri(store: Store) -> str:
     """``MLFLOW_TRACKING_URI``, or a SQLite file inside the store."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(store.local / 'mlflow.db').resolve()}"
+
+
+def artifact_root(store: Store, uri: str) -> str | None:
+    """Folder of the files of a registry that is no server; None for a server, which has its own place."""
+    if uri.startswith(("http://", "https://")):
+        return None
+    return str((store.local / "mlflow-artifacts").resolve())
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from evenhand.fairlib.plots.theme import (
     records,
 )
 
-__all__ = ["group_rates", "score_distribution"]
+__all__ = ["group_rates", "paired_shares", "score_distribution"]
 
 
 def group_rates(rows: Rows, *, width: int = 680) -> Any:
@@ -100,3 +100,36 @@ def score_distribution(
     )
     layers = [bars.encode(x=x, x2="right:Q", y=y), outline.encode(x="left:Q", y=alt.Y("all:Q", scale=scale))]
     return finish(alt.layer(*layers).properties(width=150, height=90), width)
+
+
+def paired_shares(rows: Rows, *, width: int = 680) -> Any:
+    """
+    Shares of two sets of rows, two bars a name.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``name``, ``rows`` (which set) and ``share``.
+    width : int
+
+    Returns
+    -------
+    altair.Chart
+    """
+    found = records(rows)
+    order = list(dict.fromkeys(record["name"] for record in found))
+    sets = list(dict.fromkeys(record["rows"] for record in found))
+    colours = alt.Scale(domain=sets, range=[colour("c4"), colour("c0")])
+    label = 110 if is_narrow(width) else 200
+    axis = alt.Axis(title=None, minExtent=label, maxExtent=label, labelLimit=label - 8)
+    bars = (
+        alt.Chart(data(found))
+        .mark_bar(height={"band": 0.9})
+        .encode(
+            x=alt.X("share:Q", title=None, axis=alt.Axis(format="%")),
+            y=alt.Y("name:N", sort=order, axis=axis, scale=alt.Scale(paddingInner=0.3)),
+            yOffset=alt.YOffset("rows:N", sort=sets),
+            color=alt.Color("rows:N", scale=colours, sort=sets, legend=alt.Legend(symbolType="square")),
+        )
+    )
+    return finish(bars.properties(width=width - label - 24, height=30 * len(order)), width)

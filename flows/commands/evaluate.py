@@ -1,38 +1,37 @@
-"""``evenhand evaluate``: judge a published model on a table, tell CI in its own forms, give the exit code."""
+"""``evenhand evaluate``: judge a published model on a table, write CI's reports, give the exit code."""
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import importlib
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from evenhand.flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
-from evenhand.flows.runtime import prepare_environment
+from evenhand.flows.commands.terminal import (
+    Verb,
+    finish,
+    print_end,
+    print_gates,
+    print_metrics,
+    print_model,
+    print_steps,
+)
 from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.progress import listen
+from evenhand.tasks.fingerprint import now
 from evenhand.tasks.store import Store
 
-if TYPE_CHECKING:
-    from evenhand.flows.evaluate_run import EvaluationJob
+__all__ = ["Options", "evaluate_model"]
 
-__all__ = ["Wish", "evaluate_model"]
-
-HEAVY = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
-UNFINISHED = "the evaluation has not come to its end: it runs still, or it was killed."
+UNFINISHED = "the evaluation is not finished: it is still running, or it was killed."
+OUTCOMES = {0: "passed", 1: "refused", 3: "not enough evidence for a gate"}
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the command line says, apart from where results go."""
+class Options:
+    """Options of the command, apart from where results go."""
 
     model: str
     data: str
@@ -111,7 +110,7 @@ class CiFiles:
 
 
 def evaluate_model(
-    wish: Wish,
+    options: Options,
     *,
     junit: Path | None,
     markdown: Path | None,
@@ -120,72 +119,49 @@ def evaluate_model(
     direct: bool,
 ) -> int:
     """Evaluate, print, write the reports, and return the exit code of the verdict."""
-    started = time.perf_counter()
-    run_id, store = "", None  # type: str, Store | None
-    files, model = CiFiles(junit, markdown), without_secrets(wish.model)
-    with one_line_errors() as caught:
-        files.check(model)
-        home = prepare_environment(store_url)
-        from evenhand.flows.evaluate_run import plan_evaluation, run_name
-        from evenhand.flows.run_outputs import new_run_id
+    files, model = CiFiles(junit, markdown), without_secrets(options.model)
 
-        job = plan_evaluation(
-            wish.model,
-            wish.data,
-            wish.gates,
-            wish.baseline,
-            wish.overrides,
-            wish.contract,
-            record=wish.record,
+    def plan() -> Verb:
+        from evenhand.flows.evaluate import execute, plan_evaluation
+
+        found = plan_evaluation(
+            options.model,
+            options.data,
+            options.gates,
+            options.baseline,
+            options.overrides,
+            options.contract,
+            record=options.record,
         )
-        store = Store(store_url)
-        run_id = new_run_id(run_name(wish.model))
-        with progress_bars(quiet=as_json) as listener, listen(listener):
-            _execute(wish, job, store, run_id, home, direct=direct)
-    verdict = verdict_of(store, run_id, caught.error)
+        given = {
+            "model": options.model,
+            "data": options.data,
+            "gates": found.gates or None,
+            "baseline": options.baseline,
+            "overrides": list(options.overrides),
+            "contract": options.contract,
+            "record": options.record,
+        }
+        return Verb(
+            found.run_name,
+            lambda store, run_id, engine: execute(found, store, run_id, engine),
+            "evaluate",
+            given,
+        )
+
+    verdict, store, seconds = finish(
+        plan, as_json=as_json, store_url=store_url, direct=direct, check=lambda: files.check(model)
+    )
     fault = files.write(verdict, store, model)
     if fault is not None:
         verdict.exit_code, verdict.error = 4, verdict.error or fault
     if as_json:
         print(json.dumps(verdict.to_dict()))
     elif verdict.status == "evaluated":
-        _print(verdict, time.perf_counter() - started)
+        _print(verdict, seconds)
     if verdict.error:
         print(f"evenhand: {verdict.error}", file=sys.stderr)
     return verdict.exit_code
-
-
-def _execute(wish: Wish, job: EvaluationJob, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
-    """Find everything in the cache, or start the flow."""
-    from evenhand.flows.engine import CacheMiss, DirectEngine
-    from evenhand.flows.evaluate_run import carry_out_evaluation
-
-    if direct:
-        carry_out_evaluation(job, store, run_id, DirectEngine(store))
-        return
-    if not os.environ.get("PREFECT_API_URL"):
-        # nothing to compute is nothing to orchestrate: starting a server would take most of the time
-        with contextlib.suppress(CacheMiss):
-            carry_out_evaluation(job, store, run_id, DirectEngine(store, cached_only=True))
-            return
-    given = (
-        wish.model,
-        wish.data,
-        job.gates or None,
-        wish.baseline,
-        list(wish.overrides),
-        wish.contract,
-        wish.record,
-    )
-    through_prefect(home, _flow, given, store, run_id)
-
-
-def _flow() -> Callable[..., Any]:
-    for module in HEAVY:
-        importlib.import_module(module)
-    from evenhand.flows.evaluate import evaluate
-
-    return evaluate
 
 
 def _check_plain(junit: Path) -> None:
@@ -227,72 +203,19 @@ def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]
 def _failed_junit(error: str, model: str, run_id: str) -> str:
     from evenhand.tasks.evaluating.junit import junit_of_failure
 
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return junit_of_failure(
-        error, model=model, created=created, properties={"run_id": run_id, "model": model}
-    )
+    return junit_of_failure(error, model=model, created=now(), properties={"run_id": run_id, "model": model})
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
-    width = max(len(step) for step in verdict.seconds)
-    for step, spent in verdict.seconds.items():
-        print(f"  {step:{width}}  {'cached' if step in verdict.cached else f'{spent:6.1f} s'}")
-    print()
-    _print_metrics(verdict)
-    print()
-    for result in verdict.gates["results"]:
-        word = "pass" if result["passed"] else "FAIL" if result["status"] == "ok" else "????"
-        print(f"  {word}  {result['text']}")
+    print_steps(verdict)
+    print_metrics(verdict)
+    print_gates(verdict.gates["results"])
     if verdict.gates["results"]:
         print()
     for note in verdict.notes:
         print(f"note      {note}")
     if verdict.gates["results"]:
-        words = {0: "passed", 1: "refused", 3: "not enough evidence for a gate"}
-        print(f"verdict   {words[verdict.exit_code]}")
-    for role, model in (("model", verdict.model), ("baseline", verdict.baseline)):
-        if model:
-            version = f" version {model['version']}" if model["version"] is not None else ""
-            print(f"{role:9} {model['name']}{version} ({model['method']})")
-    print(f"report    {verdict.artifacts['report']}")
-    print(f"run       {verdict.run_id}, {seconds:.1f} s")
-
-
-def _print_metrics(verdict: Verdict) -> None:
-    """Metrics with intervals; beside a baseline its own, and the difference, marked where it can be told."""
-    names = [name for name in verdict.metrics if not name.endswith((".low", ".high"))]
-    rows = [[name, _estimate(_metric(verdict.metrics, name), ".3f")] for name in names]
-    if verdict.baseline:
-        baseline, differences = verdict.baseline["metrics"], verdict.baseline["differences"]
-        for row in rows:
-            found = differences.get(row[0])
-            row.append(_estimate({"value": baseline.get(row[0])}, ".3f") if row[0] in baseline else "")
-            row.append(_estimate(found, "+.3f") + (" *" if found and _told(found) else "") if found else "")
-        rows.insert(0, ["", "model", "baseline", "difference"])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    if verdict.baseline:
-        print("\n  * the interval of the difference leaves zero out")
-
-
-def _metric(metrics: Mapping[str, float | None], name: str) -> dict[str, float | None]:
-    return {
-        "value": metrics[name],
-        "low": metrics.get(f"{name}.low"),
-        "high": metrics.get(f"{name}.high"),
-    }
-
-
-def _estimate(metric: Mapping[str, Any], form: str) -> str:
-    if metric["value"] is None:
-        return "insufficient evidence"
-    low, high = metric.get("low"), metric.get("high")
-    shown = f"{metric['value']:{form}}"
-    return shown if low is None or high is None else f"{shown}  [{low:{form}}, {high:{form}}]"
-
-
-def _told(difference: Mapping[str, Any]) -> bool:
-    """Whether the interval tells the difference from zero."""
-    low, high = difference["low"], difference["high"]
-    return low is not None and (low > 0 or high < 0)
+        print(f"verdict   {OUTCOMES[verdict.exit_code]}")
+    print_model("model", verdict.model)
+    print_model("baseline", verdict.baseline)
+    print_end(verdict, seconds)

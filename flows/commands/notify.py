@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-from evenhand.flows.commands.terminal import one_line_errors
+from evenhand.flows.commands.terminal import one_line_errors, report_error
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.errors import InputError
 
@@ -27,7 +26,4 @@ def configure_notifications(path: Path) -> int:
             print(f"told by {' and '.join(told)}: {', '.join(wanted.states)}")
         else:
             print("nobody is told: the file names neither a webhook nor an e-mail address")
-    if caught.error is None:
-        return 0
-    print(f"evenhand: {caught.error}", file=sys.stderr)
-    return caught.error.exit_code
+    return 0 if caught.error is None else report_error(caught.error)

@@ -6,9 +6,8 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
-from evenhand.flows.commands.terminal import one_line_errors
+from evenhand.flows.commands.terminal import one_line_errors, print_table, report_error
 from evenhand.flows.job_sections import plain_alias
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.addresses import ModelAddress, find_version, parse_address
@@ -95,9 +94,7 @@ def _print(history: History) -> None:
                 evaluation_words(change),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+    print_table(rows)
     now = ", ".join(f"{alias} is version {version}" for alias, version in sorted(history.aliases.items()))
     print(f"\n{history.name}: {now or 'no alias is set'}")
     for fault in history.faults:
@@ -105,12 +102,7 @@ def _print(history: History) -> None:
 
 
 def _carry_out(work: Callable[[], int], *, as_json: bool) -> int:
-    code: Any = 4
+    code = 4
     with one_line_errors(interrupted=INTERRUPTED) as caught:
         code = work()
-    if caught.error is None:
-        return int(code)
-    if as_json:
-        print(json.dumps({"error": str(caught.error)}))
-    print(f"evenhand: {caught.error}", file=sys.stderr)
-    return caught.error.exit_code
+    return code if caught.error is None else report_error(caught.error, as_json=as_json)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 from typing import Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.reporting.index import RUN_ID, render_index
+from evenhand.tasks.fingerprint import now
+from evenhand.tasks.pages.build import write_page
+from evenhand.tasks.pages.fronts.index import RUN_ID
 from evenhand.tasks.store import Store
 
 __all__ = ["report_path", "write_index"]
@@ -43,13 +44,12 @@ def write_index(store_url: str | None) -> str:
     """Write ``runs/index.html``, the page over all runs of a store, and give its address."""
     store = Store(store_url)
     runs = _indexed(store)
-    context = {
-        "store": without_secrets(store.url),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    documents = {
+        "run": {"store": without_secrets(store.url), "created": now()},
         "runs": runs,
         "aliases": _aliases(store, runs),
     }
-    return store.write_text(render_index(context), "runs", "index.html")
+    return store.write_text(write_page("index", documents, store), "runs", "index.html")
 
 
 def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, str]] | None:

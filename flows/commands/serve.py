@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-from evenhand.flows.commands.terminal import one_line_errors, quiet_console
+from evenhand.flows.commands.terminal import one_line_errors, quiet_console, report_error
 from evenhand.flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
 from evenhand.flows.server import start_temporary_server
 from evenhand.tasks.errors import InputError
@@ -44,5 +43,4 @@ def serve(path: Path, names: list[str], *, limit: int, store_url: str | None) ->
         serve_deployments(chosen, limit)
     if caught.error is None or not str(caught.error):
         return 0
-    print(f"evenhand: {caught.error}", file=sys.stderr)
-    return caught.error.exit_code
+    return report_error(caught.error)

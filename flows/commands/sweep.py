@@ -1,25 +1,19 @@
-"""``evenhand sweep``: run a grid, print what it traded for what, and give the exit code."""
+"""``evenhand sweep``: run a grid, print its trade-offs, and give the exit code."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.flows.commands.terminal import one_line_errors, progress_bars, through_prefect, verdict_of
-from evenhand.flows.engine import CacheMiss
-from evenhand.flows.grid import Grid, make_grid
-from evenhand.flows.run_grid import find_points, run_points
-from evenhand.flows.runtime import prepare_environment
-from evenhand.flows.sweep_outputs import finish, read_tradeoffs
+from evenhand.flows.commands.terminal import Verb, finish, print_table
+from evenhand.flows.engine import DirectEngine, Engine
+from evenhand.flows.grid import make_grid
+from evenhand.flows.sweep import execute, find_points, read_tradeoffs, run_points
 from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.progress import listen
 from evenhand.tasks.store import Store
 
 __all__ = ["run_sweep"]
@@ -48,53 +42,28 @@ def run_sweep(
     direct: bool,
 ) -> int:
     """Run, print, and return the exit code."""
-    started = time.perf_counter()
-    run_id, store = "", None  # type: str, Store | None
-    with one_line_errors() as caught:
-        home = prepare_environment(store_url)
+
+    def plan() -> Verb:
         grid = make_grid(name, over, seeds=seeds, overrides=overrides, best=best)
         if direct and grid.job.sweep.engine == "dask":
             raise InputError("--direct runs without Prefect, and so without Dask: leave one of them out.")
-        store = Store(store_url)
-        from evenhand.flows.run_outputs import new_run_id
 
-        run_id = new_run_id(f"{grid.job.name}-sweep")
-        with progress_bars(quiet=as_json) as listener, listen(listener):
-            if not (direct or os.environ.get("PREFECT_API_URL")) and _all_cached(
-                grid, store, run_id, started
-            ):
-                pass
-            elif direct:
-                _directly(grid, store, run_id, started)
-            else:
-                through_prefect(home, _flow, (name, list(over), seeds, list(overrides), best), store, run_id)
-    verdict = verdict_of(store, run_id, caught.error)
-    document = read_tradeoffs(store, run_id) if store is not None and run_id else None
+        def carry_out(store: Store, run_id: str, engine: Engine) -> Verdict:
+            cached = isinstance(engine, DirectEngine) and engine.cached_only
+            return execute(grid, store, run_id, find_points if cached else run_points)
+
+        given = {"job": name, "over": list(over), "seeds": seeds, "overrides": list(overrides), "best": best}
+        return Verb(grid.run_name, carry_out, "sweep", given)
+
+    verdict, store, _ = finish(plan, as_json=as_json, store_url=store_url, direct=direct)
+    document = read_tradeoffs(store, verdict.run_id) if store is not None and verdict.run_id else None
     if as_json:
         print(json.dumps(_summary(verdict, document)))
-    elif document is not None and "sweep" in verdict.artifacts:  # else it died on the way
+    elif document is not None and "sweep" in verdict.artifacts:  # else it ended early
         _print_table(verdict, document)
     if verdict.error:
         print(f"evenhand: {verdict.error}", file=sys.stderr)
     return verdict.exit_code
-
-
-def _all_cached(grid: Grid, store: Store, run_id: str, started: float) -> bool:
-    """Finish from the cache alone; a server would take most of the time."""
-    with contextlib.suppress(CacheMiss):
-        finish(grid, store, run_id, find_points(grid, store.url), time.perf_counter() - started)
-        return True
-    return False
-
-
-def _flow() -> Callable[..., Any]:
-    from evenhand.flows.sweep import sweep
-
-    return sweep
-
-
-def _directly(grid: Grid, store: Store, run_id: str, started: float) -> None:
-    finish(grid, store, run_id, run_points(grid, store.url), time.perf_counter() - started)
 
 
 def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -130,9 +99,7 @@ def _print_table(verdict: Verdict, document: Mapping[str, Any]) -> None:
                 *(_plus_minus(value["metrics"][name]) for name in metrics),
             ]
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table(rows)
     print()
     if best is not None:
         print(f"best      {document['best']['name']} for {document['goal']}")

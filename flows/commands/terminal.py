@@ -1,38 +1,158 @@
-"""What the commands share with the person at the terminal: progress bars, and one line for a fault."""
+"""What the commands share: one way to carry a verb out, progress, tables, and one line for a fault."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import json
 import os
 import sys
+import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.flows.runtime import SERVER_START_S, prepare_prefect_home
+from evenhand.flows.engine import CacheMiss, DirectEngine, Engine
+from evenhand.flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
 from evenhand.flows.server import start_temporary_server
-from evenhand.flows.verdict import Verdict, read_verdict
-from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
-from evenhand.tasks.progress import Listener
+from evenhand.flows.verdict import Verdict, new_run_id, read_verdict
+from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, internal_fault
+from evenhand.tasks.progress import Listener, listen
 from evenhand.tasks.store import Store
 
 __all__ = [
     "Caught",
+    "Verb",
+    "carry_out",
+    "finish",
     "one_line_errors",
-    "prefect_failed",
+    "print_gates",
+    "print_metrics",
+    "print_steps",
+    "print_table",
     "progress_bars",
-    "through_prefect",
-    "verdict_of",
+    "quiet_console",
 ]
 
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
+# Imported while the server starts.
+HEAVY = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """
+    What a command carries out.
+
+    Attributes
+    ----------
+    name : str
+        For the run's id.
+    execute : callable
+        ``(store, run_id, engine) -> Verdict``, without Prefect.
+    flow : str
+        Name in :mod:`flows.prefect_flows` of the flow that does the same.
+    arguments : mapping
+        Of the flow, beside the store and the run's id.
+    cacheable : bool
+        Whether the cache alone may give the result: then no server is started.
+    """
+
+    name: str
+    execute: Callable[[Store, str, Engine], Any]
+    flow: str
+    arguments: Mapping[str, Any]
+    cacheable: bool = True
+
+
+def carry_out(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
+    """
+    Execute a verb: directly, from the cache, or as a flow on the user's Prefect server or a temporary one.
+
+    Where the flow left a verdict, that says more than Prefect's own error.
+    """
+    if direct:
+        verb.execute(store, run_id, DirectEngine(store))
+        return
+    if verb.cacheable and not os.environ.get("PREFECT_API_URL"):
+        # starting a server would take most of the time of a run that computes nothing
+        with contextlib.suppress(CacheMiss):
+            verb.execute(store, run_id, DirectEngine(store, cached_only=True))
+            return
+    prepare_prefect_home(home)
+    quiet_console()
+    wait_for_server = start_temporary_server(SERVER_START_S)
+    for module in HEAVY:
+        importlib.import_module(module)
+    flow = getattr(importlib.import_module("evenhand.flows.prefect_flows"), verb.flow)
+    wait_for_server()
+    try:
+        flow(**verb.arguments, store=store.url, run_id=run_id)
+    except GateRefused:
+        return  # the verdict has it
+    except EvenhandError:
+        raise
+    except Exception as error:
+        if read_verdict(store, run_id) is None:
+            raise NotCarriedOut(_prefect_failed(error)) from error
+
+
+def finish(
+    plan: Callable[[], Verb],
+    *,
+    as_json: bool,
+    store_url: str | None,
+    direct: bool,
+    interrupted: str = STEPS_KEPT,
+    check: Callable[[], None] | None = None,
+    skip: Callable[[Store, str], bool] | None = None,
+) -> tuple[Verdict, Store | None, float]:
+    """
+    Plan a verb, carry it out, and give its verdict, the store, and the seconds that it took.
+
+    Parameters
+    ----------
+    plan : callable
+        Builds the verb; its errors are those of the command.
+    as_json, store_url, direct
+        Options of the command.
+    interrupted : str
+        Line after Ctrl-C.
+    check : callable, optional
+        Called first, before anything is prepared.
+    skip : callable, optional
+        ``(store, run_id) -> bool``: whether there is nothing to do.
+    """
+    started = time.perf_counter()
+    run_id, store = "", None  # type: str, Store | None
+    with one_line_errors(interrupted=interrupted) as caught:
+        if check is not None:
+            check()
+        home = prepare_environment(store_url)
+        verb = plan()
+        store = Store(store_url)
+        run_id = new_run_id(verb.name)
+        with progress_bars(quiet=as_json) as listener, listen(listener):
+            if skip is None or not skip(store, run_id):
+                carry_out(verb, store, run_id, home, direct=direct)
+    return verdict_of(store, run_id, caught.error), store, time.perf_counter() - started
+
+
+def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> Verdict:
+    """The verdict of a run; one that left none has failed."""
+    left = read_verdict(store, run_id) if store is not None and run_id else None
+    message = str(error) if error else "the run ended without a verdict: see the log above."
+    return left or Verdict(run_id, "failed", error.exit_code if error else 4, message)
+
+
+# errors and progress
 
 
 @dataclass
 class Caught:
-    """What ended a command early; None if it came to its end."""
+    """The error that ended a command early; None if it came to its end."""
 
     error: EvenhandError | None = None
 
@@ -40,10 +160,10 @@ class Caught:
 @contextlib.contextmanager
 def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[Caught]:
     """
-    Keep what goes wrong, or an interruption, as an error of one line with its exit code.
+    Keep an error, or an interruption, as one line with its exit code.
 
-    A command that keeps no steps says by `interrupted` what is left of it. With EVENHAND_LOG set, the
-    traceback of a fault, and of an error with a cause, goes to stderr.
+    `interrupted` is the line after Ctrl-C. With EVENHAND_LOG set, the traceback of a fault, and of an error
+    with a cause, goes to stderr.
     """
     caught = Caught()
     try:
@@ -60,7 +180,15 @@ def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[Caught]:
         caught.error = NotCarriedOut(interrupted)
 
 
-def prefect_failed(error: Exception) -> str:
+def report_error(error: EvenhandError, *, as_json: bool = False) -> int:
+    """Print an error's line, and with `as_json` its object; give its exit code."""
+    if as_json:
+        print(json.dumps({"error": str(error)}))
+    print(f"evenhand: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def _prefect_failed(error: Exception) -> str:
     """One line on a flow that Prefect could not carry out, with what to check."""
     reason = (str(error).splitlines() or [""])[0][:300]
     where = os.environ.get("PREFECT_API_URL")
@@ -69,44 +197,14 @@ def prefect_failed(error: Exception) -> str:
 
 
 def quiet_console() -> None:
-    """Keep Prefect's log off the terminal, unless asked for; a server still receives it."""
+    """Keep Prefect's log off the terminal unless asked for; a server still receives it."""
     if not os.environ.get("EVENHAND_LOG"):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 
 
-def through_prefect(
-    home: Path, load: Callable[[], Callable[..., Any]], given: Sequence[Any], store: Store, run_id: str
-) -> None:
-    """
-    Run a flow on the user's Prefect server, or on a temporary one.
-
-    `load` imports the flow, while the server starts; it is called on what is `given`, the store and the run.
-    Where it left a verdict, that tells more than Prefect's own error.
-    """
-    prepare_prefect_home(home)
-    quiet_console()
-    wait_for_server = start_temporary_server(SERVER_START_S)
-    flow = load()
-    wait_for_server()
-    try:
-        flow(*given, store.url, run_id)
-    except EvenhandError:
-        raise
-    except Exception as error:
-        if read_verdict(store, run_id) is None:
-            raise NotCarriedOut(prefect_failed(error)) from error
-
-
-def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> Verdict:
-    """What a run left; one that left no verdict has failed, whatever else was said of it."""
-    left = read_verdict(store, run_id) if store is not None and run_id else None
-    message = str(error) if error else "the run ended without a verdict: see the log above."
-    return left or Verdict(run_id, "failed", error.exit_code if error else 4, message)
-
-
 @contextlib.contextmanager
 def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
-    """A bar on stderr for every step that takes a while, if a person is watching; nothing stays of it."""
+    """A bar on stderr for every step that takes a while, if a person is watching; it leaves no trace."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -114,3 +212,84 @@ def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
 
     with Bars() as bars:
         yield bars
+
+
+# printing
+
+
+def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Print rows of text in columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print(indent + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_steps(verdict: Verdict) -> None:
+    """Print each step's seconds, or that it came from the cache."""
+    cached = {
+        step: "cached" if step in verdict.cached else f"{s:6.1f} s" for step, s in verdict.seconds.items()
+    }
+    print_table([[step, text] for step, text in cached.items()], "  ")
+    print()
+
+
+def estimate(metric: Mapping[str, Any], form: str = ".3f") -> str:
+    """Write a value with its interval."""
+    if metric["value"] is None:
+        return "insufficient evidence"
+    low, high = metric.get("low"), metric.get("high")
+    shown = f"{metric['value']:{form}}"
+    return shown if low is None or high is None else f"{shown}  [{low:{form}}, {high:{form}}]"
+
+
+def metric_of(metrics: Mapping[str, float | None], name: str) -> dict[str, float | None]:
+    """A metric of a verdict with the ends of its interval."""
+    return {"value": metrics[name], "low": metrics.get(f"{name}.low"), "high": metrics.get(f"{name}.high")}
+
+
+def metric_names(verdict: Verdict) -> list[str]:
+    """Metrics of a verdict without the ends of their intervals."""
+    return [name for name in verdict.metrics if not name.endswith((".low", ".high"))]
+
+
+def print_metrics(verdict: Verdict, names: Sequence[str] | None = None) -> None:
+    """Print metrics with intervals; beside a baseline its own and the paired difference."""
+    names = metric_names(verdict) if names is None else names
+    rows = [[name, estimate(metric_of(verdict.metrics, name))] for name in names]
+    if verdict.baseline:
+        baseline, differences = verdict.baseline["metrics"], verdict.baseline["differences"]
+        for row in rows:
+            found = differences.get(row[0])
+            row.append(estimate({"value": baseline.get(row[0])}) if row[0] in baseline else "")
+            row.append(estimate(found, "+.3f") + (" *" if found and _differs(found) else "") if found else "")
+        rows.insert(0, ["", "model", "baseline", "difference"])
+    if rows:
+        print_table(rows, "  ")
+    if verdict.baseline:
+        print("\n  * the interval of the difference does not contain zero")
+    print()
+
+
+def _differs(difference: Mapping[str, Any]) -> bool:
+    low, high = difference["low"], difference["high"]
+    return low is not None and (low > 0 or high < 0)
+
+
+def print_gates(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print a line a gate."""
+    for result in results:
+        word = "pass" if result["passed"] else "FAIL" if result["status"] == "ok" else "????"
+        print(f"  {word}  {result['text']}")
+
+
+def print_model(role: str, model: Mapping[str, Any] | None) -> None:
+    """Print a model's name, version and method."""
+    if model:
+        version = f" version {model['version']}" if model["version"] is not None else ""
+        print(f"{role:9} {model['name']}{version} ({model['method']})")
+
+
+def print_end(verdict: Verdict, seconds: float) -> None:
+    """Print where the report is and which run it was."""
+    print(f"report    {verdict.artifacts['report']}")
+    print(f"run       {verdict.run_id}, {seconds:.1f} s")

@@ -18,32 +18,34 @@ WORDS = {
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
-def markdown_of_evaluation(context: Mapping[str, Any], report: str) -> str:
+def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any], report: str) -> str:
     """
     Write verdict, gates, metrics beside the baseline's, notes and the run's id.
 
     Parameters
     ----------
-    context : mapping
-        As for :func:`evenhand.tasks.reporting.evaluation.render_evaluation`.
+    run : mapping
+        Facts about the evaluation: ``status``, ``judged``, ``baseline``, ``data``, ``notes``, ``id``.
+    documents : mapping
+        ``metrics``, and where they are there ``baseline``, ``comparison`` and ``decision``.
     report : str
         Where the whole report is.
     """
-    status = context["status"]
-    model, baseline = context["model"], context["baseline"]
+    status = run["status"]
+    model, baseline = run["judged"], run["baseline"]
     against = f", beside {_named(baseline)}" if baseline else ""
     lines = [
         f"## {SYMBOLS[status]} {_named(model)} {WORDS[status]}",
         "",
-        f"On {context['data']['rows']:,} rows of {_code(context['data']['shown'])}{against}.",
+        f"On {run['data']['rows']:,} rows of {_code(run['data']['shown'])}{against}.",
         "",
     ]
-    if context["gates"] and context["gates"]["results"]:
-        lines += _gates(context["gates"]["results"])
-    lines += _metrics(context)
-    if context["notes"]:
-        lines += [f"- ⚠️ {_text(note)}" for note in context["notes"]] + [""]
-    lines += [f"Run {_code(context['run_id'])}, report {_code(report)}", ""]
+    if documents.get("decision") and documents["decision"]["results"]:
+        lines += _gates(documents["decision"]["results"])
+    lines += _metrics(documents)
+    if run["notes"]:
+        lines += [f"- ⚠️ {_text(note)}" for note in run["notes"]] + [""]
+    lines += [f"Run {_code(run['id'])}, report {_code(report)}", ""]
     return "\n".join(lines)
 
 
@@ -66,11 +68,11 @@ def _gates(results: Sequence[Mapping[str, Any]]) -> list[str]:
     return _table(("", "gate", "limit", "bound", "found"), rows)
 
 
-def _metrics(context: Mapping[str, Any]) -> list[str]:
-    own = context["evaluation"]
+def _metrics(documents: Mapping[str, Any]) -> list[str]:
+    own = documents["metrics"]
     level = f"{100 * own['settings']['level']:g}%"
     headings = ["metric", "model", f"{level} interval"]
-    other, compared = context["baseline_evaluation"], context["comparison"]
+    other, compared = documents.get("baseline"), documents.get("comparison")
     if other is not None:
         headings += ["baseline", "difference", f"{level} interval"]
     rows = []

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation
 from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
@@ -19,12 +17,37 @@ from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import as_number, read_yaml
 
-__all__ = ["check_gates", "digest_of_gates", "judge", "known_metrics", "read_gates", "without_baseline"]
+__all__ = ["check_gates", "digest_of_gates", "judge", "known_metrics", "read_gates", "read_limits"]
 
 NO_CERTIFICATES = (
     "certificates are measured where a model is trained: the fair metric that they need is not published"
 )
+
+
+def read_limits(
+    gates: Mapping[str, Any] | str | None, *, baseline: bool
+) -> tuple[dict[str, Any] | None, tuple[Gate, ...]]:
+    """
+    Gates as given: a mapping, the path of a YAML file, or None; and their limits.
+
+    Raises
+    ------
+    InputError
+        A file that cannot be read, a wrong gate, or one that compares although there is no `baseline`.
+    """
+    if gates is None:
+        return None, ()
+    chosen = read_gates(Path(gates).expanduser()) if isinstance(gates, str) else dict(gates)
+    chosen = as_number(chosen)
+    try:
+        limits = tuple(parse_gates(chosen))
+    except ValueError as error:
+        raise InputError(f"gates: {error}.") from None
+    if not baseline:
+        without_baseline(limits)
+    return chosen, limits
 
 
 def read_gates(path: Path) -> dict[str, Any]:
@@ -36,15 +59,7 @@ def read_gates(path: Path) -> dict[str, Any]:
     InputError
         It cannot be read, or holds something else.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise InputError(f"the gates file {path} cannot be read ({reason}): check its path.") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}" if mark else ""
-        raise InputError(f"the gates file {path} is not valid YAML{place}.") from None
+    content = read_yaml(path, "the gates file")
     if isinstance(content, dict) and "gates" in content:
         content = content["gates"]
     if not isinstance(content, dict) or not content:

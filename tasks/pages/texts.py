@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -67,17 +67,18 @@ def metric_cell(name: str, *below: str) -> Cell:
     return Cell(title(name), tuple(text for text in below if text), code=name)
 
 
-def estimate_cell(metric: Json | None, *, signed: bool = False) -> Cell:
+def estimate_cell(
+    metric: Json | None, form: Callable[[float | None], str] = formats.number, *, span: int = 1
+) -> Cell:
     """A value with its interval beneath; or why there is none."""
     if metric is None:
-        return Cell("not measured", kind="lack")
+        return Cell("not measured", kind="lack", span=span)
     if metric["value"] is None:
         reason = metric.get("reason")
-        return Cell("not enough evidence", (reason,) if reason else (), kind="lack")
-    number = formats.signed if signed else formats.number
+        return Cell("not enough evidence", (reason,) if reason else (), kind="lack", span=span)
     low, high = metric.get("low"), metric.get("high")
-    ends = "no interval" if low is None or high is None else f"{number(low)} to {number(high)}"
-    return Cell(number(metric["value"]), (ends,))
+    ends = "no interval" if low is None or high is None else f"{form(low)} to {form(high)}"
+    return Cell(form(metric["value"]), (ends,))
 
 
 # rates of groups

@@ -139,10 +139,11 @@ def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
     better = (
         ("better" if (change > 0) == (way == "higher") else "worse") if way in ("higher", "lower") else ""
     )
-    ends = [before.get("low"), before.get("high"), now.get("low"), now.get("high")]
+    ends = [entry.get(end) for entry in (before, now) for end in ("low", "high")]
     apart = ""
     if None not in ends:
-        apart = "intervals overlap" if ends[0] <= ends[3] and ends[2] <= ends[1] else "intervals apart"
+        overlap = before["low"] <= now["high"] and now["low"] <= before["high"]
+        apart = "intervals overlap" if overlap else "intervals apart"
     kind = {"better": "passed", "worse": "refused"}.get(better, "") if apart == "intervals apart" else ""
     follows = ", ".join(text for text in (better, apart) if text) or "differs"
     return [*row, Cell(formats.signed(change), (follows,), kind=kind)]

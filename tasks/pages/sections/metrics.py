@@ -204,7 +204,7 @@ def difference_cell(name: str, difference: Json | None) -> Cell:
     kind = finding(name, difference)
     if kind == "lacking":
         return estimate_cell(difference)
-    cell = estimate_cell(difference, signed=True)
+    cell = estimate_cell(difference, formats.signed)
     symbol = {"better": "\u2713", "worse": "\u2715"}.get(kind, "")
     colour = {"better": "passed", "worse": "refused"}.get(kind, "")
     return Cell(cell.text, (*cell.below, f"{symbol} {FINDINGS[kind]}".strip()), kind=colour)

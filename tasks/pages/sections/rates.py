@@ -75,7 +75,7 @@ def _chart(about: str, groups: Sequence[GroupRates]) -> Chart:
 
 
 def _table(caption: str, groups: Sequence[GroupRates], interval: str) -> Table:
-    rows = [
+    rows: list[list[Any]] = [
         [f"{group.group}", group.n, *(_cell(getattr(group, key)) for key, _ in RATES)] for group in groups
     ]
     head = ["Group", "Rows", *(text for _, text in RATES)]

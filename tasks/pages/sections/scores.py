@@ -66,7 +66,7 @@ def _attribute(about: str, histogram: Mapping[str, Any], crossed: bool) -> list[
         if left:
             blocks.append(f"The charts show the largest groups; {left} more are in the table.")
     decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
-    rows = []
+    rows: list[list[Any]] = []
     for place, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
         found = [(shares[group][place], kept[group][place]) for group in kept]
         rows.append(

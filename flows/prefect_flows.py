@@ -1,0 +1,486 @@
+"""The Prefect flows: thin shells around the verbs, whose steps become Prefect tasks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from evenhand.flows.runtime import make_prefect_home, prepare_environment
+
+make_prefect_home(prepare_environment())  # before Prefect reads its settings
+
+import httpx  # noqa: E402
+from prefect import flow, task  # noqa: E402
+from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
+from prefect.cache_policies import NO_CACHE  # noqa: E402
+from prefect.deployments import run_deployment  # noqa: E402
+from prefect.exceptions import PrefectException  # noqa: E402
+from prefect.futures import PrefectFuture, as_completed  # noqa: E402
+from prefect.logging import get_run_logger  # noqa: E402
+from prefect.states import Failed  # noqa: E402
+from prefect.task_runners import ThreadPoolTaskRunner  # noqa: E402
+
+from evenhand.fairlib.catalogue import title  # noqa: E402
+from evenhand.fairlib.cores import available_cores  # noqa: E402
+from evenhand.flows import evaluate as evaluation  # noqa: E402
+from evenhand.flows import filter as filtering  # noqa: E402
+from evenhand.flows import monitor as monitoring  # noqa: E402
+from evenhand.flows import run as retraining  # noqa: E402
+from evenhand.flows import sweep as sweeping  # noqa: E402
+from evenhand.flows.filter import FilterPlan, Source  # noqa: E402
+from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
+from evenhand.flows.job import load_job  # noqa: E402
+from evenhand.flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
+from evenhand.flows.resolved_job import resolve  # noqa: E402
+from evenhand.flows.verdict import Verdict, new_run_id  # noqa: E402
+from evenhand.flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
+from evenhand.tasks.filtering.engine import Workers  # noqa: E402
+from evenhand.tasks.filtering.records import UnitResult, UnitSpec  # noqa: E402
+from evenhand.tasks.filtering.settings import FilterSettings  # noqa: E402
+from evenhand.tasks.filtering.units import run_unit  # noqa: E402
+from evenhand.tasks.progress import report_progress  # noqa: E402
+from evenhand.tasks.store import Store  # noqa: E402
+
+__all__ = ["evaluate", "filter_flow", "monitor", "retrain", "sweep"]
+
+HOUR_S = 3600
+FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
+# the output's own records say what is done
+TASK: dict[str, Any] = {"retries": 0, "cache_policy": NO_CACHE, "persist_result": False, "log_prints": False}
+
+
+# shown in Prefect's interface
+
+
+def _key(name: str, suffix: str) -> str:
+    """Key of an artifact, so that the interface shows its history run by run."""
+    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-") + f"-{suffix}"
+
+
+def _metric_rows(verdict: Verdict) -> list[dict[str, Any]]:
+    """Every metric with its title and interval, beside a baseline's where there is one."""
+    rows = []
+    for name, value in verdict.metrics.items():
+        if name.endswith((".low", ".high")):
+            continue
+        row: dict[str, Any] = {
+            "metric": name,
+            "title": title(name),
+            "value": value if value is not None else "insufficient evidence",
+            "low": verdict.metrics.get(f"{name}.low"),
+            "high": verdict.metrics.get(f"{name}.high"),
+        }
+        if verdict.baseline:
+            row["baseline"] = verdict.baseline["metrics"].get(name)
+            row["difference"] = verdict.baseline["differences"].get(name, {}).get("value")
+        rows.append(row)
+    return rows
+
+
+def _show(name: str, suffixes: tuple[str, str], rows: list[dict[str, Any]], text: str, run_id: str) -> None:
+    table, summary = suffixes
+    create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
+    create_markdown_artifact(markdown=text, key=_key(name, summary), description=f"Summary of {run_id}")
+
+
+def _summary(verdict: Verdict, *lines: str) -> str:
+    """The verdict in Markdown: status, gates that did not pass, further lines, the report's address."""
+    report = f"Report: `{verdict.artifacts.get('report', '')}`"
+    head = f"**{verdict.status}** — run `{verdict.run_id}`"
+    refused = "\n".join(f"- {text}" for text in _refusals(verdict))
+    return "\n\n".join(line for line in (head, refused, *lines, report) if line)
+
+
+def _refusals(verdict: Verdict) -> list[str]:
+    return [result["text"] for result in verdict.gates.get("results", []) if not result["passed"]]
+
+
+def _ended(verdict: Verdict) -> dict[str, Any]:
+    """The flow's result; it raises where the exit code is not 0, so that the flow run shows as failed."""
+    get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
+    if verdict.exit_code != 0:
+        raise GateRefused(verdict.error or "; ".join(_refusals(verdict)), verdict.exit_code)
+    return verdict.to_dict()
+
+
+# retraining
+
+
+@flow(name="retrain", flow_run_name="{job}", timeout_seconds=48 * HOUR_S, **FLOW)
+def retrain(
+    job: str,
+    overrides: Sequence[str] = (),
+    store: str | None = None,
+    run_id: str | None = None,
+    only_if_changed: bool = False,
+) -> dict[str, Any]:
+    """
+    Turn a job's table into a gated, published model.
+
+    - **job**: name of a shipped job or path of a job file
+    - **overrides**: `KEY=VALUE` strings, such as `method.eta=0.04`
+    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
+    - **run_id**: name of the run's folder (default: a new one)
+    - **only_if_changed**: train nothing if the registry has a model made from the same data, job and code
+
+    Returns the run's verdict. Raises `GateRefused` if the gates refuse, `InputError` if the job, the data or
+    the contract is wrong, `NotCarriedOut` if something outside failed: the flow run then shows as failed.
+    """
+    resolved = resolve(*load_job(job, overrides))
+    opened = lasting_store(store)
+    engine, name = PrefectEngine(opened), run_id or new_run_id(resolved.job.name)
+    found = retraining.up_to_date(resolved, opened, name, engine) if only_if_changed else None
+    if found is not None:
+        get_run_logger().info("%s", "; ".join(found.notes))
+        return found.to_dict()
+    verdict = retraining.execute(resolved, opened, name, engine)
+    model = verdict.model
+    line = f"Model: `{model['uri']}` version {model['version']}" if model else "No model."
+    _show(
+        resolved.job.name,
+        ("metrics", "report"),
+        _metric_rows(verdict),
+        _summary(verdict, line),
+        verdict.run_id,
+    )
+    return _ended(verdict)
+
+
+# evaluation and monitoring
+
+
+@flow(name="evaluate", flow_run_name="{model}", timeout_seconds=24 * HOUR_S, **FLOW)
+def evaluate(
+    model: str,
+    data: str,
+    gates: dict[str, Any] | str | None = None,
+    baseline: str | None = None,
+    overrides: Sequence[str] = (),
+    contract: str | None = None,
+    record: bool = True,
+    store: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """
+    Judge a published model on a table, beside a baseline if there is one.
+
+    - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
+    - **data**: a known table, a file, a folder or a URL
+    - **gates**: metrics and their limits, or the path of a YAML file that has them; none decides nothing
+    - **baseline**: another model, measured on the same rows
+    - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
+    - **contract**: a contract that the model must have been made under
+    - **record**: record the gates' decision on the model's version
+    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
+    - **run_id**: name of the run's folder (default: a new one)
+
+    Returns the evaluation's verdict. Raises `GateRefused` if the gates refuse or lack evidence, `InputError`
+    if model, data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then shows
+    as failed.
+    """
+    plan = evaluation.plan_evaluation(model, data, gates, baseline, overrides, contract, record=record)
+    opened = lasting_store(store)
+    name = run_id or new_run_id(plan.run_name)
+    verdict = evaluation.execute(plan, opened, name, PrefectEngine(opened))
+    text = opened.read_text("runs", verdict.run_id, "summary.md") or ""
+    assert verdict.model is not None
+    shown = ("evaluate-metrics", "evaluate")
+    _show(verdict.model["name"], shown, _metric_rows(verdict), text, verdict.run_id)
+    return _ended(verdict)
+
+
+@flow(name="monitor", flow_run_name="{model}", timeout_seconds=72 * HOUR_S, **FLOW)
+def monitor(
+    model: str,
+    data: str,
+    gates: dict[str, Any] | str | None = None,
+    overrides: Sequence[str] = (),
+    retrain: str | None = None,
+    retrain_deployment: str | None = None,
+    store: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """
+    Compare new rows with a published model's training rows, and retrain if they have drifted.
+
+    - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
+    - **data**: a known table, a file, a folder or a URL
+    - **gates**: metrics of drift and their limits, or the path of a YAML file that has them (default: a
+      stability index of at most 0.2 of every column, at most 1% of rows with a new category)
+    - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
+    - **retrain**: job to run, as a flow within this one, if the gates refuse
+    - **retrain_deployment**: deployment to start instead, such as `retrain/adult-budro`, without waiting
+    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
+    - **run_id**: name of the run's folder (default: a new one)
+
+    Returns the verdict. Raises `GateRefused` if the gates refuse or lack evidence, also if the retraining
+    that this caused succeeded; `InputError` if model, data or gates are wrong, `NotCarriedOut` if something
+    outside failed: the flow run then shows as failed. A retraining of a table that has not changed does
+    nothing.
+    """
+    if retrain is not None and retrain_deployment is not None:
+        raise InputError("retrain and retrain_deployment are both given: leave one of them out.")
+    successor = None if retrain is None else resolve(*load_job(retrain, ()))
+    plan = monitoring.plan_monitoring(model, data, gates, overrides)
+    opened = lasting_store(store)
+    name = run_id or new_run_id(plan.run_name)
+    verdict = monitoring.execute(plan, opened, name, PrefectEngine(opened))
+    if verdict.exit_code == 1 and retrain_deployment is not None:
+        _start(retrain_deployment, opened, verdict)
+    elif verdict.exit_code == 1 and successor is not None and retrain is not None:
+        follower = new_run_id(successor.job.name)
+        # stored first: a retraining that is killed must be found, too
+        monitoring.add_retraining(opened, verdict, opened.uri("runs", follower, "verdict.json"))
+        # its result is in its own verdict and does not change this one
+        _retrain(retrain, store=opened.url, run_id=follower, only_if_changed=True, return_state=True)
+    assert verdict.model is not None
+    retrained = verdict.artifacts.get(monitoring.RETRAINED)
+    outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[verdict.exit_code]
+    lines = [outcome, *([f"Retraining: `{retrained}`"] if retrained else [])]
+    shown = ("drift", "monitor")
+    _show(verdict.model["name"], shown, _metric_rows(verdict), _summary(verdict, *lines), verdict.run_id)
+    return _ended(verdict)
+
+
+# a parameter of the flow `monitor` has the flow's name
+_retrain: Any = retrain
+
+
+def _start(deployment: str, store: Store, verdict: Verdict) -> None:
+    """Start a deployment of the flow `retrain` without waiting for it."""
+    try:
+        started: Any = run_deployment(deployment, parameters={"only_if_changed": True}, timeout=0)
+    except (PrefectException, httpx.HTTPError, ValueError) as error:
+        raise NotCarriedOut(
+            f"the rows have drifted, but the deployment {deployment!r} could not be started "
+            f"({type(error).__name__}): `prefect deployment ls` lists those that are there."
+        ) from error
+    monitoring.add_retraining(store, verdict, f"{deployment}: flow run {started.id}")
+
+
+# filtering
+
+
+@task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
+def filter_here(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
+    """Filter all files with threads of this process."""
+    follow = filtering.follow(prefect=True)
+    return filtering.execute(plan, Store(store_url), run_id, follow, keep_idle=keep_idle)
+
+
+@task(name="filter-unit", task_run_name="{label}", tags={"evenhand", "filter"}, **TASK)
+def unit_on_dask(
+    label: str, unit: dict[str, Any], source: dict[str, Any], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Filter a part of one file in this Dask worker."""
+    proxy = Source(**source)
+    return run_unit(unit, proxy.here(), settings, proxy.version)
+
+
+@flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+def filter_flow(
+    job: str,
+    input: str,
+    output: str,
+    overrides: Sequence[str] = (),
+    store: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """
+    Filter files into a balanced sample with a job's published proxy.
+
+    - **job**: name of a shipped job or path of a job file, whose method is a proxy
+    - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec knows
+    - **output**: folder or URL for the sample; a later run continues there, and files done before are
+      skipped; with `filter.settle_seconds` among the overrides the input is watched: nothing new is no error
+    - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
+    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
+    - **run_id**: name of the run's folder (default: a new one)
+
+    Returns the run's verdict. Raises `InputError` if the job or some file is wrong (the other files are
+    filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
+    """
+    plan = filtering.plan_filter(job, overrides, input, output)
+    opened = lasting_store(store)
+    name, keep = run_id or new_run_id(plan.run_name), run_id is not None
+    if plan.resolved.job.filter.engine == "dask":
+        follow, workers = filtering.follow(prefect=True), _filter_workers(plan)
+        verdict = filtering.execute(plan, opened, name, follow, workers, keep_idle=keep)
+    else:
+        verdict = filter_here(plan, opened.url, name, keep)
+    if verdict.status == "up_to_date":
+        get_run_logger().info("%s", "; ".join(verdict.notes))
+        return verdict.to_dict()
+    rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
+    _show(plan.resolved.job.name, ("filter", "filter-report"), rows, _summary(verdict), verdict.run_id)
+    if verdict.exit_code != 0:
+        raise InputError(str(verdict.error))
+    return _ended(verdict)
+
+
+def _filter_workers(plan: FilterPlan) -> Callable[[Source, FilterSettings], Workers]:
+    """Submit units to a Dask cluster, the job's or one of our own on this machine."""
+    section = plan.resolved.job.filter
+
+    def workers(source: Source, settings: FilterSettings) -> Workers:
+        shared = {"source": asdict(source), "settings": settings.to_dict()}
+
+        def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
+            with _dask(section.address, section.workers or available_cores(), "filter", "threads") as runner:
+                futures = {}
+                for unit in units:
+                    label = f"{unit.file.name} {unit.index}"
+                    future = runner.submit(unit_on_dask, {"label": label, "unit": unit.to_dict(), **shared})
+                    futures[future.task_run_id] = (future, unit)
+                for done in as_completed([future for future, _ in futures.values()]):
+                    unit = futures.pop(done.task_run_id)[1]
+                    yield unit, UnitResult.from_dict(done.result())
+
+        return run
+
+    return workers
+
+
+# sweeps
+
+
+POINT: dict[str, Any] = {
+    **TASK,
+    "name": "sweep-point",
+    "task_run_name": "{label}",
+    "tags": {"evenhand", "sweep"},
+}
+
+
+@task(description="One run of a grid, up to its gates.", **POINT)
+def point_in_process(label: str, pool: Any, point: Any, store_url: str) -> Any:
+    """Run the point in a free worker process."""
+    return _state(sweeping.in_worker(pool, point, store_url))
+
+
+@task(description="One run of a grid, up to its gates.", **POINT)
+def point_on_dask(label: str, point: Any, store_url: str, places: list[int] | None) -> Any:
+    """Run the point in this Dask worker, on a core of its own if the cluster is ours."""
+    from distributed import get_worker
+
+    if places is not None:
+        settle(places[int(get_worker().name) % len(places)])
+    return _state(run_point(point.resolved, store_url))
+
+
+def _state(result: PointResult) -> Any:
+    """A failed point is a failed task, which keeps its numbers."""
+    return Failed(message=result.error, data=result) if result.status == "failed" else result
+
+
+@flow(name="sweep", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+def sweep(
+    job: str,
+    over: Sequence[str],
+    seeds: int = 1,
+    overrides: Sequence[str] = (),
+    best: str | None = None,
+    store: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """
+    Run a job over a grid of its keys and seeds, and report what it trades for what.
+
+    - **job**: name of a shipped job or path of a job file
+    - **over**: `KEY=V1,V2` strings, such as `method.eta=0.01,0.05`
+    - **seeds**: seeds per value, counted up from the job's own
+    - **overrides**: `KEY=VALUE` strings for every run
+    - **best**: objective, such as `balanced_accuracy where consistency.spouse >= 0.94`
+    - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
+    - **run_id**: name of the sweep's folder (default: a new one)
+
+    Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a run
+    failed or no value is good enough: the flow run then shows as failed.
+    """
+    grid = make_grid(job, over, seeds=seeds, overrides=overrides, best=best)
+    opened = Store(store)
+    name = run_id or new_run_id(grid.run_name)
+    run = _on_dask if grid.job.sweep.engine == "dask" else _in_processes
+    verdict = sweeping.execute(grid, opened, name, run)
+    _show_means(sweeping.read_tradeoffs(opened, name), verdict)
+    return _ended(verdict)
+
+
+def _show_means(document: Mapping[str, Any] | None, verdict: Verdict) -> None:
+    if document is None:
+        return
+    rows = [
+        {"value": value["name"]} | {name: summary["mean"] for name, summary in value["metrics"].items()}
+        for value in document["values"]
+    ]
+    report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
+    create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
+
+
+def _in_processes(grid: Grid, store_url: str) -> list[PointResult]:
+    workers = sweeping.worker_count(grid)
+    pool = WorkerPool(workers)
+    runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=workers)
+    try:
+        with runner:
+            try:
+                shared = {"pool": pool, "store_url": store_url}
+                return _collect(
+                    [
+                        runner.submit(point_in_process, {"label": point.label, "point": point, **shared})
+                        for point in grid.points
+                    ]
+                )
+            except BaseException:
+                pool.close(kill=True)  # before the runner waits for its threads, which wait for the workers
+                raise
+    finally:
+        pool.close()
+
+
+def _on_dask(grid: Grid, store_url: str) -> list[PointResult]:
+    address, places, workers = grid.job.sweep.address, cores(), sweeping.worker_count(grid)
+    shared = {"store_url": store_url, "places": None if address or workers == 1 else places}
+    with _dask(address, workers, "sweep", "processes") as runner:
+        return _collect(
+            [
+                runner.submit(point_on_dask, {"label": point.label, "point": point, **shared})
+                for point in grid.points
+            ]
+        )
+
+
+@contextlib.contextmanager
+def _dask(address: str | None, workers: int, section: str, other: str) -> Iterator[Any]:
+    """A task runner on a Dask cluster, the given one or our own; NotCarriedOut if it does not answer."""
+    from prefect_dask import DaskTaskRunner
+
+    settings: dict[str, Any] = {"address": address} if address else {"cluster_kwargs": dask_cluster(workers)}
+    try:
+        with DaskTaskRunner(**settings) as runner:
+            yield runner
+    except OSError:  # it connects when it gets its first task
+        place = f"scheduler at {address} does not answer" if address else "cluster does not start"
+        raise NotCarriedOut(f"the Dask {place}: check {section}.address, or use engine {other}.") from None
+
+
+def _collect(futures: list[PrefectFuture[Any]]) -> list[PointResult]:
+    """Every task's result in order; a task that left none gives a failed point."""
+    report = report_progress("runs")
+    report(0, len(futures), {})
+    for done, _ in enumerate(as_completed(futures), start=1):
+        report(done, len(futures), {})
+    return [_result(future) for future in futures]
+
+
+def _result(future: PrefectFuture[Any]) -> PointResult:
+    try:
+        found = future.result(raise_on_failure=False)
+    except Exception as error:  # noqa: BLE001 - every runner brings exceptions of its own
+        found = error
+    if isinstance(found, PointResult):
+        return found
+    return PointResult(error=f"the run was not carried out ({type(found).__name__}).")

@@ -1,0 +1,134 @@
+"""The front of an evaluation's page: does the model pass, and is it better than the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenhand.fairlib.catalogue import title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages.sections.metrics import finding
+from evenhand.tasks.pages.texts import (
+    gate_findings,
+    gates_passed,
+    interval_name,
+    plotted,
+    summary_of,
+    treatment,
+)
+
+__all__ = ["front"]
+
+Json = Mapping[str, Any]
+STATUS: dict[str, tuple[str, str]] = {
+    "passed": ("\u2713", "Passes its gates"),
+    "refused": ("\u2715", "Refused by a gate"),
+    "insufficient_evidence": ("?", "Not enough evidence"),
+    "no_gates": ("\u2022", "Evaluated without gates"),
+}
+MOST_NAMED = 4
+
+
+def front(documents: Documents) -> Front:
+    """Build the front; the second sentence of the headline says whether the model passes."""
+    run = documents["run"]
+    data, label, model = run["data"], run["data"]["label"], run["judged"]
+    facts = [("Model", Cell(called(model), code=model["uri"]))]
+    if run["baseline"]:
+        facts.append(("Baseline", Cell(called(run["baseline"]), code=run["baseline"]["uri"])))
+    contract = model["contract"]
+    facts += [
+        ("Data", Cell(data["shown"])),
+        ("Positive label", Cell(f"{label['name']}: {label['positive']}")),
+        ("Data contract", Cell(f"{contract['name']}, version {contract['version']}")),
+    ]
+    return Front(
+        "evaluation report",
+        f"{model['name']}, evaluated",
+        [(f"Evaluation {run['id']}", None), (formats.moment(run["created"]), run["created"])],
+        headline(documents),
+        badge=(run["status"], *STATUS[run["status"]]),
+        facts=facts,
+    )
+
+
+def called(model: Json) -> str:
+    """Name and version of a model."""
+    return model["name"] if model["version"] is None else f"{model['name']}, version {model['version']}"
+
+
+def headline(documents: Documents) -> list[str]:
+    """Write the headline: what was evaluated on what, whether it passes, groups, and the baseline."""
+    run, metrics = documents["run"], documents["metrics"]
+    notes = [f"Note: {note if note.endswith('.') else note + '.'}" for note in run["notes"]]
+    return [_evaluated(run, metrics), *_outcome(documents), *notes, *treatment(metrics), *compared(documents)]
+
+
+def _evaluated(run: Json, metrics: Json) -> str:
+    data, model = run["data"], run["judged"]
+    text = (
+        f"The model {called(model)}, {summary_of(model['method'])}, was evaluated on "
+        f"{formats.plural(metrics['n'], 'row')} of {data['shown']}"
+    )
+    if run["baseline"]:
+        text += f", beside the baseline {called(run['baseline'])}"
+    if data["rows_set_aside"]:
+        text += f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
+    return f"{text}."
+
+
+def _outcome(documents: Documents) -> list[str]:
+    status = documents["run"]["status"]
+    results = documents["decision"]["results"] if documents.get("decision") else []
+    if status == "no_gates" or not results:
+        return ["No gate was set, so the model was not held to any limit."]
+    if status == "passed":
+        return [f"{gates_passed(len(results))}."]
+    interval = interval_name(documents["metrics"]["settings"])
+    return gate_findings(results, documents["metrics"], interval, "It does not pass")
+
+
+def compared(documents: Documents) -> list[str]:
+    """Say in what the model is better or worse than the baseline: only what the paired intervals show."""
+    if not documents["run"]["baseline"]:
+        return []
+    differences = (documents.get("comparison") or {"differences": {}})["differences"]
+    if not differences:
+        return ["The model and the baseline were not compared."]
+    names = plotted(differences, documents["metrics"]["counts"])
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(finding(name, differences[name]), []).append(name)
+    if set(found) == {"same"}:
+        return ["The model and the baseline have the same value of every metric."]
+    interval = interval_name(documents["metrics"]["settings"])
+    leads = {"better": "Better than", "worse": "Worse than", "other": "Different from"}
+    sentences = [
+        f"{lead} the baseline: {_listed(found[kind], differences, interval)}."
+        for kind, lead in leads.items()
+        if kind in found
+    ]
+    clear = sum(len(found.get(kind, [])) for kind in leads)
+    unclear = len(found.get("unclear", [])) + len(found.get("same", []))
+    if not clear:
+        which = title(names[0]) if len(names) == 1 else "any metric"
+        sentences.append(f"No difference from the baseline can be told in {which}.")
+    elif unclear:
+        sentences.append(f"In {formats.plural(unclear, 'other metric')} no difference can be told.")
+    if "lacking" in found:
+        lacking = formats.plural(len(found["lacking"]), "metric")
+        sentences.append(f"In {lacking} there is not enough evidence to compare the two.")
+    return sentences
+
+
+def _listed(names: Sequence[str], differences: Json, interval: str) -> str:
+    texts = []
+    for place, name in enumerate(names[:MOST_NAMED]):
+        difference = differences[name]
+        sizes = sorted(abs(difference[end]) for end in ("low", "high") if difference[end] is not None)
+        span = formats.interval(*sizes)
+        of = f" ({interval} {span})" if not place else f" ({span})"
+        texts.append(f"{title(name)}, by {formats.number(abs(difference['value']))}{of}")
+    more = len(names) - len(texts)
+    return "; ".join(texts) + (f"; and {formats.plural(more, 'more metric')}" if more > 0 else "")

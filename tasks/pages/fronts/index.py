@@ -1,0 +1,274 @@
+"""The front of the page over all runs: their number and outcomes, and which versions are champions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evenhand.fairlib.catalogue import title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Cell, Documents, Front
+
+__all__ = ["KINDS", "OUTCOMES", "RUN_ID", "Entry", "entries_of", "front"]
+
+Json = Mapping[str, Any]
+Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unknown"]
+
+RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")
+# Suffix of a run's name, and the kind of run that has it.
+SUFFIXES = {"sweep": "sweep", "filter": "filter", "evaluate": "evaluation", "monitor": "monitor"}
+# Statuses of one kind of run only, however it is named.
+KIND_OF_STATUS = {
+    "published": "run",
+    "gated": "run",
+    "up_to_date": "run",
+    "filtered": "filter",
+    "monitored": "monitor",
+}
+KINDS = {
+    "run": "Runs of jobs",
+    "sweep": "Sweeps",
+    "filter": "Filters",
+    "evaluation": "Evaluations",
+    "monitor": "Monitors",
+}
+# Short name and symbol of each outcome.
+OUTCOMES: dict[Outcome, tuple[str, str]] = {
+    "passed": ("Passed", "\u2713"),
+    "refused": ("Refused", "\u2715"),
+    "insufficient_evidence": ("Not enough evidence", "?"),
+    "failed": ("Failed", "!"),
+    "unknown": ("No verdict", "!"),
+}
+# Outcome and words by (kind, exit code); "*" stands for any kind.
+VERDICTS: dict[tuple[str, int], tuple[Outcome, str]] = {
+    ("filter", 0): ("passed", "Filtered"),
+    ("sweep", 0): ("passed", "All runs finished"),
+    ("sweep", 1): ("refused", "No value is good enough"),
+    ("sweep", 4): ("failed", "Some runs failed"),
+    ("monitor", 0): ("passed", "Within its limits"),
+    ("monitor", 1): ("refused", "Refused: drift"),
+    ("*", 1): ("refused", "Refused by a gate"),
+    ("*", 3): ("insufficient_evidence", "Not enough evidence"),
+}
+# The first metric of each line that a run has is shown, after those of its gates.
+LEADING = (
+    ("balanced_accuracy", "auc", "accuracy", "imbalance", "psi_max", "kept"),
+    ("gap_max", "demographic_parity_difference", "disclosivity", "unseen_max", "rows_out"),
+    ("consistency", "equal_opportunity_difference", "psi_mean", "rows_in"),
+)
+MOST_METRICS = 3
+COUNTS = {"rows_in": "Rows read", "rows_out": "Rows kept"}
+
+
+class _Lenient(BaseModel):
+    """Part of a verdict of any release: unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Gate(_Lenient):
+    metric: str
+
+
+class _Gates(_Lenient):
+    results: list[_Gate] = []
+
+
+class _Version(_Lenient):
+    name: str
+    version: str | int | None = None
+    alias: str | None = None
+
+
+class _Verdict(_Lenient):
+    status: str
+    exit_code: int
+    error: str | None = None
+    metrics: dict[str, Annotated[float, Field(allow_inf_nan=False)] | None] = {}
+    gates: _Gates = _Gates()
+    model: _Version | None = None
+    seconds: dict[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run as its row shows it."""
+
+    run_id: str
+    name: str
+    kind: str
+    when: datetime | None
+    outcome: Outcome
+    text: str
+    detail: str
+    report: str | None
+    verdict: _Verdict | None
+
+    @property
+    def moment(self) -> str | None:
+        """The time of its start as ISO 8601."""
+        return None if self.when is None else self.when.isoformat()
+
+    @property
+    def model(self) -> _Version | None:
+        """The version that it made or judged."""
+        return self.verdict.model if self.verdict else None
+
+    def metrics(self) -> list[tuple[str, str]]:
+        """Up to three numbers: those of the gates, then of performance and fairness."""
+        if self.verdict is None:
+            return []
+        known = {
+            name: value
+            for name, value in self.verdict.metrics.items()
+            if value is not None and name.rpartition(".")[2] not in ("low", "high")
+        }
+        chosen = list(dict.fromkeys(g.metric for g in self.verdict.gates.results if g.metric in known))
+        stems = {name.partition(".")[0] for name in chosen}
+        for line in LEADING:
+            if stems.isdisjoint(line):
+                candidates = [name for stem in line for name in known if name.partition(".")[0] == stem]
+                chosen += candidates[:1]
+        return [
+            (COUNTS.get(name) or title(name), _shown(name, known[name])) for name in chosen[:MOST_METRICS]
+        ]
+
+
+def _shown(name: str, value: float) -> str:
+    if name in COUNTS:
+        return formats.count(round(value))
+    return formats.percent(value) if name == "kept" else formats.number(value)
+
+
+def front(documents: Documents) -> Front:
+    """Build the front."""
+    run, entries = documents["run"], entries_of(documents)
+    champions = _champions(entries, documents.get("aliases"))
+    source = "Aliases are those of the registry when this page was made"
+    if documents.get("aliases") is None:
+        source = (
+            "Aliases are those that the newest runs left, as the registry was not asked: `evenhand promote` "
+            "moves an alias without a run"
+        )
+    return Front(
+        "all runs",
+        "All runs",
+        [(f"Store {run['store']}", None), (f"as of {formats.moment(run['created'])}", run["created"])],
+        _headline(entries),
+        facts=champions,
+        note=f"{source}; `evenhand history MODEL` lists every move." if champions else "",
+        footer="Written by `evenhand report --all`, which updates it. This page loads nothing.",
+    )
+
+
+def entries_of(documents: Documents) -> list[Entry]:
+    """All runs, newest first."""
+    found = [_entry(run) for run in documents["runs"]]
+    oldest = datetime.min.replace(tzinfo=UTC)
+    return sorted(found, key=lambda entry: (entry.when or oldest, entry.run_id), reverse=True)
+
+
+def _entry(run: Json) -> Entry:
+    verdict, damage = None, run["damage"]
+    if damage is None:
+        try:
+            verdict = _Verdict.model_validate(run["verdict"])
+        except ValidationError:
+            damage = "damaged"
+    named = RUN_ID.fullmatch(run["run_id"])
+    name = named[2] if named else run["run_id"]
+    suffix = name.rpartition("-")[2] if named else ""
+    kind = (KIND_OF_STATUS.get(verdict.status) if verdict else None) or SUFFIXES.get(suffix, "run")
+    if SUFFIXES.get(suffix) == kind:
+        name = name.removesuffix(f"-{suffix}")
+    common = (run["run_id"], name, kind, _when(named, run))
+    if verdict is None:
+        text, detail = {
+            "missing": ("No verdict", "it is still running, or was stopped"),
+            "damaged": ("Damaged verdict", "its verdict.json cannot be read"),
+        }[damage or "damaged"]
+        return Entry(*common, "unknown", text, detail, run["report"], None)
+    outcome, text = _outcome(kind, verdict)
+    return Entry(*common, outcome, text, verdict.error or "", run["report"], verdict)
+
+
+def _when(named: re.Match[str] | None, run: Json) -> datetime | None:
+    try:
+        if named:
+            return datetime.strptime(named[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        found = datetime.fromisoformat(run["modified"]) if run["modified"] else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _outcome(kind: str, verdict: _Verdict) -> tuple[Outcome, str]:
+    code, status = verdict.exit_code, verdict.status
+    if status == "published":
+        return "passed", "Published"
+    if status == "up_to_date":
+        return "passed", "Up to date: nothing to do"
+    if status == "failed":
+        return "failed", "Failed"
+    if (kind, code) in VERDICTS:
+        return VERDICTS[kind, code]
+    if kind == "filter":
+        return "failed", "Some files failed"
+    if ("*", code) in VERDICTS:
+        return VERDICTS["*", code]
+    if code:
+        return "failed", "Failed"
+    return "passed", "Passes its gates" if verdict.gates.results else "Evaluated without gates"
+
+
+def _headline(entries: Sequence[Entry]) -> list[str]:
+    if not entries:
+        return ["There is no run in this store yet.", "The command evenhand run JOB makes one."]
+    latest = entries[0]
+    newest = f", the newest on {formats.moment(latest.moment)}" if latest.moment else ""
+    of = formats.plural(len({entry.name for entry in entries}), "job or model", "jobs and models")
+    counts = {key: sum(entry.outcome == key for entry in entries) for key in OUTCOMES}
+    counted = [f"{n:,} {OUTCOMES[key][0].lower()}" for key, n in counts.items() if n]
+    return [f"{formats.plural(len(entries), 'run')} of {of}{newest}.", f"Outcomes: {formats.join(counted)}."]
+
+
+def _champions(
+    entries: Sequence[Entry], aliases: Mapping[str, Mapping[str, str]] | None
+) -> list[tuple[str, Cell]]:
+    """
+    Model, alias, version and the run that published it.
+
+    As the registry says; if it was not asked, as the newest run of each model and alias left it.
+    """
+    published = [
+        (entry, entry.model)
+        for entry in entries
+        if entry.verdict and entry.verdict.status in ("published", "up_to_date") and entry.model is not None
+    ]
+    found: list[tuple[str, str, str, Entry | None]] = []
+    if aliases is not None:
+        runs = {
+            (model.name, str(model.version)): entry
+            for entry, model in reversed(published)
+            if entry.verdict and entry.verdict.status == "published"
+        }
+        for name, of in sorted(aliases.items()):
+            found += [(name, alias, v, runs.get((name, v))) for alias, v in sorted(of.items())]
+    else:
+        newest: dict[tuple[str, str], tuple[str, Entry]] = {}
+        for entry, model in published:
+            if model.alias:
+                newest.setdefault((model.name, model.alias), (str(model.version), entry))
+        found = [(*key, *value) for key, value in sorted(newest.items(), key=lambda pair: pair[0])]
+    return [(name, _champion(alias, version, entry)) for name, alias, version, entry in found]
+
+
+def _champion(alias: str, version: str, entry: Entry | None) -> Cell:
+    made = "" if entry is None else f", published on {formats.moment(entry.moment or entry.run_id)}"
+    return Cell(f"version {version} is {alias}{made}", href=entry.report if entry else None)

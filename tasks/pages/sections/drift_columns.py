@@ -1,0 +1,98 @@
+"""Column by column: how far each model input has moved, and the shares of those that moved most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table
+from evenhand.tasks.pages.texts import estimate_cell
+
+PAGES = {"drift": 10}
+NEEDS = ("drift",)
+
+Json = Mapping[str, Any]
+MOST_DRAWN = 6
+MOST_BINS = 12
+
+
+def build(documents: Documents) -> list[Section]:
+    """The table of all columns, and charts of those that changed most."""
+    drift = documents["drift"]
+    level = f"{100 * drift['settings']['level']:g}% interval"
+    lead = (
+        "The population stability index (PSI) adds up how far the shares of a column’s bins have moved; by a "
+        "common rule of thumb 0.1 is a small change and 0.2 a large one. “Without drift” is what chance "
+        "alone gives at these numbers of rows. The p-value is that of a chi-square test, corrected for the "
+        "number of columns (Holm)."
+    )
+    head = ["Column", "PSI", "Without drift", "P-value", "New categories", "Missing values", "Rules broken"]
+    rows = [_row(name, column) for name, column in by_change(drift["columns"])]
+    table = Table(f"Every column with its {level}, those that changed most first", head, rows)
+    found = [Section("columns", "Column by column", [lead, table])]
+    blocks = _charts(drift)
+    return [*found, Section("shares", "What changed most", blocks)] if blocks else found
+
+
+def by_change(columns: Json) -> list[tuple[str, Json]]:
+    """Columns by decreasing index, those without one last."""
+    known = [(name, c) for name, c in columns.items() if c["psi"]["value"] is not None]
+    lacking = [(name, c) for name, c in columns.items() if c["psi"]["value"] is None]
+    return sorted(known, key=lambda item: -item[1]["psi"]["value"]) + lacking
+
+
+def p_value(value: float | None) -> str:
+    """Write a p-value."""
+    if value is None:
+        return formats.MISSING
+    return "below 0.001" if value < 0.001 else formats.number(value)
+
+
+def _row(name: str, column: Json) -> list[Any]:
+    unseen, missing = column["unseen"], column["missing"]
+    broken = tuple(f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"])
+    measured: list[Any] = [estimate_cell(column["psi"], span=3)]
+    if column["psi"]["value"] is not None:
+        bins = formats.plural(column["bins_compared"], "bin")
+        expected = Cell(formats.number(column["expected_psi"]), (bins,))
+        measured = [estimate_cell(column["psi"]), expected, p_value(column["p_value"])]
+    then_and_now = f"{formats.percent(missing['then'])} \u2192 {formats.percent(missing['now'])}"
+    few = missing["now"] is None
+    return [
+        Cell(name, ("sensitive",) if column["sensitive"] else ()),
+        *measured,
+        Cell("a number", kind="lack") if unseen is None else estimate_cell(unseen, formats.percent),
+        Cell("too few rows", kind="lack") if few else then_and_now,
+        Cell("some" if broken else "none", broken),
+    ]
+
+
+def _charts(drift: Json) -> list[Block]:
+    blocks: list[Block] = []
+    for name, column in by_change(drift["columns"])[:MOST_DRAWN]:
+        bins = column["bins"]
+        if not bins:
+            continue
+        moved = sorted(bins, key=lambda b: -abs(b["now"] - b["then"]))[:MOST_BINS]
+        drawn = [b for b in bins if b in moved]
+        said = "; ".join(
+            f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}" for b in drawn
+        )
+        rows = [
+            {"name": b["name"], "rows": which, "share": b[key]}
+            for b in drawn
+            for which, key in (("training rows", "then"), ("new rows", "now"))
+        ]
+        left = len(bins) - len(drawn)
+        caption = f"The bins that moved most; {left} more are in the table." if left else ""
+        table = Table(
+            f"Shares of {name}",
+            ["Bin", "Training rows", "New rows"],
+            [[b["name"], formats.percent(b["then"]), formats.percent(b["now"])] for b in bins],
+            folded=True,
+        )
+        psi, title = formats.number(column["psi"]["value"]), f"Shares of {name}, then and now"
+        chart = Chart("groups.paired_shares", {"rows": rows}, title, said, caption, table)
+        blocks += [Heading(f"{name} (PSI {psi})"), chart]
+    return blocks

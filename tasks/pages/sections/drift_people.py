@@ -1,0 +1,80 @@
+"""Groups, labels and predictions: their shares in the training rows and in the new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand.fairlib.catalogue import spoken
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Cell, Documents, Section, Table
+from evenhand.tasks.pages.texts import estimate_cell
+
+PAGES = {"drift": 20}
+NEEDS = ("drift",)
+
+Json = Mapping[str, Any]
+
+
+def build(documents: Documents) -> list[Section]:
+    """A section on the groups, one on labels and predictions."""
+    drift = documents["drift"]
+    found = []
+    if drift["groups"]:
+        least = drift["settings"]["min_cell"]
+        blocks: list[Block] = [
+            "Shares of the sensitive groups, and of positive labels within each. Groups with few training "
+            f"rows are together “other”; a group of fewer than {least} new rows counts as {least - 1}, the "
+            "most it can be."
+        ]
+        for attribute, group in drift["groups"].items():
+            blocks += _attribute(spoken(attribute), group)
+        found.append(Section("groups", "The people", blocks))
+    return [*found, Section("answers", "Labels and predictions", [_answers(drift)])]
+
+
+def _attribute(about: str, found: Json) -> list[Block]:
+    labelled = any(row["label_now"] is not None for row in found["rows"])
+    head = ["Group", "Training rows", "New rows"]
+    head += ["Positive labels then", "Positive labels now"] if labelled else []
+    rows: list[list[Any]] = []
+    for row in found["rows"]:
+        now = Cell("too few people", kind="lack") if row["few"] else _share(row["now"])
+        cells = [_share(row["then"]), now]
+        cells += [_share(row["label_then"]), _share(row["label_now"])] if labelled else []
+        rows.append([row["group"], *cells])
+    change, rates = found["share_change"], found["label_rate_change"]
+    said = f"Largest change of a group’s share by {about}: {_estimate(change)}."
+    if labelled:
+        said += f" Largest change of a group’s share of positive labels: {_estimate(rates)}."
+    return [said, Table(f"Groups by {about}", head, rows)]
+
+
+def _estimate(metric: Json) -> str:
+    cell = estimate_cell(metric, formats.percent)
+    return f"{cell.text} ({'; '.join(cell.below)})" if cell.below else cell.text
+
+
+def _share(value: float | None) -> Cell:
+    return Cell("too few", kind="lack") if value is None else Cell(formats.percent(value))
+
+
+def _answers(drift: Json) -> Table:
+    label, predicted = drift["label"], drift["prediction"]
+    rows = [("Positive labels", "training rows, and new rows that have one", label)]
+    if predicted is not None:
+        now = {**predicted, "now": predicted["rate"]["value"]}
+        rows.append(("Positive predictions", "test rows of the training run, and new rows", now))
+    return Table(
+        "Shares of positive labels and of positive predictions",
+        ["Share of", "Then", "Now", "Change"],
+        [
+            [
+                Cell(name, (remark,)),
+                _share(row["then"]),
+                _share(row["now"]),
+                estimate_cell(row["change"], formats.percent),
+            ]
+            for name, remark, row in rows
+        ],
+    )

@@ -15,7 +15,7 @@ from evenhand.fairlib.plots.theme import (
     records,
 )
 
-__all__ = ["group_rates", "paired_shares", "score_distribution"]
+__all__ = ["group_rates", "kept_by_group", "paired_shares", "score_distribution"]
 
 
 def group_rates(rows: Rows, *, width: int = 680) -> Any:
@@ -133,3 +133,38 @@ def paired_shares(rows: Rows, *, width: int = 680) -> Any:
         )
     )
     return finish(bars.properties(width=width - label - 24, height=30 * len(order)), width)
+
+
+def kept_by_group(rows: Rows, *, width: int = 680) -> Any:
+    """
+    Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick for comparison.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``group``, ``share``, ``kept`` (part of the share that is kept), ``training`` (share to compare with,
+        or None).
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    order = [record["group"] for record in found]
+    kinds = ["rows of this batch", "expected to be kept", "share of the training rows"]
+    scale = alt.Scale(domain=kinds, range=[colour("soft"), colour("c0"), colour("ink")])
+    y = alt.Y("group:N", sort=order, title="proxy group")
+
+    def layer(chart: alt.Chart, field: str, kind: str) -> alt.Chart:
+        x = alt.X(f"{field}:Q", title=None, axis=alt.Axis(format="%"))
+        legend = alt.Legend(symbolType="square")
+        marked = chart.transform_calculate(kind=f"'{kind}'")
+        return marked.encode(x=x, y=y, color=alt.Color("kind:N", scale=scale, legend=legend))
+
+    base = alt.Chart(data(found))
+    layers = [layer(base.mark_bar(), "share", kinds[0]), layer(base.mark_bar(), "kept", kinds[1])]
+    tick = base.mark_tick(thickness=2, size=18).transform_filter("datum.training != null")
+    layers.append(layer(tick, "training", kinds[2]))
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return finish(alt.layer(*layers).properties(width=width, height=26 * len(order), autosize=fit), width)

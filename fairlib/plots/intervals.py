@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -51,6 +52,8 @@ def metric_intervals(
     interval: str = "95% interval",
     floor: float | None = None,
     ceiling: float | None = None,
+    names: Mapping[str, str] | None = None,
+    percent: bool = False,
 ) -> alt.LayerChart:
     """
     Metrics as points with whiskers, beside a reference value, a baseline and the limits of gates.
@@ -67,6 +70,10 @@ def metric_intervals(
         Name of the whiskers in the legend.
     floor, ceiling : float, optional
         Ends of the axis.
+    names : mapping, optional
+        What the legend calls ``value``, ``baseline``, ``paper`` and ``limit``.
+    percent : bool
+        Write the axis in percent.
 
     Returns
     -------
@@ -79,10 +86,11 @@ def metric_intervals(
         record["paper_high"] = None if mean is None else mean + deviation
     base, y = alt.Chart(data(found)), _rows(found, width)
     scale = alt.Scale(zero=False, nice=True, **_ends(found, floor, ceiling))
-    kinds = [name for name, key in KINDS.items() if any(record.get(key) is not None for record in found)]
-    legend = alt.Scale(domain=kinds, range=[COLOURS[name] for name in kinds])
-    shapes = alt.Scale(domain=kinds, range=[MARKS[name] for name in kinds])
-    titled = alt.Axis(title=f"bars: {interval}")
+    kinds = [key for key in KINDS if any(record.get(key) is not None for record in found)]
+    called = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
+    legend = alt.Scale(domain=list(called.values()), range=[KINDS[key][1] for key in kinds])
+    shapes = alt.Scale(domain=list(called.values()), range=[KINDS[key][2] for key in kinds])
+    titled = alt.Axis(title=f"bars: {interval}", format="%" if percent else "")
 
     def x(field: str) -> alt.X:
         return alt.X(f"{field}:Q", scale=scale, axis=titled)
@@ -96,12 +104,12 @@ def metric_intervals(
         layers.append(line.encode(x=x("baseline_low"), x2="baseline_high:Q", y=y))
     whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter("datum.low != null")
     layers.append(whisker.encode(x=x("low"), x2="high:Q", y=y))
-    for name in kinds:
-        offset = 7 if name == "baseline" else 0
-        marks = base.transform_filter(f"datum['{KINDS[name]}'] != null").transform_calculate(kind=f"'{name}'")
+    for key in kinds:
+        offset = 7 if key == "baseline" else 0
+        marks = base.transform_filter(f"datum['{key}'] != null").transform_calculate(kind=f"'{called[key]}'")
         layers.append(
             marks.mark_point(filled=True, size=90, opacity=1, strokeWidth=1.5, yOffset=offset).encode(
-                x=x(KINDS[name]),
+                x=x(key),
                 y=y,
                 color=alt.Color("kind:N", scale=legend, legend=alt.Legend() if len(kinds) > 1 else None),
                 shape=alt.Shape("kind:N", scale=shapes),
@@ -111,16 +119,15 @@ def metric_intervals(
     return _finish([*layers, *_names(base, y, width)], len(found), width)
 
 
-KINDS = {"this model": "value", "baseline": "baseline", "paper": "paper", "limit of a gate": "limit"}
-COLOURS = {
-    "this model": colour("c0"),
-    "baseline": colour("c1"),
-    "paper": colour("c1"),
-    "limit of a gate": colour("ink"),
-}
 # An upright line: the built-in shape of a line lies.
 STROKE = "M0,-1L0,1"
-MARKS = {"this model": "circle", "baseline": "square", "paper": "diamond", "limit of a gate": STROKE}
+# Name in the legend, colour and shape of each kind of mark.
+KINDS = {
+    "value": ("this model", colour("c0"), "circle"),
+    "baseline": ("baseline", colour("c1"), "square"),
+    "paper": ("paper", colour("c1"), "diamond"),
+    "limit": ("limit of a gate", colour("ink"), STROKE),
+}
 
 
 def _ends(found: list[dict[str, Any]], floor: float | None, ceiling: float | None) -> dict[str, Any]:

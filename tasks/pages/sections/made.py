@@ -30,6 +30,8 @@ def build(documents: Documents) -> Section:
         if run.get(key):
             groups.append((caption, rows(run[key])))
     groups += [(caption, [(name, value) for name, value in rows]) for caption, rows in run.get("made", [])]
+    if documents.get("summary"):
+        groups += _filter(documents)
     if documents.get("metrics") and "settings" in documents["metrics"]:
         groups.append(("The evaluation", _evaluation(documents)))
     groups.append(("The machine and the code", [("Run", run["id"]), *machine(run["environment"])]))
@@ -97,6 +99,31 @@ def _evaluation(documents: Documents) -> Pairs:
             ("Draws of the paired bootstrap", formats.count(documents["comparison"]["settings"]["draws"]))
         )
     return rows
+
+
+def _filter(documents: Documents) -> list[tuple[str, Pairs]]:
+    run = documents["run"]
+    proxy, proxies = run["proxy"], documents["summary"]["proxies"]
+    return [
+        (
+            "The run",
+            [
+                ("Job", run["job_name"]),
+                ("Proxy", f"{proxy['name']}, version {proxy['version']}"),
+                ("Input", run["input"]),
+                ("Output", run["output"]),
+                ("Time", formats.seconds(run["seconds"])),
+            ],
+        ),
+        ("The settings", formats.flatten(documents["settings"])),
+        (
+            "Proxies that filtered the output's files",
+            [
+                (f"Version {item['version']}", f"{formats.plural(item['files'], 'file')}; SHA-256 {digest}")
+                for digest, item in sorted(proxies.items())
+            ],
+        ),
+    ]
 
 
 def machine(environment: Json) -> Pairs:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.auditor import Auditor, LogitDistance, LogLoss, view_of
+from evenhand.fairlib.auditor import Auditor, LogitDistance, LogLoss, as_differentiable
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods import load_model
 from evenhand.fairlib.methods.checkpoint import Checkpoint
@@ -156,7 +156,7 @@ def mini_batch(classes: int) -> tuple[nn.Sequential, Batch, SensitiveSubspace]:
 def worst_points(network: nn.Sequential, batch: Batch, metric: SensitiveSubspace, goal: Any) -> Tensor:
     auditor = Auditor(metric, subspace_steps=4, full_steps=3, full_rate=0.5, tolerance=-1.0)
     adversary = Adversary(KNOBS, metric, 1.0, seed=5)
-    return auditor.search(view_of(network), batch.x, goal, 2.0, adversary.generator).points
+    return auditor.search(as_differentiable(network), batch.x, goal, 2.0, adversary.generator).points
 
 
 def check_gradient(network: nn.Module, formula: Callable[[nn.Module], Tensor]) -> None:
@@ -180,7 +180,7 @@ def check_gradient(network: nn.Module, formula: Callable[[nn.Module], Tensor]) -
 @pytest.mark.parametrize("classes", [2, 3])
 def test_sensei_descends_on_the_loss_plus_rho_times_the_worst_output_distance(classes: int) -> None:
     network, batch, metric = mini_batch(classes)
-    other = worst_points(network, batch, metric, LogitDistance(view_of(network).logits(batch.x)))
+    other = worst_points(network, batch, metric, LogitDistance(as_differentiable(network).logits(batch.x)))
     assert (other != batch.x).any(dim=1).all()
 
     def formula(net: nn.Module) -> Tensor:
@@ -363,7 +363,7 @@ def test_a_template_is_fitted_and_a_fitted_metric_used_as_it_is(method: Any, peo
     same = method(fitted, **SMALL).fit(X, y, sensitive_features={"g": group[::-1]})
     assert same.metric_ is fitted
     np.testing.assert_array_equal(fitted.basis_, before.basis_)
-    assert fitted.domain_.low.tolist() == before.domain_.low.tolist()
+    assert fitted.feature_bounds_.low.tolist() == before.feature_bounds_.low.tolist()
     assert same_weights(same, model)
 
 

@@ -13,9 +13,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from evenhand.fairlib.auditor import Auditor, Goal, NetworkView, WorstCase, view_of
+from evenhand.fairlib.auditor import (
+    Auditor,
+    DifferentiableModel,
+    SearchObjective,
+    WorstCase,
+    as_differentiable,
+)
 from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.distances.fitted import fitted_metric
+from evenhand.fairlib.distances.registry import fitted_metric
 from evenhand.fairlib.methods.base import Callback, Float32
 from evenhand.fairlib.methods.networks.base import MitigatedNetwork
 from evenhand.fairlib.methods.networks.training import Arrays, Objective
@@ -88,7 +94,7 @@ class Adversary:
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "auditor"))
 
     def worst_case(
-        self, network: nn.Module, x: Tensor, goal_of: Callable[[NetworkView], Goal]
+        self, network: nn.Module, x: Tensor, goal_of: Callable[[DifferentiableModel], SearchObjective]
     ) -> tuple[WorstCase, dict[str, float]]:
         """
         Search at the present price, then update it; also gives what the history records of that.
@@ -96,7 +102,7 @@ class Adversary:
         The network is looked at as it would predict: without dropout, and with batch statistics as they are.
         """
         network.eval()
-        view = view_of(network)
+        view = as_differentiable(network)
         found = self.auditor.search(view, x, goal_of(view), self.price.value, self.generator)
         network.train()
         told = {

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.model import load_contract
+from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.graph import SplittingGraph

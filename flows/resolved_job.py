@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import ConfigDict
 
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.model import Contract, load_contract, shipped_contracts
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import load_contract, shipped_contracts
 from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.flows.classifier_job import certificate_budget, check_classifier, classifier_metrics

@@ -7,7 +7,8 @@ import pytest
 
 from evenhand.data_contracts.errors import ContractError, ContractViolation, Violation, nearest
 from evenhand.data_contracts.inference import to_yaml
-from evenhand.data_contracts.model import Column, Contract, load_contract, parse_contract, shipped_contracts
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 from evenhand.data_contracts.page import expected_columns_markdown
 
 
@@ -18,7 +19,7 @@ def test_reads_every_part(contract):
     assert contract.label.positive is True
     assert [c.name for c in contract.features] == ["age", "income", "job", "since"]
     assert [c.name for c in contract.sensitive] == ["age", "sex"]
-    assert [c.name for c in contract.ids] == ["key"]
+    assert [c.name for c in contract.columns if c.role == "id"] == ["key"]
     assert contract.column("age").bins == (25.0, 60.0)
     assert [contract.column(n).encoding for n in ("age", "income", "job", "since", "sex", "paid")] == [
         "standard",

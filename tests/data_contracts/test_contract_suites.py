@@ -191,7 +191,7 @@ def test_quiet_and_without_network(contract, capfd, caplog, monkeypatch):
 
 def test_models_load_without_the_engine():
     code = (
-        "import sys; from evenhand.data_contracts.model import load_contract; load_contract('german');"
+        "import sys; from evenhand.data_contracts.odcs import load_contract; load_contract('german');"
         "import evenhand.data_contracts.checking;"
         "sys.exit(any(m in sys.modules for m in ('great_expectations', 'pandas', 'torch')))"
     )

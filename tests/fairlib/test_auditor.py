@@ -26,7 +26,7 @@ from evenhand.fairlib.auditor.differentiable_model import AutogradModel, Percept
 from evenhand.fairlib.auditor.objectives import logit_distance
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.distances.feature_bounds import FeatureBounds
-from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.methods.networks.training import build_network
 
 
 def box(low: list[float], high: list[float], free: tuple[int, ...] = (0,)) -> SensitiveSubspace:

@@ -18,7 +18,7 @@ from evenhand.fairlib.distances.feature_bounds import FeatureBounds
 from evenhand.fairlib.evaluation.budget_allocation import purchases
 from evenhand.fairlib.evaluation.certificates import Certificate, certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
-from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.methods.networks.training import build_network
 
 Float = NDArray[np.float64]
 BUDGETS = np.array([0.001, 0.01, 0.1, 0.5])

@@ -42,6 +42,7 @@ from evenhand.tasks.evaluating.verdicts import (
 )
 from evenhand.tasks.fingerprint import git_state, library_versions
 from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.reporting.contract_check import render_check
 from evenhand.tasks.reporting.evaluation import render_evaluation
 from evenhand.tasks.store import Store
 
@@ -308,7 +309,8 @@ def _write(
         if name in FILES
     }
     texts["decision"] = json.dumps(run.decision, indent=1)
-    texts["contract_page"] = store.fetch(run.output("contract", "page")).read_text()
+    checked = json.loads(store.fetch(run.output("contract", "result")).read_text())
+    texts["contract_page"] = render_check(checked)
     texts["junit"] = junit_of_decision(
         run.decision["results"],
         model=opened.model.uri,

@@ -21,6 +21,7 @@ from evenhand.tasks.fingerprint import git_state, library_versions
 from evenhand.tasks.reporting.adversary import adversary_sections
 from evenhand.tasks.reporting.asked import asked_sections
 from evenhand.tasks.reporting.balance import balance_findings, balance_sections, kept_rows_section
+from evenhand.tasks.reporting.contract_check import render_check
 from evenhand.tasks.reporting.invariance import invariance_sections
 from evenhand.tasks.reporting.page import render_report
 from evenhand.tasks.reporting.selected import selection_sections
@@ -80,12 +81,12 @@ def write_report(store: Store, resolved: ResolvedJob, run: Run, verdict: Verdict
             add(f"{step}.{name}", artifact.uri)
     contract_page = None
     if "contract" in run.records:
-        text = store.fetch(run.output("contract", "page")).read_text()
+        text = render_check(_read(store, run, "contract", "result"))
         add("contract_page", store.write_text(text, *folder, "contract.html"))
         contract_page = "contract.html"
     if "preprocess" in run.records:
         for part in ("train", "test"):
-            text = store.fetch(run.output("preprocess", f"{part}_page")).read_text()
+            text = render_check(_read(store, run, "preprocess", f"{part}_result"))
             add(f"encoded_{part}_page", store.write_text(text, *folder, f"encoded-{part}.html"))
     if run.metrics is not None:
         metrics = store.fetch(run.metrics).read_text()

@@ -9,7 +9,6 @@ from evenhand.data_contracts.errors import ContractError, ContractViolation, Vio
 from evenhand.data_contracts.inference import to_yaml
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
-from evenhand.data_contracts.page import expected_columns_markdown
 
 
 def test_reads_every_part(contract):
@@ -284,14 +283,6 @@ def test_violation_message_is_one_line():
     )
     assert isinstance(error, ValueError)
     assert len(error.violations) == 3
-
-
-def test_columns_as_markdown(contract):
-    lines = expected_columns_markdown(contract).splitlines()
-    assert len(lines) == 2 + len(contract.columns)
-    assert all(line.count("|") == 7 for line in lines)
-    age = "| `age` | integer | sensitive, model input | 18 to 99; groups cut at 25, 60 | yes |  |"
-    assert age in lines
 
 
 def test_other_columns_can_be_the_sensitive_ones() -> None:

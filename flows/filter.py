@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from evenhand.flows.runtime import make_prefect_home, prepare_environment
@@ -22,10 +21,9 @@ from evenhand.flows.run_outputs import new_run_id  # noqa: E402
 from evenhand.flows.verdict import Verdict  # noqa: E402
 from evenhand.flows.workers import dask_cluster  # noqa: E402
 from evenhand.tasks.errors import InputError, NotCarriedOut  # noqa: E402
+from evenhand.tasks.filtering.bundle import FilterSettings  # noqa: E402
 from evenhand.tasks.filtering.engine import Workers  # noqa: E402
-from evenhand.tasks.filtering.records import UnitResult, UnitSpec  # noqa: E402
-from evenhand.tasks.filtering.settings import FilterSettings  # noqa: E402
-from evenhand.tasks.filtering.units import run_unit  # noqa: E402
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
 __all__ = ["filter_flow"]
@@ -46,12 +44,9 @@ def filter_here(job: FilterJob, store_url: str, run_id: str, keep_idle: bool) ->
 
 
 @task(name="filter-unit", task_run_name="{label}", description="Filter a part of one file.", **TASK_OPTIONS)
-def unit_on_dask(
-    label: str, unit: dict[str, Any], source: dict[str, Any], settings: dict[str, Any]
-) -> dict[str, Any]:
+def unit_on_dask(label: str, unit: UnitSpec, source: Source, settings: FilterSettings) -> UnitResult:
     """Filter one unit in this Dask worker."""
-    proxy = Source(**source)
-    return run_unit(unit, proxy.here(), settings, proxy.version)
+    return run_unit(unit, source.here(), settings, source.version)
 
 
 @flow(
@@ -117,7 +112,7 @@ def _on_dask(job: FilterJob) -> Callable[[Source, FilterSettings], Workers]:
     )
 
     def workers(source: Source, settings: FilterSettings) -> Workers:
-        shared = {"source": asdict(source), "settings": settings.to_dict()}
+        shared = {"source": source, "settings": settings}
 
         def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
             try:
@@ -125,13 +120,11 @@ def _on_dask(job: FilterJob) -> Callable[[Source, FilterSettings], Workers]:
                     futures = {}
                     for unit in units:
                         label = f"{unit.file.name} {unit.index}"
-                        future: Any = runner.submit(
-                            unit_on_dask, {"label": label, "unit": unit.to_dict(), **shared}
-                        )
+                        future: Any = runner.submit(unit_on_dask, {"label": label, "unit": unit, **shared})
                         futures[future.task_run_id] = (future, unit)
                     for future in as_completed([future for future, _ in futures.values()]):
                         unit = futures.pop(future.task_run_id)[1]
-                        yield unit, UnitResult.from_dict(future.result())
+                        yield unit, future.result()
             except OSError:  # it connects when it gets its first task
                 place = (
                     f"scheduler at {section.address} does not answer" if section.address else "cluster failed"

@@ -19,9 +19,8 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run_outputs import REPORTED_PACKAGES
 from evenhand.flows.verdict import Verdict, write_verdict
 from evenhand.tasks.errors import EvenhandError, InputError, without_secrets
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
-from evenhand.tasks.filtering.settings import FilterSettings
 from evenhand.tasks.filtering.summary import FilterSummary
 from evenhand.tasks.fingerprint import git_state, library_versions
 from evenhand.tasks.progress import report_progress

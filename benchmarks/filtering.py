@@ -26,14 +26,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.model import load_contract
+from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.raw import RawAcceptance
-from evenhand.tasks.filtering.bundle import ProxyBundle, sensitive_columns
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, sensitive_columns
 from evenhand.tasks.filtering.engine import filter_files
-from evenhand.tasks.filtering.settings import FilterSettings
 
 SETTINGS = FilterSettings(seed=0, key=("id",))
 NODES, HALFSPACES = 20, 6

@@ -28,7 +28,7 @@ from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.distances.registry import load_metric
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
-from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.grid import make_grid

@@ -3,4 +3,4 @@
 One YAML file per table; the code here turns it into fast Arrow checks and Great Expectations suites.
 """
 
-__all__ = ["arrow", "checking", "errors", "groups", "inference", "model", "odcs", "page", "result", "suites"]
+__all__ = ["arrow", "checking", "errors", "groups", "inference", "model", "odcs", "suites"]

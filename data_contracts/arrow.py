@@ -1,9 +1,8 @@
-"""Arrow side of a contract: which types fit, and how a table is brought to the declared ones."""
+"""Arrow types of a contract: which types fit a column, and conversion of a table to the declared types."""
 
 from __future__ import annotations
 
 import datetime as dt
-import re
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +12,13 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Column, Contract
 
-_TARGETS = {
-    "string": pa.string(),
-    "integer": pa.int64(),
-    "number": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
+# by logical type: the Arrow type of its values, and the cure for values that cannot be converted to it
+_TYPES = {
+    "string": (pa.string(), "write the values as text"),
+    "integer": (pa.int64(), "write whole numbers"),
+    "number": (pa.float64(), "write plain decimal numbers and leave missing ones empty"),
+    "boolean": (pa.bool_(), "write true and false"),
+    "date": (pa.date32(), "write dates as YYYY-MM-DD"),
 }
 _INTEGER = r"^[+-]?\d+(\.0+)?$"
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:nan|inf|infinity))$"
@@ -29,42 +29,43 @@ _INT64 = 2**63
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether an Arrow type holds text."""
+    """Return whether an Arrow type holds text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
+def logical_type_of(kind: pa.DataType) -> str | None:
+    """Return the logical type of an Arrow type (of a dictionary: of its values), None if it has none."""
+    if pa.types.is_dictionary(kind):
+        return logical_type_of(kind.value_type)
+    if is_text(kind):
+        return "string"
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    return "date" if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else None
+
+
 def type_fits(kind: pa.DataType, logical_type: str) -> bool:
-    """Tell whether a column of Arrow type ``kind`` may stand for ``logical_type``.
+    """Return whether a column of an Arrow type is acceptable as ``logical_type``.
 
     Parameters
     ----------
     kind : pyarrow.DataType
-        Type found; dictionaries count as what they hold, an untyped all-missing column as anything.
-    logical_type : str
-        Type declared.
-
-    Returns
-    -------
-    bool
-        Integers and decimals are acceptable as ``number``, timestamps as ``date``.
+        Type of the column. A column without any value has Arrow's null type, which fits every logical type.
+    logical_type : {'string', 'integer', 'number', 'boolean', 'date'}
+        Type that the contract declares. Integers and decimals fit ``number``, timestamps fit ``date``.
     """
-    if pa.types.is_dictionary(kind):
-        return type_fits(kind.value_type, logical_type)
-    if pa.types.is_null(kind):
-        return True
-    if logical_type == "string":
-        return is_text(kind)
-    if logical_type == "integer":
-        return pa.types.is_integer(kind)
-    if logical_type == "number":
-        return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
-    if logical_type == "boolean":
-        return pa.types.is_boolean(kind)
-    return pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    found = logical_type_of(kind)
+    if found is None:
+        return bool(pa.types.is_null(kind.value_type if pa.types.is_dictionary(kind) else kind))
+    return found == logical_type or (found == "integer" and logical_type == "number")
 
 
 def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return ``values`` in plain types: no dictionaries, one kind of text, decimals and halves as doubles."""
+    """Convert dictionaries to their values, all kinds of text to string, decimals and halves to doubles."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if is_text(values.type) and not pa.types.is_string(values.type):
@@ -75,12 +76,12 @@ def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def null_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return where ``values`` is missing; a NaN is not missing but wrong."""
+    """Return where ``values`` is null, shape (n,); NaN is not null."""
     return np.asarray(pc.is_null(values).to_numpy(), dtype=bool)
 
 
 def nonfinite_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return where ``values`` is NaN or infinite (all False for types that cannot be)."""
+    """Return where ``values`` is NaN or infinite, shape (n,); all False for types without such values."""
     if not pa.types.is_floating(values.type):
         return np.zeros(len(values), dtype=bool)
     finite = pc.is_finite(values).fill_null(True)
@@ -88,30 +89,30 @@ def nonfinite_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def coerce(table: pa.Table, contract: Contract) -> pa.Table:
-    """Bring a table to the order and types that its contract declares.
+    """Order the columns of a table as its contract does, and convert them to the declared types.
 
     Text that parses in full as the declared type (as read from CSV) becomes that type, integers become
     ``float64`` for a number, timestamps lose their time of day for a date, dictionaries become text.
-    Columns that the contract does not name are kept, after the others, for the check to report.
-    Missing columns stay missing, for the same reason.
+    Columns that the contract does not name stay, after the others, and missing columns stay missing:
+    the check reports both.
 
     Parameters
     ----------
-    table : pyarrow.Table
+    table : pyarrow.Table, n rows
         As read.
     contract : Contract
-        What it should be.
+        The contract of the table.
 
     Returns
     -------
-    pyarrow.Table
-        Same rows, in the same order.
+    pyarrow.Table, n rows
+        The same rows, in the same order.
 
     Raises
     ------
     ContractViolation
-        Where values cannot become the declared type; every such column is listed, with counts and
-        without values.
+        If values cannot be converted to the declared type. It lists every such column with the number of
+        these values, without the values.
     """
     names = table.column_names
     arrays: list[pa.ChunkedArray] = []
@@ -122,8 +123,12 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
             values = table.column(index)
             try:
                 values = _convert(values, column)
-            except _Unfit as unfit:
-                violations.append(unfit.violation(column, table.num_rows))
+            except _UnfitError as unfit:
+                count, found = unfit.args
+                kind = column.logical_type
+                cure = f"{_TYPES[kind][1]}, or change logicalType in the contract"
+                found = f"{count:,} of {table.num_rows:,} rows with {found}"
+                violations.append(Violation(column.name, f"type {kind}", count, (), cure, "table", found))
             arrays.append(values)
             kept.append(column.name)
     known = set(kept)
@@ -136,152 +141,89 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=kept)
 
 
-class _Unfit(Exception):  # noqa: N818 (internal signal, always caught)
-    def __init__(self, count: int, found: str) -> None:
-        super().__init__(found)
-        self.count = count
-        self.found = found
-
-    def violation(self, column: Column, rows: int) -> Violation:
-        cures = {
-            "string": "write the values as text",
-            "integer": "write whole numbers",
-            "number": "write plain decimal numbers and leave missing ones empty",
-            "boolean": "write true and false",
-            "date": "write dates as YYYY-MM-DD",
-        }
-        return Violation(
-            column.name,
-            f"type {column.logical_type}",
-            self.count,
-            (),
-            f"{cures[column.logical_type]}, or change logicalType in the contract",
-            "table",
-            f"{self.count:,} of {rows:,} rows with {self.found}",
-        )
+class _UnfitError(Exception):
+    """Values cannot be converted; its arguments are their number and a description of them."""
 
 
 def _convert(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Convert a column to its declared type; values that do not fit it raise _UnfitError."""
     values = decode(values)
-    target = _TARGETS[column.logical_type]
-    if values.type == target:
-        return values
-    if pa.types.is_null(values.type):
+    target, _ = _TYPES[column.logical_type]
+    if values.type == target or pa.types.is_null(values.type):
         return values.cast(target)
-    convert = {
-        "string": _to_string,
-        "integer": _to_integer,
-        "number": _to_number,
-        "boolean": _to_boolean,
-        "date": _to_date,
-    }[column.logical_type]
-    return convert(values, column)
+    source = logical_type_of(values.type)
+    match source, column.logical_type:
+        case "number", "string":  # pandas turns integer codes with gaps into floats
+            return _whole(values, 2.0**53, "decimal numbers where text is expected").cast(pa.string())
+        case "integer" | "date", "string":
+            return values.cast(pa.string())
+        case "boolean", "string":  # CSV readers turn True and False into booleans: restore the spelling
+            spelling = {str(item).lower(): str(item) for item in column.allowed or ()}
+            return pc.if_else(values, spelling.get("true", "true"), spelling.get("false", "false"))
+        case "integer" | "boolean", "integer":
+            try:
+                return values.cast(pa.int64())
+            except pa.ArrowInvalid:  # unsigned values above the range of int64 keep their type
+                return values
+        case "number", "integer":
+            return _whole(values, float(_INT64), "values that are no whole number")
+        case "integer" | "number", "number":
+            return values.cast(pa.float64(), safe=False)  # integers beyond 2**53 lose digits, by design
+        case "integer" | "number", "boolean":
+            wide = values.cast(pa.float64(), safe=False)
+            _require(pc.or_(pc.equal(wide, 0.0), pc.equal(wide, 1.0)), "numbers other than 0 and 1")
+            return pc.equal(wide, 1.0)
+        case "date", "date":
+            return values.cast(pa.date32(), safe=False)
+        case "string", _:
+            return _parse(values, column.logical_type)
+    raise _UnfitError(len(values) - values.null_count, f"Arrow type {values.type}")
 
 
-def _wrong_type(values: pa.ChunkedArray) -> _Unfit:
-    return _Unfit(len(values) - values.null_count, f"Arrow type {values.type}")
-
-
-def _count(mask: pa.ChunkedArray) -> int:
-    return int(pc.sum(mask).as_py() or 0)
-
-
-def _refuse_unless(fits: pa.ChunkedArray, found: str) -> None:
-    bad = _count(pc.invert(fits.fill_null(True)))
+def _require(fits: pa.ChunkedArray, found: str) -> None:
+    bad = pc.sum(pc.invert(fits.fill_null(True))).as_py()
     if bad:
-        raise _Unfit(bad, found)
+        raise _UnfitError(bad, found)
 
 
-def _trimmed(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text without surrounding blanks; empty text is missing."""
+def _whole(values: pa.ChunkedArray, limit: float, found: str) -> pa.ChunkedArray:
+    """Convert floats to int64; each must be a whole number below ``limit`` in size."""
+    wide = values.cast(pa.float64())
+    whole = pc.and_(pc.is_finite(wide), pc.equal(wide, pc.trunc(wide)))
+    _require(pc.and_(whole, pc.less(pc.abs(wide), limit)), found)
+    return wide.cast(pa.int64())
+
+
+def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
+    """Parse text without its surrounding blanks; empty text is missing."""
     text = pc.utf8_trim_whitespace(values)
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
-
-
-def _to_string(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    kind = values.type
-    if pa.types.is_floating(kind):  # integer codes that pandas made floats because some were missing
-        wide = values.cast(pa.float64())
-        whole = pc.and_(pc.is_finite(wide), pc.equal(wide, pc.trunc(wide)))
-        _refuse_unless(
-            pc.and_(whole, pc.less(pc.abs(wide), 2.0**53)), "decimal numbers where text is expected"
-        )
-        return wide.cast(pa.int64()).cast(pa.string())
-    if pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return values.cast(pa.string())
-    if pa.types.is_boolean(kind):  # CSV readers turn a column of True/False into booleans: undo it
-        spelling = {str(item).lower(): str(item) for item in column.allowed or ()}
-        yes, no = spelling.get("true", "true"), spelling.get("false", "false")
-        return pc.if_else(values, yes, no)
-    raise _wrong_type(values)
-
-
-def _to_integer(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    kind = values.type
-    if pa.types.is_uint64(kind):  # beyond int64 there is nothing to gain from casting
-        top = pc.max(values).as_py()
-        return values if top is not None and top >= _INT64 else values.cast(pa.int64())
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return values.cast(pa.int64())
-    if pa.types.is_floating(kind):
-        wide = values.cast(pa.float64())
-        whole = pc.and_(pc.is_finite(wide), pc.equal(wide, pc.trunc(wide)))
-        _refuse_unless(
-            pc.and_(whole, pc.less(pc.abs(wide), float(_INT64))), "values that are no whole number"
-        )
-        return wide.cast(pa.int64())
-    if is_text(kind):
-        text = _trimmed(values)
-        _refuse_unless(pc.match_substring_regex(text, _INTEGER), "text that is no whole number")
-        digits = pc.replace_substring_regex(text, r"^\+|\.0+$", "")
-        try:
-            return digits.cast(pa.int64())
-        except pa.ArrowInvalid:
-            big = sum(abs(int(item)) >= _INT64 for item in digits.to_pylist() if item is not None)
-            raise _Unfit(big, "whole numbers too large for 64 bits") from None
-    raise _wrong_type(values)
-
-
-def _to_number(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    kind = values.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return values.cast(pa.float64(), safe=False)  # integers beyond 2**53 lose digits, by design
-    if is_text(kind):
-        text = _trimmed(values)
-        _refuse_unless(pc.match_substring_regex(text, _NUMBER), "text that is no number")
-        return pc.replace_substring_regex(text, r"^\+", "").cast(pa.float64())
-    raise _wrong_type(values)
-
-
-def _to_boolean(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    kind = values.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        wide = values.cast(pa.float64(), safe=False)
-        _refuse_unless(pc.or_(pc.equal(wide, 0.0), pc.equal(wide, 1.0)), "numbers other than 0 and 1")
-        return pc.equal(wide, 1.0)
-    if is_text(kind):
-        text = pc.utf8_lower(_trimmed(values))
-        known = pc.is_in(text, value_set=pa.array([*_TRUE, *_FALSE]))
-        _refuse_unless(pc.or_(known, pc.is_null(text)), "text that is neither true nor false")
-        truth = pc.is_in(text, value_set=pa.array(_TRUE))
-        return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), truth)
-    raise _wrong_type(values)
-
-
-def _to_date(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    kind = values.type
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return values.cast(pa.date32(), safe=False)
-    if is_text(kind):
-        text = _trimmed(values)
-        _refuse_unless(pc.match_substring_regex(text, _DATE), "text that is no date")
-        days = pc.utf8_slice_codeunits(text, 0, 10)
-        try:
-            return days.cast(pa.date32())
-        except pa.ArrowInvalid:
-            bad = sum(not _is_day(item) for item in days.to_pylist() if item is not None)
-            raise _Unfit(bad, "dates that no calendar has") from None
-    raise _wrong_type(values)
+    text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    match logical_type:
+        case "integer":
+            _require(pc.match_substring_regex(text, _INTEGER), "text that is no whole number")
+            digits = pc.replace_substring_regex(text, r"^\+|\.0+$", "")
+            try:
+                return digits.cast(pa.int64())
+            except pa.ArrowInvalid:
+                large = sum(abs(int(item)) >= _INT64 for item in digits.drop_null().to_pylist())
+                raise _UnfitError(large, "whole numbers too large for 64 bits") from None
+        case "number":
+            _require(pc.match_substring_regex(text, _NUMBER), "text that is no number")
+            return pc.replace_substring_regex(text, r"^\+", "").cast(pa.float64())
+        case "boolean":
+            lower = pc.utf8_lower(text)
+            known = pc.is_in(lower, value_set=pa.array([*_TRUE, *_FALSE]))
+            _require(pc.or_(known, pc.is_null(lower)), "text that is neither true nor false")
+            truth = pc.is_in(lower, value_set=pa.array(_TRUE))
+            return pc.if_else(pc.is_null(lower), pa.scalar(None, pa.bool_()), truth)
+        case _:
+            _require(pc.match_substring_regex(text, _DATE), "text that is no date")
+            days = pc.utf8_slice_codeunits(text, 0, 10)
+            try:
+                return days.cast(pa.date32())
+            except pa.ArrowInvalid:
+                wrong = sum(not _is_day(item) for item in days.drop_null().to_pylist())
+                raise _UnfitError(wrong, "dates that do not exist") from None
 
 
 def _is_day(text: str) -> bool:
@@ -292,11 +234,12 @@ def _is_day(text: str) -> bool:
     return True
 
 
-def looks_like_dates(values: pa.ChunkedArray) -> bool:
-    """Tell whether every present value of a text column is an ISO date or date and time."""
+def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return a text column as dates; None unless each of its values is an ISO date or date and time."""
     present = values.drop_null()
-    if not len(present):
-        return False
-    distinct = pc.unique(present).to_pylist()
-    pattern = re.compile(_DATE)
-    return all(pattern.match(item.strip()) and _is_day(item.strip()[:10]) for item in distinct)
+    if not len(present) or pc.any(pc.equal(pc.utf8_trim_whitespace(present), "")).as_py():
+        return None
+    try:
+        return _parse(values, "date")
+    except _UnfitError:
+        return None

@@ -1,8 +1,9 @@
-"""Check a table against its contract: fast Arrow checks first, then a Great Expectations suite."""
+"""Check a table against its contract: columns and types in Arrow, values in a Great Expectations suite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,37 +11,87 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import coerce, decode, nonfinite_mask, null_mask, type_fits
-from evenhand.data_contracts.errors import CheckCrashed, ContractViolation, Violation, nearest
+from evenhand.data_contracts.arrow import decode, nonfinite_mask, null_mask, type_fits
+from evenhand.data_contracts.errors import CheckCrashed, ContractViolation, Violation, did_you_mean, nearest
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.data_contracts.result import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, CheckResult, Findings, raise_for
-from evenhand.data_contracts.suites import (
-    Rule,
-    RuleOutcome,
-    batch_suite,
-    encoded_suite,
-    needs_value,
-    run_suite,
-    table_suite,
-)
+from evenhand.data_contracts.suites import Rule, RuleOutcome, make_suite, needs_value, run_suite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "CheckCrashed",
-    "CheckResult",
-    "ContractViolation",
-    "check_batch",
-    "check_encoded",
-    "check_table",
-    "coerce",
-    "raise_for",
-]
+__all__ = ["CheckResult", "check_batch", "check_encoded", "check_table", "raise_for"]
 
-_COLUMN_SET = "the columns of the contract"
-_ROWS = "a number of rows within bounds"
-_LABEL = "both classes of the label"
+MAX_EXAMPLES = 5
+MAX_EXAMPLE_LENGTH = 40
+# by kind of column in an encoded matrix, the values that it may hold
+_ENCODED: dict[str, dict[str, Any]] = {
+    "standard": {"minimum": -1e6, "maximum": 1e6},
+    "unit": {"minimum": 0, "maximum": 1},
+    "onehot": {"allowed": (0, 1)},
+    "binary": {"allowed": (0, 1)},
+}
+_ENCODING_FAULT = "this is a fault in the encoding: encode the table again"
+_BOTH_CLASSES = "both classes of the label"
+
+
+@dataclass(frozen=True, eq=False)
+class CheckResult:
+    """Result of checking one table.
+
+    Attributes
+    ----------
+    success : bool
+        True if the run may go on with the kept rows.
+    rows, rows_kept : int
+        Rows in the table, and rows that may be used.
+    violations : tuple of Violation
+        Empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
+    checks : list of dict
+        One entry per expectation: column, expectation, success, unexpected_count, checked.
+    contract_name, contract_version, contract_digest : str
+        The contract.
+    keep : ndarray of bool, shape (rows,)
+        False for rows that break a row-level expectation or are dropped.
+    quarantined : int
+        Rows set aside for breaking an expectation.
+    dropped : int
+        Rows dropped by ``missing_sensitive: drop``; these are no violation.
+    """
+
+    success: bool
+    rows: int
+    rows_kept: int
+    violations: tuple[Violation, ...]
+    checks: list[dict[str, Any]]
+    contract_name: str
+    contract_version: str
+    contract_digest: str
+    keep: NDArray[np.bool_]
+    quarantined: int = 0
+    dropped: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the row mask as plain JSON types; it holds no value of a sensitive column."""
+        return {
+            "success": self.success,
+            "rows": self.rows,
+            "rows_kept": self.rows_kept,
+            "quarantined": self.quarantined,
+            "dropped_missing_sensitive": self.dropped,
+            "contract": {
+                "name": self.contract_name,
+                "version": self.contract_version,
+                "digest": self.contract_digest,
+            },
+            "violations": [violation.to_dict() for violation in self.violations],
+            "checks": [dict(check) for check in self.checks],
+        }
+
+
+def raise_for(result: CheckResult) -> None:
+    """Raise :class:`ContractViolation` unless the result is a success."""
+    if not result.success:
+        raise ContractViolation(result.violations, result.contract_name)
 
 
 def check_table(
@@ -50,39 +101,47 @@ def check_table(
 
     With ``on_violation: stop`` any violation fails the check. With ``quarantine`` rows that break a
     row-level expectation (a missing value, one outside its set or range, NaN or infinity) are left out
-    of ``keep``, and the check fails only where they exceed ``quarantine_share`` of the rows or the table
+    of ``keep``, and the check fails only if they exceed ``quarantine_share`` of the rows or the table
     as a whole is wrong. ``missing_sensitive`` decides about missing sensitive values: ``error`` makes
     them a violation, ``own_group`` keeps them, ``drop`` drops their rows, which counts as no violation.
 
     Parameters
     ----------
     table : pyarrow.Table, n rows
-        Usually after :func:`coerce`.
+        Usually after :func:`evenhand.data_contracts.arrow.coerce`.
     contract : Contract
-        What the table promises.
+        The contract of the table.
     callback : callable, optional
-        ``callback(done, total)``, in expectations of the suite; a table without rows has none.
+        ``callback(done, total)``, in expectations of the suite; never called for a table without rows.
 
     Returns
     -------
     CheckResult
-        Never raises for wrong data; see :func:`raise_for`.
+        Wrong data raises no error; see :func:`raise_for`.
 
     Raises
     ------
     CheckCrashed
-        Where a check could not be carried out.
+        If a check could not be carried out.
     """
-    return _check(table, contract, contract.columns, table_suite(contract), labelled=True, callback=callback)
+    bounds = {"min_rows": contract.min_rows, "max_rows": contract.max_rows}
+    check = _Check(table, contract.columns, contract)
+    check.run_suite(make_suite(contract.columns, contract, exact=True, **bounds), callback)
+    if table.num_rows:
+        check.all_missing()
+        check.both_classes()
+    return check.result(contract)
 
 
 def check_batch(table: pa.Table, contract: Contract) -> CheckResult:
-    """Check an unlabelled batch: the model inputs only.
+    """Check the model inputs of an unlabelled batch.
 
-    Label, id, ignored and sensitive columns that are no model input may be absent; where present they
-    are not looked at. Parameters, result and errors are those of :func:`check_table`.
+    Label, id, ignored and sensitive columns that are no model input may be absent; their values are not
+    checked. Parameters, result and errors are those of :func:`check_table`.
     """
-    return _check(table, contract, contract.features, batch_suite(contract), labelled=False)
+    check = _Check(table, contract.features, contract)
+    check.run_suite(make_suite(contract.features, contract, exact=False))
+    return check.result(contract)
 
 
 def check_encoded(
@@ -92,7 +151,7 @@ def check_encoded(
     rows: int | None = None,
     contract: Contract | None = None,
 ) -> CheckResult:
-    """Check an encoded matrix: finite, 0/1 or within [0, 1] where it should be, standardised within ±1e6.
+    """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0 and 1.
 
     Parameters
     ----------
@@ -101,9 +160,9 @@ def check_encoded(
     kinds : mapping of str to {'standard', 'unit', 'onehot', 'binary'}
         Kind of every column, by name.
     rows : int, optional
-        Number of rows that must be there.
+        Number of rows that the matrix must have; default: at least one.
     contract : Contract, optional
-        What the matrix was made under, for the result's header.
+        The contract of the table that was encoded, for the result's header.
 
     Returns
     -------
@@ -115,354 +174,342 @@ def check_encoded(
     ValueError
         On an unknown kind, or no columns at all.
     CheckCrashed
-        Where a check could not be carried out.
+        If a check could not be carried out.
     """
     if not kinds:
         raise ValueError("kinds is empty: name the kind of every encoded column")
-    rules = encoded_suite(kinds, rows)
+    for name, kind in kinds.items():
+        if kind not in _ENCODED:
+            raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
+    columns = [
+        Column(name, "number", True, is_feature=True, **_ENCODED[kind]) for name, kind in kinds.items()
+    ]
     if not isinstance(table, pa.Table):
         table = pa.Table.from_pandas(table, preserve_index=False)
-    findings = Findings(table.num_rows)
-    columns = [Column(name, "number", True, "", role="feature", is_feature=True) for name in kinds]
-    usable = _structure(table, columns, [c.name for c in columns], findings, "encode the table again")
-    if table.num_rows:
-        masks = {name: nonfinite_mask(decode(table.column(name))) for name in usable}
-        _finite(findings, {name: masks[name] for name in usable}, {}, {})
-        _suite(findings, table, usable, rules, masks, {}, examples=False)
-    else:
-        _row_count(findings, rules, 0)
-    name, version, digest = (
-        (contract.name, contract.version, contract.digest) if contract else ("encoded matrix", "", "")
+    check = _Check(table, columns, None)
+    check.run_suite(
+        make_suite(columns, None, exact=True, min_rows=1 if rows is None else rows, max_rows=rows)
     )
-    return findings.result(name, version, digest)
+    return check.result(contract)
 
 
-def _check(
-    table: pa.Table,
-    contract: Contract,
-    columns: Sequence[Column],
-    rules: list[Rule],
-    *,
-    labelled: bool,
-    callback: Callable[[int, int], None] | None = None,
-) -> CheckResult:
-    findings = Findings(table.num_rows)
-    declared = [column.name for column in contract.columns]
-    usable = _structure(
-        table, columns, declared, findings, "add the column to the contract with role ignore, or drop it"
-    )
-    if not table.num_rows:
-        _row_count(findings, rules, 0)
-        return findings.result_for(contract)
-    values = {name: decode(table.column(name)) for name in usable}
-    missing = {name: null_mask(values[name]) for name in usable}
-    if contract.missing_sensitive == "drop":
-        for name, column in usable.items():
-            if column.role == "sensitive":
-                findings.dropped |= missing[name]
-    nonfinite = {name: nonfinite_mask(values[name]) for name in usable}
-    _finite(findings, nonfinite, usable, values)
-    _suite(
-        findings,
-        table,
-        usable,
-        rules,
-        nonfinite,
-        missing,
-        examples=True,
-        allow=contract,
-        callback=callback,
-    )
-    if labelled:
-        _all_missing(findings, usable, missing, contract)
-        label = contract.label.name
-        if label in usable:
-            # rows that will be set aside cannot count; where any of them stops the run, all rows do
-            kept = findings.keep if contract.on_violation == "quarantine" else ~findings.dropped
-            _two_classes(findings, values[label], contract.label, kept)
-    if not findings.keep.any() and not findings.violations:
-        findings.failed(
-            Violation(
-                None,
-                "at least one row left",
-                int(findings.dropped.sum()),
-                (),
-                "fill the sensitive columns, or set missingSensitive: own_group",
-                "table",
-                "none",
-            ),
-            table.num_rows,
-        )
-    return findings.result_for(contract)
+class _Check:
+    """The checks of one table: each is noted as it is made, and all of them decide the result.
 
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The table.
+    columns : sequence of Column
+        Columns that must be there.
+    contract : Contract or None
+        Declares which other columns may be there, and decides about bad rows. None for an encoded matrix:
+        there are no others, any violation is a failure, and no value is shown.
+    """
 
-def _structure(
-    table: pa.Table, columns: Sequence[Column], declared: Sequence[str], findings: Findings, extra_cure: str
-) -> dict[str, Column]:
-    """Check names and types; return the columns whose values can be looked at."""
-    names = table.column_names
-    twice = sorted({name for name in names if names.count(name) > 1})
-    for name in twice:
-        cure = "rename or drop all but one of them at the source"
-        found = f"{names.count(name)} columns of that name"
-        findings.failed(
-            Violation(name, "a column name once", names.count(name), (), cure, "table", found), len(names)
-        )
-    if not twice:
-        findings.passed(None, "column names that differ", len(names))
-    wanted = [column.name for column in columns]
-    extra = [name for name in dict.fromkeys(names) if name not in declared]
-    missing = [name for name in wanted if name not in names]
-    for name in missing:
-        close = nearest(name, extra)
-        cure = (
-            f"rename column '{close[0]}' to it" if close else "add the column, or take it out of the contract"
-        )
-        findings.failed(Violation(name, "the column to be there", 1, (), cure, "table", "none"), len(names))
-    for name in extra:
-        found = "a column that the contract does not know"
-        findings.failed(
-            Violation(name, "only columns of the contract", 1, (), extra_cure, "table", found), len(names)
-        )
-    usable: dict[str, Column] = {}
-    for column in columns:
-        if column.name in missing or column.name in twice:
-            continue
-        kind = table.schema.field(column.name).type
-        if type_fits(kind, column.logical_type):
-            usable[column.name] = column
-            findings.passed(column.name, f"type {column.logical_type}", table.num_rows)
-            continue
-        cure = f"write the column as {column.logical_type}, or change logicalType in the contract"
-        findings.failed(
-            Violation(
-                column.name,
-                f"type {column.logical_type}",
-                table.num_rows,
-                (),
-                cure,
-                "table",
-                f"Arrow type {kind}",
-            ),
-            table.num_rows,
-        )
-    return usable
+    def __init__(self, table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> None:
+        self.table, self.contract, self.rows = table, contract, table.num_rows
+        self.checks: list[dict[str, Any]] = []
+        self.violations: list[Violation] = []
+        self.bad = np.zeros(self.rows, dtype=bool)
+        self.dropped = np.zeros(self.rows, dtype=bool)
+        self._check_names({c.name for c in (contract.columns if contract else columns)}, columns)
+        # only columns of the right type are looked at
+        self.columns = {c.name: c for c in columns if self._check_type(c)}
+        self.values = {name: decode(table.column(name)) for name in self.columns}
+        self.missing = {name: null_mask(values) for name, values in self.values.items()}
+        self.nonfinite = {name: nonfinite_mask(values) for name, values in self.values.items()}
+        if contract is not None and contract.missing_sensitive == "drop":
+            for name, column in self.columns.items():
+                if column.role == "sensitive":
+                    self.dropped |= self.missing[name]
 
-
-def _row_count(findings: Findings, rules: Sequence[Rule], rows: int) -> None:
-    """Report the row count without the suite, which passes anything on no rows."""
-    options = next(rule.options for rule in rules if rule.kind == "row_count")
-    findings.failed(_rows_violation(options, rows), rows)
-
-
-def _rows_violation(options: Mapping[str, Any], rows: int) -> Violation:
-    low, high = options["minimum"], options["maximum"]
-    if high is None:
-        expected = f"at least {low:,} row{'s' if low > 1 else ''}"
-    else:
-        expected = f"{low:,} rows" if low == high else f"{low:,} to {high:,} rows"
-    cure = "check that the file is whole and not empty" if rows < low else "check that no rows stand twice"
-    cure += ", or change rowCount in the contract" if rows else ""
-    return Violation(
-        None, expected, abs(rows - (low if rows < low else high or low)), (), cure, "table", f"{rows:,}"
-    )
-
-
-def _finite(
-    findings: Findings,
-    masks: Mapping[str, NDArray[np.bool_]],
-    columns: Mapping[str, Column],
-    values: Mapping[str, pa.ChunkedArray],
-) -> None:
-    for name, mask in masks.items():
-        column = columns.get(name)
-        if column is not None and column.logical_type != "number":
-            continue
-        if not mask.any():
-            findings.passed(name, "finite numbers", len(mask))
-            continue
-        count = int(mask.sum())
-        shown = _examples(values[name], mask, column) if column is not None else ()
-        cure = "write missing numbers as empty (null) and correct the rest"
-        found = f"{count:,} of {len(mask):,} rows with NaN or infinity"
-        findings.failed(Violation(name, "finite numbers", count, shown, cure, "row", found), len(mask), mask)
-
-
-def _suite(
-    findings: Findings,
-    table: pa.Table,
-    columns: Mapping[str, Column],
-    rules: Sequence[Rule],
-    nonfinite: Mapping[str, NDArray[np.bool_]],
-    missing: Mapping[str, NDArray[np.bool_]],
-    *,
-    examples: bool,
-    allow: Contract | None = None,
-    callback: Callable[[int, int], None] | None = None,
-) -> None:
-    """Run the suite on what can be looked at and note its outcomes."""
-    rows = table.num_rows
-    able = [rule for rule in rules if rule.column is None or rule.column in columns]
-    name = allow.name if allow else "encoded"
-    for outcome in run_suite(_frame(table, columns), able, name, callback=callback):
-        rule = outcome.rule
-        if rule.column is None:
-            _note_table_rule(findings, outcome, rows)
-            continue
-        column = columns[rule.column]
-        mask = np.zeros(rows, dtype=bool)
-        mask[outcome.rows] = True
-        mask &= ~nonfinite[rule.column]  # pandas takes NaN for missing, and both are reported already
-        if rule.kind == "not_null" and rule.column in missing:
-            _must_agree(rule, mask, missing[rule.column])
-        expectation, found, cure = _words(rule, column, int(mask.sum()), rows, examples)
-        if not mask.any():
-            findings.passed(column.name, expectation, outcome.checked)
-            continue
-        shown: tuple[str, ...] = ()
-        if examples and rule.kind != "not_null":
-            values = decode(table.column(rule.column))
-            shown = _examples(values, mask, column)
-            if shown and rule.kind == "in_set" and column.logical_type == "string":
-                close = nearest(shown[0].strip("'"), column.allowed or ())
-                cure = f"did you mean '{close[0]}'? {cure}" if close else cure
-        count = int(mask.sum())
-        findings.failed(
-            Violation(column.name, expectation, count, shown, cure, "row", found), outcome.checked, mask
+    def _note(
+        self, column: str | None, expectation: str, checked: int, *, success: bool = True, count: int = 0
+    ) -> None:
+        self.checks.append(
+            {
+                "column": column,
+                "expectation": expectation,
+                "success": success,
+                "unexpected_count": count,
+                "checked": checked,
+            }
         )
 
+    def _fail(
+        self,
+        column: str | None,
+        expectation: str,
+        found: str,
+        cure: str,
+        *,
+        count: int,
+        checked: int | None = None,
+        mask: NDArray[np.bool_] | None = None,
+        examples: tuple[str, ...] = (),
+    ) -> None:
+        """Note a check that does not hold; ``mask`` marks its rows if it is about single rows."""
+        checked = self.rows if checked is None else checked
+        self._note(column, expectation, checked, success=False, count=count)
+        scope = "table" if mask is None else "row"
+        self.violations.append(Violation(column, expectation, count, examples, cure, scope, found))
+        if mask is not None:
+            self.bad |= mask
 
-def _note_table_rule(findings: Findings, outcome: RuleOutcome, rows: int) -> None:
-    if outcome.rule.kind == "row_count":
-        if outcome.success:
-            findings.passed(None, _ROWS, rows)
+    def _check_names(self, declared: Collection[str], columns: Sequence[Column]) -> None:
+        names = self.table.column_names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        for name in twice:
+            count = names.count(name)
+            cure = "rename or drop all but one of them at the source"
+            found = f"{count} columns of that name"
+            self._fail(name, "a column name once", found, cure, count=count, checked=len(names))
+        if not twice:
+            self._note(None, "column names that differ", len(names))
+        extra = [name for name in dict.fromkeys(names) if name not in declared]
+        for name in [column.name for column in columns if column.name not in names]:
+            cure = "add the column, or take it out of the contract"
+            if close := nearest(name, extra):
+                cure = f"rename column '{close[0]}' to it"
+            self._fail(name, "the column to be there", "none", cure, count=1, checked=len(names))
+        for name in extra:
+            cure = "add the column to the contract with role ignore, or drop it"
+            cure = cure if self.contract else "encode the table again"
+            found = "a column that the contract does not know"
+            self._fail(name, "only columns of the contract", found, cure, count=1, checked=len(names))
+
+    def _check_type(self, column: Column) -> bool:
+        """Check a column's type; return whether it is there, once, and of the right type."""
+        name, declared = column.name, column.logical_type
+        if self.table.column_names.count(name) != 1:
+            return False
+        kind = self.table.schema.field(name).type
+        fits = type_fits(kind, declared)
+        if fits:
+            self._note(name, f"type {declared}", self.rows)
         else:
-            findings.failed(_rows_violation(outcome.rule.options, rows), rows)
-        return
-    known = any(v.scope == "table" and v.column is not None for v in findings.violations)
-    if outcome.success or known:  # a missing or extra column is reported by name already
-        findings.note(None, _COLUMN_SET, outcome.success, 0, len(outcome.rule.options["values"]))
-        return
-    raise CheckCrashed("the column set fails in the suite but not on the Arrow schema: the two disagree")
+            cure = f"write the column as {declared}, or change logicalType in the contract"
+            self._fail(name, f"type {declared}", f"Arrow type {kind}", cure, count=self.rows)
+        return fits
 
+    def run_suite(self, suite: Sequence[Rule], callback: Callable[[int, int], None] | None = None) -> None:
+        """Check that numbers are finite, then run the suite and note its outcomes."""
+        if not self.rows:  # the engine passes everything on no rows
+            self._note_row_count(next(rule for rule in suite if rule.kind == "row_count"), success=False)
+            return
+        for name, column in self.columns.items():
+            if column.logical_type == "number":
+                self._check_finite(column, self.nonfinite[name])
+        rules = [rule for rule in suite if rule.column is None or rule.column in self.columns]
+        name = self.contract.name if self.contract else "encoded"
+        for outcome in run_suite(self._frame(), rules, name, callback=callback):
+            if outcome.rule.kind == "row_count":
+                self._note_row_count(outcome.rule, outcome.success)
+            elif outcome.rule.kind == "columns":
+                self._note_column_set(outcome)
+            else:
+                self._note_values(outcome)
 
-def _must_agree(rule: Rule, mask: NDArray[np.bool_], missing: NDArray[np.bool_]) -> None:
-    if not np.array_equal(mask, missing):
-        raise CheckCrashed(
-            f"column '{rule.column}': the suite found {int(mask.sum())} missing values where Arrow has "
-            f"{int(missing.sum())}: the two disagree"
+    def _check_finite(self, column: Column, mask: NDArray[np.bool_]) -> None:
+        count = int(mask.sum())
+        if not count:
+            self._note(column.name, "finite numbers", self.rows)
+            return
+        self._fail(
+            column.name,
+            "finite numbers",
+            f"{count:,} of {self.rows:,} rows with NaN or infinity",
+            "write missing numbers as empty (null) and correct the rest",
+            count=count,
+            mask=mask,
+            examples=self._examples(column, mask),
         )
 
+    def _note_row_count(self, rule: Rule, success: bool) -> None:
+        low, high, rows = rule.options["min_value"], rule.options["max_value"], self.rows
+        if success:
+            self._note(None, "a number of rows within bounds", rows)
+            return
+        if high is None:
+            expected = f"at least {low:,} row{'s' if low > 1 else ''}"
+        else:
+            expected = f"{low:,} rows" if low == high else f"{low:,} to {high:,} rows"
+        cure = (
+            "check that the file is whole and not empty" if rows < low else "check that no rows stand twice"
+        )
+        cure += ", or change rowCount in the contract" if rows else ""
+        self._fail(None, expected, f"{rows:,}", cure, count=low - rows if rows < low else rows - high)
 
-def _words(rule: Rule, column: Column, count: int, rows: int, raw: bool) -> tuple[str, str, str]:
-    """Say what was expected, what was found and what to do, without values of the data."""
-    among = f"{count:,} of {rows:,} rows"
-    encoder = "this is a fault in the encoding: encode the table again"
-    if rule.kind == "not_null":
+    def _note_column_set(self, outcome: RuleOutcome) -> None:
+        reported = any(v.scope == "table" and v.column is not None for v in self.violations)
+        if not outcome.success and not reported:
+            raise CheckCrashed(
+                "the column set fails in the suite but not on the Arrow schema: the two disagree"
+            )
+        checked = len(outcome.rule.options["column_set"])
+        self._note(None, "the columns of the contract", checked, success=outcome.success)
+
+    def _note_values(self, outcome: RuleOutcome) -> None:
+        kind, column = outcome.rule.kind, self.columns[outcome.rule.column or ""]
+        mask = np.zeros(self.rows, dtype=bool)
+        mask[outcome.rows] = True
+        mask &= ~self.nonfinite[column.name]  # pandas takes NaN for missing, and both are reported already
+        count = int(mask.sum())
+        if kind == "not_null" and not np.array_equal(mask, self.missing[column.name]):
+            raise CheckCrashed(
+                f"column '{column.name}': the suite found {count} missing values where Arrow has "
+                f"{int(self.missing[column.name].sum())}: the two disagree"
+            )
+        expectation, found, cure = _texts(kind, column)
+        if not count:
+            self._note(column.name, expectation, outcome.checked)
+            return
+        examples = () if kind == "not_null" else self._examples(column, mask)
+        if examples and kind == "in_set" and column.logical_type == "string":
+            close = nearest(examples[0].strip("'"), column.allowed or ())
+            cure = f"did you mean '{close[0]}'? {cure}" if close else cure
+        self._fail(
+            column.name,
+            expectation,
+            f"{count:,} of {self.rows:,} rows {found}",
+            cure if self.contract else _ENCODING_FAULT,
+            count=count,
+            checked=outcome.checked,
+            mask=mask,
+            examples=examples,
+        )
+
+    def _examples(self, column: Column, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Return up to five distinct offending values; none of a sensitive or id column."""
+        if not column.shows_values or self.contract is None:
+            return ()
+        found = pc.unique(self.values[column.name].filter(pa.array(mask)))
+        texts = (
+            repr(value) if isinstance(value, str) else str(value)
+            for value in found[:MAX_EXAMPLES].to_pylist()
+        )
+        return tuple(
+            text if len(text) <= MAX_EXAMPLE_LENGTH else text[: MAX_EXAMPLE_LENGTH - 3] + "..."
+            for text in texts
+        )
+
+    def all_missing(self) -> None:
+        """Refuse a column without any value: expectations about values pass on it."""
+        for name, column in self.columns.items():
+            if column.role in ("id", "ignore") or needs_value(column, self.contract):
+                continue
+            if self.missing[name].all():
+                cure = "check the export, or give the column the role ignore in the contract"
+                self._fail(name, "at least one value", "none", cure, count=self.rows)
+
+    def both_classes(self) -> None:
+        """Check that the label has two values and that ``positive`` is one of them."""
+        assert self.contract is not None
+        label = self.contract.label
+        if label.name not in self.columns:
+            return
+        # rows that will be set aside do not count; if any of them stops the run, all rows do
+        kept = self._keep() if self.contract.on_violation == "quarantine" else ~self.dropped
+        values = self.values[label.name].filter(pa.array(kept)).drop_null()
+        rows = len(values)
+        if not rows:
+            return  # every row is bad already, for reasons that are reported
+        distinct = pc.unique(values).to_pylist() if pc.count_distinct(values).as_py() <= 1000 else []
+        if label.allowed is not None:  # other values are reported already
+            distinct = [value for value in distinct if value in label.allowed]
+        elif len(distinct) > 2 or not distinct:
+            found = f"{len(distinct) or 'over 1,000'} distinct values"
+            cure = "list its two values under validValues, or choose another label"
+            self._fail(label.name, "two values", found, cure, count=rows, checked=rows)
+            return
+        if label.positive in distinct and len(distinct) == 2:
+            self._note(label.name, _BOTH_CLASSES, rows)
+            return
+        found, cure = (
+            "no row with the positive value",
+            "check the extract, or correct positive in the contract",
+        )
+        if label.positive in distinct:
+            found = "the positive value in every row"
+            cure = "check the extract: with one outcome only there is nothing to learn"
+        self._fail(label.name, _BOTH_CLASSES, found, cure, count=rows, checked=rows)
+
+    def _keep(self) -> NDArray[np.bool_]:
+        """Return the rows that no check so far is against."""
+        return ~(self.bad | self.dropped)
+
+    def result(self, contract: Contract | None) -> CheckResult:
+        """Decide, by the policies of the contract that the check was made by."""
+        policy = self.contract
+        if policy is not None and self.rows and not self._keep().any() and not self.violations:
+            cure = "fill the sensitive columns, or set missingSensitive: own_group"
+            self._fail(None, "at least one row left", "none", cure, count=int(self.dropped.sum()))
+        quarantined = int((self.bad & ~self.dropped).sum())
+        sets_aside = policy is not None and policy.on_violation == "quarantine"
+        if policy is not None and sets_aside and self.rows:
+            share = f"at most {policy.quarantine_share:.1%} of the rows set aside"
+            if quarantined > policy.quarantine_share * self.rows + 1e-9:
+                cure = "mend the rows at their source, or raise quarantineShare in the contract"
+                found = f"{quarantined:,} of {self.rows:,} rows that break the contract"
+                self._fail(None, share, found, cure, count=quarantined)
+            else:
+                self._note(None, share, self.rows)
+        keep = self._keep()
+        return CheckResult(
+            success=not any(v.scope == "table" or not sets_aside for v in self.violations),
+            rows=self.rows,
+            rows_kept=int(keep.sum()),
+            violations=tuple(self.violations),
+            checks=self.checks,
+            contract_name=contract.name if contract else "encoded matrix",
+            contract_version=contract.version if contract else "",
+            contract_digest=contract.digest if contract else "",
+            keep=keep,
+            quarantined=quarantined,
+            dropped=int(self.dropped.sum()),
+        )
+
+    def _frame(self) -> pd.DataFrame:
+        """Return the table in the form that the suite checks.
+
+        Integers with gaps stay integers, dates become days since 1970-01-01, and columns that are not
+        looked at keep their name only.
+        """
+        import pandas as pd
+
+        def exact(kind: pa.DataType) -> pd.ArrowDtype | None:  # pandas' own integers have no gaps
+            return pd.ArrowDtype(kind) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
+
+        data: dict[str, Any] = dict.fromkeys(
+            self.table.column_names, np.broadcast_to(np.float32(0), self.rows)
+        )
+        for name, values in self.values.items():
+            if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+                values = values.cast(pa.date32(), safe=False).cast(pa.int32())
+            data[name] = values.to_pandas(types_mapper=exact if values.null_count else None)
+        return pd.DataFrame(data, copy=False)
+
+
+def _texts(kind: str, column: Column) -> tuple[str, str, str]:
+    """Return expectation, finding and cure of a rule about values, without values of the data."""
+    if kind == "not_null":
         cure = "fill the values, drop the rows, or set required: false in the contract"
         if column.role == "sensitive":
             cure = "fill the values, or set missingSensitive to own_group or drop in the contract"
         elif column.role == "label":
             cure = "fill the values or drop the rows: a row without its outcome cannot be used"
-        return "no missing values", f"{among} without a value", cure if raw else encoder
-    if rule.kind == "in_set":
-        values = rule.options["values"]
+        return "no missing values", "without a value", cure
+    if kind == "in_set":
         cure = "correct the values, or add them to validValues in the contract"
-        found = f"{among} with another value"
-        return f"one of {len(values)} allowed values", found, cure if raw else encoder
+        return f"one of {len(column.allowed or ())} allowed values", "with another value", cure
     low, high = (
-        (column.minimum, column.maximum) if raw else (rule.options["minimum"], rule.options["maximum"])
+        f"{bound:.15g}" if isinstance(bound, float) else str(bound)
+        for bound in (column.minimum, column.maximum)
     )
-    if low is not None and high is not None:
-        expectation = f"values from {_plain(low)} to {_plain(high)}"
-    else:
-        expectation = (
-            f"values of at least {_plain(low)}" if high is None else f"values of at most {_plain(high)}"
-        )
-    cure = "correct the values, or widen logicalTypeOptions in the contract"
-    return expectation, f"{among} outside", cure if raw else encoder
-
-
-def _plain(value: Any) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-def _examples(values: pa.ChunkedArray, mask: NDArray[np.bool_], column: Column) -> tuple[str, ...]:
-    """Return up to five distinct offending values; none of a sensitive or id column."""
-    if not column.shows_values:
-        return ()
-    found = pc.unique(values.filter(pa.array(mask)))
-    shown = []
-    for value in found[:MAX_EXAMPLES].to_pylist():
-        text = repr(value) if isinstance(value, str) else str(value)
-        shown.append(text if len(text) <= MAX_EXAMPLE_LENGTH else text[: MAX_EXAMPLE_LENGTH - 3] + "...")
-    return tuple(shown)
-
-
-def _all_missing(
-    findings: Findings,
-    columns: Mapping[str, Column],
-    missing: Mapping[str, NDArray[np.bool_]],
-    contract: Contract,
-) -> None:
-    """Refuse a column without any value: expectations about values pass on it."""
-    for name, column in columns.items():
-        if column.role in ("id", "ignore") or needs_value(column, contract) or not missing[name].all():
-            continue
-        cure = "check the export, or give the column the role ignore in the contract"
-        rows = len(missing[name])
-        findings.failed(Violation(name, "at least one value", rows, (), cure, "table", "none"), rows)
-
-
-def _two_classes(findings: Findings, values: pa.ChunkedArray, label: Column, keep: NDArray[np.bool_]) -> None:
-    """Check, on the rows marked by ``keep``, that the label has two values and positive is one of them."""
-    kept = values.filter(pa.array(keep)).drop_null()
-    rows = len(kept)
-    if not rows:
-        return  # every row is bad already, for reasons that are reported
-    distinct = pc.unique(kept).to_pylist() if pc.count_distinct(kept).as_py() <= 1000 else []
-    if label.allowed is not None:  # other values are reported already
-        distinct = [value for value in distinct if value in label.allowed]
-    elif len(distinct) > 2 or not distinct:
-        found = f"{len(distinct) or 'over 1,000'} distinct values"
-        cure = "list its two values under validValues, or choose another label"
-        findings.failed(Violation(label.name, "two values", rows, (), cure, "table", found), rows)
-        return
-    if label.positive not in distinct:
-        cure = "check the extract, or correct positive in the contract"
-        found = "no row with the positive value"
-        findings.failed(Violation(label.name, _LABEL, rows, (), cure, "table", found), rows)
-    elif len(distinct) < 2:
-        cure = "check the extract: with one outcome only there is nothing to learn"
-        found = "the positive value in every row"
-        findings.failed(Violation(label.name, _LABEL, rows, (), cure, "table", found), rows)
-    else:
-        findings.passed(label.name, _LABEL, rows)
-
-
-def _frame(table: pa.Table, columns: Mapping[str, Column]) -> pd.DataFrame:
-    """Return the table as the suite sees it.
-
-    Integers with gaps stay integers, dates become days since 1970-01-01, and columns that cannot be
-    looked at keep their name only.
-    """
-    import pandas as pd
-
-    extension = {
-        pa.int8(): pd.Int8Dtype(), pa.int16(): pd.Int16Dtype(), pa.int32(): pd.Int32Dtype(),
-        pa.int64(): pd.Int64Dtype(), pa.uint8(): pd.UInt8Dtype(), pa.uint16(): pd.UInt16Dtype(),
-        pa.uint32(): pd.UInt32Dtype(), pa.uint64(): pd.UInt64Dtype(), pa.bool_(): pd.BooleanDtype(),
-    }  # fmt: skip
-    unseen = np.broadcast_to(np.float32(0), table.num_rows)
-    data: dict[str, Any] = {}
-    for index, name in enumerate(table.column_names):
-        if name not in columns:
-            data[name] = unseen
-            continue
-        values = decode(table.column(index))
-        kind = values.type
-        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            values = values.cast(pa.date32(), safe=False).cast(pa.int32())
-        mapper = extension.get if values.null_count else None
-        data[name] = values.to_pandas(types_mapper=mapper)
-    return pd.DataFrame(data, copy=False)
+    expectation = f"values from {low} to {high}"
+    if column.maximum is None:
+        expectation = f"values of at least {low}"
+    elif column.minimum is None:
+        expectation = f"values of at most {high}"
+    return expectation, "outside", "correct the values, or widen logicalTypeOptions in the contract"

@@ -1,4 +1,4 @@
-"""One column of a table: what it is, may hold and is used for."""
+"""One column of a table: its type, its values and its role."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ __all__ = ["ENCODINGS", "LOGICAL_TYPES", "ROLES", "Column", "Value", "finite", "
 
 Value = bool | int | float | str | dt.date
 
-LOGICAL_TYPES = ("string", "integer", "number", "boolean", "date")
 ROLES = ("label", "sensitive", "feature", "id", "ignore")
-ENCODINGS = ("onehot", "binary", "standard", "unit")
 _ENCODINGS_OF = {
     "string": ("onehot", "binary"),
-    "boolean": ("onehot", "binary"),
     "integer": ("standard", "unit", "onehot", "binary"),
     "number": ("standard", "unit", "binary"),
+    "boolean": ("onehot", "binary"),
     "date": ("standard",),
 }
-_NUMERIC = ("integer", "number")
+LOGICAL_TYPES = tuple(_ENCODINGS_OF)
+ENCODINGS = ("onehot", "binary", "standard", "unit")
 
 
 @dataclass(frozen=True)
@@ -36,18 +35,18 @@ class Column:
     name : str
         As in the table.
     logical_type : {'string', 'integer', 'number', 'boolean', 'date'}
-        Kind of value.
+        Type of the values.
     required : bool
-        True where a missing value is a violation. For a sensitive column the contract's
+        True if a missing value is a violation. For a sensitive column the contract's
         ``missing_sensitive`` decides instead.
     description : str
         One sentence for people.
     minimum, maximum : int, float, datetime.date or None
         Inclusive bounds; None leaves a side open.
     allowed : tuple or None
-        The values the column may hold; None leaves them open.
+        The values that the column may hold; None allows all.
     role : {'label', 'sensitive', 'feature', 'id', 'ignore'}
-        What the column is used for.
+        Use of the column.
     is_feature : bool
         True for features, and for sensitive columns that are model inputs too.
     positive : str, int, float, bool or None
@@ -57,6 +56,11 @@ class Column:
         deviation, or (x - minimum) / (maximum - minimum). None for columns that are no input.
     bins : tuple of float or None
         Cut points of a numeric sensitive column, for group metrics only.
+
+    Raises
+    ------
+    ContractError
+        If a value is unknown or has the wrong type, or two attributes contradict each other.
     """
 
     name: str
@@ -73,7 +77,7 @@ class Column:
     bins: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a column that contradicts itself."""
+        """Check every attribute and convert values to the column's type."""
         where = f"column '{self.name}'"
         if not isinstance(self.name, str) or not self.name.strip():
             raise ContractError("a column has an empty name: give every column a name")
@@ -90,22 +94,16 @@ class Column:
     @property
     def is_numeric(self) -> bool:
         """True for integers and numbers."""
-        return self.logical_type in _NUMERIC
+        return self.logical_type in ("integer", "number")
 
     @property
     def default_encoding(self) -> str:
         """Encoding of a model input whose contract names none."""
-        return "standard" if self.logical_type in (*_NUMERIC, "date") else "onehot"
-
-    @property
-    def _has_range(self) -> bool:
-        if self.minimum is None or self.maximum is None:
-            return False
-        return 0 < float(self.maximum) - float(self.minimum) < math.inf  # type: ignore[arg-type]
+        return "standard" if self.is_numeric or self.logical_type == "date" else "onehot"
 
     @property
     def shows_values(self) -> bool:
-        """True where offending values may be shown: never for sensitive columns and ids."""
+        """True if messages may quote its values: never for sensitive columns and ids."""
         return self.role not in ("sensitive", "id")
 
     def _check_values(self, where: str) -> None:
@@ -132,21 +130,16 @@ class Column:
             object.__setattr__(self, "positive", positive)
 
     def _check_encoding(self, where: str) -> None:
-        if not self.is_feature:
-            if self.encoding is not None:
+        if self.encoding is not None and not self.is_feature:
+            raise ContractError(f"{where}: encoding is for model inputs; role {self.role} is none: remove it")
+        encoding = (self.encoding or self.default_encoding) if self.is_feature else None
+        if encoding is not None:
+            one_of(where, "encoding", encoding, ENCODINGS)
+            if encoding not in _ENCODINGS_OF[self.logical_type]:
+                fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
                 raise ContractError(
-                    f"{where}: encoding is for model inputs; role {self.role} is none: remove it"
+                    f"{where}: encoding {encoding} does not fit a {self.logical_type}: use {fitting}"
                 )
-            if self.positive is not None and self.role != "label":
-                raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
-            return
-        encoding = self.encoding or self.default_encoding
-        one_of(where, "encoding", encoding, ENCODINGS)
-        if encoding not in _ENCODINGS_OF[self.logical_type]:
-            fitting = " or ".join(_ENCODINGS_OF[self.logical_type])
-            raise ContractError(
-                f"{where}: encoding {encoding} does not fit a {self.logical_type}: use {fitting}"
-            )
         if encoding == "binary":
             if self.logical_type == "boolean" and self.positive is None:
                 object.__setattr__(self, "positive", True)
@@ -154,28 +147,31 @@ class Column:
                 raise ContractError(f"{where}: encoding: binary needs positive, the value that becomes 1")
             if self.logical_type != "boolean" and (self.allowed is None or len(self.allowed) != 2):
                 raise ContractError(f"{where}: encoding: binary needs validValues with exactly two values")
-        elif self.positive is not None:
+        elif self.positive is not None and self.role != "label":
             raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
-        if encoding == "unit" and not self._has_range:
-            raise ContractError(
-                f"{where}: encoding: unit needs logicalTypeOptions with a minimum below its maximum, the "
-                "values that become 0 and 1"
-            )
+        if encoding == "unit":
+            low, high = self.minimum, self.maximum
+            if low is None or high is None or not 0 < float(high) - float(low) < math.inf:  # type: ignore[arg-type]
+                raise ContractError(
+                    f"{where}: encoding: unit needs logicalTypeOptions with a minimum below its maximum, the "
+                    "values that become 0 and 1"
+                )
         object.__setattr__(self, "encoding", encoding)
 
     def _check_bins(self, where: str) -> None:
+        sensitive = self.role == "sensitive"
         if self.bins is None:
-            if self.role == "sensitive" and self.is_numeric and self.allowed is None:
+            if sensitive and self.is_numeric and self.allowed is None:
                 raise ContractError(
                     f"{where}: a numeric sensitive column needs bins (cut points, such as [25]) to form "
                     "the groups that are compared, or validValues where its few values are the groups"
                 )
-            if self.role == "sensitive" and self.logical_type == "date":
+            if sensitive and self.logical_type == "date":
                 raise ContractError(
                     f"{where}: a date cannot be sensitive: use a numeric column (age, year) with bins"
                 )
             return
-        if self.role != "sensitive" or not self.is_numeric:
+        if not sensitive or not self.is_numeric:
             raise ContractError(f"{where}: bins is for numeric sensitive columns only: remove it")
         bins = tuple(finite(where, "bins", cut) for cut in self.bins)
         if not bins or any(a >= b for a, b in zip(bins, bins[1:], strict=False)):
@@ -185,70 +181,59 @@ class Column:
         object.__setattr__(self, "bins", bins)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the column as plain JSON types."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        for key in ("minimum", "maximum", "positive"):
-            data[key] = plain(data[key])
-        data["allowed"] = None if self.allowed is None else [plain(value) for value in self.allowed]
-        data["bins"] = None if self.bins is None else list(self.bins)
-        return data
+        """Return the column as plain JSON types; dates as ISO text."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Column:
-        """Rebuild a column from :meth:`to_dict`."""
+        """Create a column from :meth:`to_dict`."""
         only_known("column", data, [field.name for field in fields(cls)])
-        values = dict(data)
-        for key in ("allowed", "bins"):
-            if values.get(key) is not None:
-                values[key] = tuple(values[key])
-        return cls(**values)
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
 
 
 def one_of(where: str, key: str, value: Any, known: tuple[str, ...]) -> None:
-    """Refuse a value that is not known."""
+    """Raise ContractError unless ``value`` is one of ``known``."""
     if value not in known:
         raise ContractError(f"{where}: {key} is {value!r}, expected one of {', '.join(known)}")
 
 
 def only_known(where: str, data: Mapping[str, Any], known: list[str]) -> None:
-    """Refuse a key that is not known."""
+    """Raise ContractError if ``data`` has a key that is not in ``known``."""
     for key in data:
         if key not in known:
             raise ContractError(f"{where}: unknown key '{key}'{did_you_mean(key, known)}")
 
 
 def finite(where: str, key: str, value: Any) -> float:
-    """Return a number as a float; refuse what is none, or not finite."""
+    """Return a finite number as a float; raise ContractError for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ContractError(f"{where}: {key} must hold finite numbers")
     return float(value)
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def _typed(where: str, key: str, value: Any, logical_type: str) -> Any:
-    """Return ``value`` as the column's type, or say how to write it."""
+    """Return ``value`` as the column's type; raise ContractError with the way to write it."""
     if logical_type == "number":
         return finite(where, key, value)
     if logical_type == "date":
-        if isinstance(value, str):
-            try:
-                value = dt.date.fromisoformat(value)
-            except ValueError:
-                raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31") from None
+        try:
+            value = dt.date.fromisoformat(value) if isinstance(value, str) else value
+        except ValueError:
+            value = None
         if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
             return value
         raise ContractError(f"{where}: {key} must hold dates, such as 2024-01-31")
     expected = {"string": str, "integer": int, "boolean": bool}[logical_type]
-    if isinstance(value, expected) and (expected is bool or not isinstance(value, bool)):
+    if isinstance(value, expected) and isinstance(value, bool) == (expected is bool):
         return value
     if logical_type == "string":
-        kind = (
-            "true/false (YAML reads an unquoted yes, no, on or off so)"
-            if isinstance(value, bool)
-            else "no text"
-        )
+        yaml_reads = "true/false (YAML reads an unquoted yes, no, on or off so)"
+        kind = yaml_reads if isinstance(value, bool) else "no text"
         raise ContractError(f"{where}: {key} holds a value that is {kind}: put it in quotes")
     raise ContractError(f"{where}: {key} must hold {logical_type} values")

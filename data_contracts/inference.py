@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from evenhand.data_contracts.arrow import decode, is_text, looks_like_dates
+from evenhand.data_contracts.arrow import dates_in_text, decode, logical_type_of
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 from evenhand.data_contracts.model import Column, Contract
 
@@ -92,11 +92,15 @@ def infer_contract(
 
 def _infer(values: pa.ChunkedArray, name: str, role: str | None, positive: Any) -> Column:
     values = decode(values)
-    kind = _logical_type(values, name)
+    kind = logical_type_of(values.type)
+    if kind == "string" and (dates := dates_in_text(values)) is not None:
+        kind, values = "date", dates
     if pa.types.is_null(values.type):
-        values = values.cast(pa.string())
-    if kind == "date" and is_text(values.type):
-        values = pc.utf8_slice_codeunits(pc.utf8_trim_whitespace(values), 0, 10).cast(pa.date32())
+        kind, values = "string", values.cast(pa.string())
+    if kind is None:
+        raise ContractError(
+            f"column '{name}' has type {values.type}, which no contract describes: drop or convert it first"
+        )
     required = values.null_count == 0
     present = values.drop_null()
     if pa.types.is_floating(values.type):
@@ -108,25 +112,6 @@ def _infer(values: pa.ChunkedArray, name: str, role: str | None, positive: Any) 
     if role == "id":
         return Column(name, kind, required, "Identifies a row; never a model input.", role="id")
     return _feature(present, name, kind, required)
-
-
-def _logical_type(values: pa.ChunkedArray, name: str) -> str:
-    kind = values.type
-    if is_text(kind):
-        return "date" if looks_like_dates(values) else "string"
-    if pa.types.is_null(kind):
-        return "string"
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_integer(kind):
-        return "integer"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "number"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return "date"
-    raise ContractError(
-        f"column '{name}' has type {kind}, which no contract describes: drop or convert it first"
-    )
 
 
 def _label(present: pa.ChunkedArray, name: str, kind: str, positive: Any, rows: int) -> Column:

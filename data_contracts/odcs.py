@@ -1,24 +1,36 @@
 """The YAML form of a contract: Open Data Contract Standard v3, read strictly.
 
 Every key must be known. Keys of the standard that only document (team, servers, tags, ...) are accepted
-and carry no meaning here; keys that would promise a check which is not made (``unique``, ``pattern``)
-are refused, so that nobody relies on them.
+and have no effect. Keys that would promise a check which is not made (``unique``, ``pattern``) are refused.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import types
-import typing
+import os
 from collections.abc import Collection
+from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
+from evenhand.data_contracts.column import ROLES, Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
+from evenhand.data_contracts.model import Contract
 
-# What each of our own `customProperties` means; the reference shows it.
+__all__ = [
+    "COLUMN_PROPERTIES",
+    "CONTRACT_PROPERTIES",
+    "ContractDocument",
+    "load_contract",
+    "parse_contract",
+    "shipped_contracts",
+]
+
+# Meaning of each of our `customProperties`, for the reference pages.
 COLUMN_PROPERTIES = {
     "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
     "use": "`feature`: a sensitive column that is a model input too.",
@@ -27,6 +39,10 @@ COLUMN_PROPERTIES = {
     "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
 }
 CONTRACT_PROPERTIES = {
+    "extends": (
+        "Name of a shipped contract. What this one leaves out, and the keys that a column listed here leaves "
+        "out, are taken from there."
+    ),
     "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
     "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
     "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
@@ -38,9 +54,19 @@ Scalar = bool | int | float | str | dt.date
 
 class _Strict(BaseModel):
     # the reference is made from the lines below the keys; a key without one only documents
-    model_config = ConfigDict(
-        extra="forbid", strict=True, populate_by_name=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in data if isinstance(data, dict) else ():
+            if key not in known:
+                hint = did_you_mean(key, known)
+                raise PydanticCustomError(
+                    "unknown_key", "unknown key '{key}'{hint}", {"key": key, "hint": hint}
+                )
+        return data
 
 
 class CustomProperty(_Strict):
@@ -180,62 +206,199 @@ class ContractDocument(_Strict):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without silent overwriting: a key given twice is an error."""
+    """YAML in which every key is text and stands once in its mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key_node, _ in node.value:
-            if key_node.value in seen:
+            merge = key_node.tag == "tag:yaml.org,2002:merge"
+            key = key_node.value if merge else self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise ContractError(f"key {key!r} is not text: put it in quotes")
+            if key in seen:
                 line = key_node.start_mark.line + 1
-                raise ContractError(f"key '{key_node.value}' stands twice (line {line}): keep one of them")
-            if isinstance(key_node, yaml.ScalarNode):
-                seen.add(key_node.value)
+                raise ContractError(f"key '{key}' stands twice (line {line}): keep one of them")
+            seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
 
-def parse_document(text: str, source: str) -> ContractDocument:
-    """Read a contract file's text.
+def load_contract(name_or_path: str) -> Contract:
+    """Load a contract that ships with the package, or one from a file.
 
     Parameters
     ----------
-    text : str
-        YAML.
-    source : str
-        Name of the file, for messages.
+    name_or_path : str
+        Name of a shipped contract, such as ``adult``, or path of a YAML file.
 
     Returns
     -------
-    ContractDocument
-        The file as written; rules between columns are checked when the contract is made from it.
+    Contract
+        Checked, with everything that it takes from a contract that it extends.
 
     Raises
     ------
     ContractError
-        On YAML that cannot be read, a missing or unknown key, or a value of the wrong kind.
+        If there is no such contract (the message has the nearest shipped name), or it is not valid.
+    """
+    name = str(name_or_path)
+    if name in shipped_contracts():
+        return parse_contract(_shipped_text(name), f"'{name}'")
+    path = Path(name).expanduser()
+    if path.suffix.lower() not in (".yaml", ".yml") and os.sep not in name and not path.is_file():
+        raise ContractError(
+            f"no shipped contract is called '{name}'{did_you_mean(name, shipped_contracts())} "
+            "(or give the path of a .yaml file)"
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ContractError(f"contract file '{name}' is not UTF-8 text: save it as UTF-8") from None
+    except OSError as error:
+        raise ContractError(f"contract file '{name}' cannot be read: {error.strerror}") from None
+    return parse_contract(text, f"'{path.name}'")
+
+
+def shipped_contracts() -> list[str]:
+    """Return the names of the contracts that ship with the package, sorted."""
+    files = (entry.name for entry in resources.files("evenhand.data_contracts").iterdir())
+    return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+
+
+def _shipped_text(name: str) -> str:
+    return resources.files("evenhand.data_contracts").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def parse_contract(text: str, source: str = "text") -> Contract:
+    """Create a contract from YAML text.
+
+    Parameters
+    ----------
+    text : str
+        A contract in the form of the Open Data Contract Standard v3.
+    source : str, default='text'
+        Name of the file, for messages.
+
+    Returns
+    -------
+    Contract
+        Checked, with everything that it takes from a contract that it extends.
+
+    Raises
+    ------
+    ContractError
+        On YAML that cannot be read, a missing or unknown key, or a value that is not valid.
     """
     try:
-        data = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+        data = _read_yaml(text)
     except ContractError as error:
         raise ContractError(f"contract {source}: {error}") from None
+    try:
+        return _contract(ContractDocument.model_validate(data))
+    except ValidationError as error:
+        raise ContractError(f"contract {source}: {_first_problem(error, data)}") from None
+    except ContractError as error:
+        message = str(error)
+        raise ContractError(message if source in message else f"contract {source}: {message}") from None
+
+
+def _read_yaml(text: str) -> dict[str, Any]:
+    try:
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+    except ContractError:
+        raise
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or "a value cannot be read"
-        raise ContractError(f"contract {source}: not valid YAML{line}: {problem}") from None
+        raise ContractError(f"not valid YAML{line}: {problem}") from None
     if not isinstance(data, dict):
+        found = "an empty file" if data is None else type(data).__name__
+        raise ContractError(f"expected keys such as apiVersion and schema, got {found}")
+    return _extended(data)
+
+
+def _extended(data: dict[str, Any]) -> dict[str, Any]:
+    """Add what a contract leaves out from the shipped contract that it extends.
+
+    These are its keys but id, name and version, its customProperties, and the keys of each column that it
+    lists. Parts of the wrong type are left as they are, for the validation to report.
+    """
+    own = data.get("customProperties")
+    properties = {str(entry.get("property")): entry for entry in _mappings(own)}
+    if "extends" not in properties:
+        return data
+    name, shipped = properties["extends"].get("value"), shipped_contracts()
+    if name not in shipped:
         raise ContractError(
-            f"contract {source}: expected keys such as apiVersion and schema, got "
-            f"{'an empty file' if data is None else type(data).__name__}"
+            f"extends is {name!r}, which no shipped contract is called{did_you_mean(name, shipped)}"
         )
-    _refuse_bad_keys(data, source)
-    try:
-        return ContractDocument.model_validate(data)
-    except ValidationError as error:
-        raise ContractError(f"contract {source}: {_first_problem(error, data)}") from None
+    base = _read_yaml(_shipped_text(name))
+    columns = {column["name"]: column for column in base["schema"][0]["properties"]}
+    for table in _mappings(data.get("schema")):
+        table.update({**base["schema"][0], **table})
+        for column in _mappings(table["properties"]):
+            column.update({**columns.get(str(column.get("name")), {}), **column})
+    inherited = [entry for entry in base["customProperties"] if entry["property"] not in properties]
+    base = {key: value for key, value in base.items() if key not in ("id", "name", "version")}
+    return {**base, **data, "customProperties": [*own, *inherited]}
 
 
-def custom_properties(entries: list[CustomProperty], known: Collection[str], where: str) -> dict[str, Any]:
-    """Turn a list of ``{property, value}`` into a mapping, refusing unknown and repeated names."""
+def _mappings(items: Any) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _contract(document: ContractDocument) -> Contract:
+    table = document.tables[0]
+    extra = _custom_properties(document.customProperties, CONTRACT_PROPERTIES, f"contract '{document.name}'")
+    if len(table.quality) > 1:
+        raise ContractError(f"contract '{document.name}': rowCount stands twice: keep one of them")
+    low, high = table.quality[0].mustBeBetween if table.quality else (1, None)
+    return Contract(
+        name=document.name,
+        version=document.version,
+        description=document.description.purpose,
+        columns=tuple(_column(item) for item in table.properties),
+        min_rows=low,
+        max_rows=high,
+        unseen_categories=extra.get("unseenCategories", "error"),
+        on_violation=extra.get("onViolation", "stop"),
+        quarantine_share=extra.get("quarantineShare", 0.05),
+        missing_sensitive=extra.get("missingSensitive", "error"),
+    )
+
+
+def _column(item: PropertyDocument) -> Column:
+    where = f"column '{item.name}'"
+    extra = _custom_properties(item.customProperties, COLUMN_PROPERTIES, where)
+    if "role" not in extra:
+        raise ContractError(f"{where}: customProperties lacks role: say one of {', '.join(ROLES)}")
+    if len(item.quality) > 1:
+        raise ContractError(f"{where}: validValues stands twice: keep one of them")
+    if extra.get("use") not in (None, "feature"):
+        raise ContractError(f"{where}: use is {extra['use']!r}, expected feature (or leave it out)")
+    if "use" in extra and extra["role"] != "sensitive":
+        raise ContractError(f"{where}: use: feature is for sensitive columns only: remove it")
+    bins = extra.get("bins")
+    if bins is not None and not isinstance(bins, list):
+        raise ContractError(f"{where}: bins is {bins!r}, expected a list such as [25]")
+    return Column(
+        name=item.name,
+        logical_type=item.logicalType,
+        required=item.required,
+        description=item.description,
+        minimum=item.logicalTypeOptions.minimum,
+        maximum=item.logicalTypeOptions.maximum,
+        allowed=tuple(item.quality[0].validValues) if item.quality else None,
+        role=extra["role"],
+        is_feature=extra["role"] == "feature" or extra.get("use") == "feature",
+        positive=extra.get("positive"),
+        encoding=extra.get("encoding"),
+        bins=None if bins is None else tuple(bins),
+    )
+
+
+def _custom_properties(entries: list[CustomProperty], known: Collection[str], where: str) -> dict[str, Any]:
+    """Return the values of ``{property, value}`` pairs by name; refuse unknown and repeated names."""
     found: dict[str, Any] = {}
     for entry in entries:
         if entry.property not in known:
@@ -249,49 +412,28 @@ def custom_properties(entries: list[CustomProperty], known: Collection[str], whe
     return found
 
 
-def _refuse_bad_keys(data: Any, source: str) -> None:
-    """Name keys that YAML did not read as text (an unquoted ``yes``), which pydantic reports unclearly."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            if not isinstance(key, str):
-                raise ContractError(f"contract {source}: key {key!r} is not text: put it in quotes")
-            _refuse_bad_keys(value, source)
-    elif isinstance(data, list):
-        for value in data:
-            _refuse_bad_keys(value, source)
-
-
 def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
-    """One line about the first problem, unknown keys first: they are the likeliest cause of the rest."""
-    problems = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
-    first = problems[0]
-    location = tuple(part for part in first["loc"])
-    where = _where(location[:-1] if first["type"] in ("extra_forbidden", "missing") else location, data)
+    """Describe the first problem in one line; unknown keys come first, as they often cause the others."""
+    first = min(error.errors(), key=lambda item: item["type"] != "unknown_key")
+    location, kind, given = first["loc"], first["type"], first["input"]
+    where = _where(location[:-1] if kind == "missing" else location, data)
     prefix = f"{where}: " if where else ""
-    key = location[-1] if location else ""
-    if first["type"] == "extra_forbidden":
-        return f"{prefix}unknown key '{key}'{did_you_mean(str(key), _known_keys(location[:-1]))}"
-    if first["type"] == "missing":
-        return f"{prefix}key '{key}' is missing: add it"
-    if "validValues" in location and isinstance(first["input"], bool):
-        return f"{prefix}{_UNQUOTED}"
-    if first["type"] == "literal_error":
-        expected = first.get("ctx", {}).get("expected", "")
-        return f"{prefix}got {first['input']!r}, expected {expected}"
-    if first["type"] == "string_type" and isinstance(first["input"], (bool, int, float)):
-        return f"{prefix}got {first['input']!r}, expected text: put it in quotes"
-    return f"{prefix}got {_short(first['input'])}: {first['msg'].lower()}"
-
-
-_UNQUOTED = (
-    "a true/false value stands among text (YAML reads an unquoted yes, no, on or off as true/false): "
-    "put it in quotes"
-)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if kind == "unknown_key":
+        return f"{prefix}{first['msg']}"
+    if kind == "missing":
+        return f"{prefix}key '{location[-1]}' is missing: add it"
+    if "validValues" in location and isinstance(given, bool):
+        return (
+            f"{prefix}a true/false value stands among text (YAML reads an unquoted yes, no, on or off as "
+            "true/false): put it in quotes"
+        )
+    if kind == "literal_error":
+        return f"{prefix}got {given!r}, expected {first['ctx']['expected']}"
+    if kind == "string_type" and isinstance(given, (bool, int, float)):
+        return f"{prefix}got {given!r}, expected text: put it in quotes"
+    shown = repr(given)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"{prefix}got {shown}: {first['msg'].lower()}"
 
 
 def _where(location: tuple[int | str, ...], data: Any) -> str:
@@ -308,28 +450,3 @@ def _where(location: tuple[int | str, ...], data: Any) -> str:
             path += f".{part}" if path else part
             node = node[part]
     return path
-
-
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that the model at ``location`` knows."""
-    model: type[BaseModel] = ContractDocument
-    for part in location:
-        if isinstance(part, int):
-            continue
-        for name, field in model.model_fields.items():
-            if part in (name, field.alias):
-                inner = _model_in(field.annotation)
-                if inner is not None:
-                    model = inner
-                break
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation if issubclass(annotation, BaseModel) else None
-    for inner in typing.get_args(annotation):
-        found = _model_in(inner)
-        if found is not None:
-            return found
-    return None

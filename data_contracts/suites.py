@@ -2,7 +2,7 @@
 
 Great Expectations reports success on zero expectations and on zero rows, can leave an expectation out of
 its result, and files an exception inside an expectation as a mere failure, under changing keys. The run
-here turns each of these into :class:`CheckCrashed`. Types are checked on the Arrow schema instead.
+here raises :class:`CheckCrashed` in each of these cases.
 """
 
 from __future__ import annotations
@@ -17,31 +17,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.errors import CheckCrashed, did_you_mean
+from evenhand.data_contracts.errors import CheckCrashed
 from evenhand.data_contracts.model import Column, Contract
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ENCODED_KINDS = ("standard", "unit", "onehot", "binary")
-ENCODED_BOUND = 1e6
 COLUMNS_AT_A_TIME = 24
 _EPOCH = dt.date(1970, 1, 1)
+_EXPECTATIONS = {
+    "not_null": "ExpectColumnValuesToNotBeNull",
+    "in_set": "ExpectColumnValuesToBeInSet",
+    "between": "ExpectColumnValuesToBeBetween",
+    "row_count": "ExpectTableRowCountToBeBetween",
+    "columns": "ExpectTableColumnsToMatchSet",
+}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation, in our own words.
+    """One expectation of a suite.
 
     Attributes
     ----------
     kind : {'not_null', 'in_set', 'between', 'row_count', 'columns'}
-        What is expected.
+        The expectation.
     column : str or None
-        Of which column; None for the table.
+        Its column; None for the table.
     options : dict
-        ``values`` (in_set, columns), ``minimum`` and ``maximum`` (between, row_count), ``exact``
-        (columns).
+        Its arguments under Great Expectations' names, such as ``value_set`` or ``min_value``.
     """
 
     kind: str
@@ -51,12 +55,15 @@ class Rule:
     @property
     def key(self) -> str:
         """Name of the rule within its suite."""
-        return f"{self.kind}:{self.column if self.column is not None else ''}"
+        return f"{self.kind}:{self.column or ''}"
+
+    def __str__(self) -> str:
+        return f"the check '{self.kind}' of " + (f"column '{self.column}'" if self.column else "the table")
 
 
 @dataclass(frozen=True, eq=False)
 class RuleOutcome:
-    """What Great Expectations found for one rule.
+    """Result of Great Expectations for one rule.
 
     Attributes
     ----------
@@ -67,7 +74,7 @@ class RuleOutcome:
     rows : ndarray of int
         Positions of the rows that break it; empty for rules about the table.
     checked : int
-        Values looked at: missing ones are not, save by ``not_null``.
+        Number of values checked: without the missing ones, except for ``not_null``.
     """
 
     rule: Rule
@@ -76,74 +83,51 @@ class RuleOutcome:
     checked: int
 
 
-def number_of(value: Any) -> Any:
-    """Return a contract's bound or value as the suite sees it: dates as days since 1970-01-01."""
-    return (value - _EPOCH).days if isinstance(value, dt.date) else value
-
-
-def needs_value(column: Column, contract: Contract) -> bool:
-    """Tell whether a missing value of ``column`` is a violation."""
-    if column.role == "sensitive":
+def needs_value(column: Column, contract: Contract | None) -> bool:
+    """Return whether a missing value of ``column`` is a violation."""
+    if column.role == "sensitive" and contract is not None:
         return contract.missing_sensitive == "error"
     return column.required
 
 
-def value_rules(columns: Iterable[Column], contract: Contract) -> list[Rule]:
-    """Return the rules about single values of ``columns``."""
-    rules: list[Rule] = []
+def make_suite(
+    columns: Iterable[Column],
+    contract: Contract | None,
+    *,
+    exact: bool,
+    min_rows: int = 1,
+    max_rows: int | None = None,
+) -> list[Rule]:
+    """Return the rules for a table.
+
+    Parameters
+    ----------
+    columns : iterable of Column
+        Columns that must be there.
+    contract : Contract or None
+        Decides about missing sensitive values.
+    exact : bool
+        Whether other columns are a violation.
+    min_rows, max_rows : int or None
+        Inclusive bounds on the number of rows.
+    """
+
+    def number(value: Any) -> Any:  # dates are days since 1970-01-01 in the frame that is checked
+        return (value - _EPOCH).days if isinstance(value, dt.date) else value
+
+    columns = list(columns)
+    rules = [
+        Rule("columns", None, {"column_set": [column.name for column in columns], "exact_match": exact}),
+        Rule("row_count", None, {"min_value": min_rows, "max_value": max_rows}),
+    ]
     for column in columns:
         if needs_value(column, contract):
             rules.append(Rule("not_null", column.name))
         if column.allowed is not None:
-            rules.append(Rule("in_set", column.name, {"values": [number_of(v) for v in column.allowed]}))
+            rules.append(Rule("in_set", column.name, {"value_set": [number(v) for v in column.allowed]}))
         if column.minimum is not None or column.maximum is not None:
-            bounds = {"minimum": number_of(column.minimum), "maximum": number_of(column.maximum)}
+            bounds = {"min_value": number(column.minimum), "max_value": number(column.maximum)}
             rules.append(Rule("between", column.name, bounds))
-    return rules
-
-
-def table_suite(contract: Contract) -> list[Rule]:
-    """Return the suite of a raw, labelled table."""
-    return [
-        Rule("columns", None, {"values": [column.name for column in contract.columns], "exact": True}),
-        Rule("row_count", None, {"minimum": contract.min_rows, "maximum": contract.max_rows}),
-        *value_rules(contract.columns, contract),
-    ]
-
-
-def batch_suite(contract: Contract) -> list[Rule]:
-    """Return the suite of an unlabelled batch: the model inputs only, and at least one row."""
-    return [
-        Rule("columns", None, {"values": [column.name for column in contract.features], "exact": False}),
-        Rule("row_count", None, {"minimum": 1, "maximum": None}),
-        *value_rules(contract.features, contract),
-    ]
-
-
-def encoded_suite(kinds: Mapping[str, str], rows: int | None = None) -> list[Rule]:
-    """Return the suite of an encoded matrix.
-
-    Parameters
-    ----------
-    kinds : mapping of str to {'standard', 'unit', 'onehot', 'binary'}
-        Kind of every column.
-    rows : int, optional
-        Number of rows that the matrix must have; default at least one.
-    """
-    rules = [
-        Rule("columns", None, {"values": list(kinds), "exact": True}),
-        Rule("row_count", None, {"minimum": 1 if rows is None else rows, "maximum": rows}),
-    ]
-    for name, kind in kinds.items():
-        if kind not in ENCODED_KINDS:
-            raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), ENCODED_KINDS)}")
-        rules.append(Rule("not_null", name))
-        if kind == "standard":
-            rules.append(Rule("between", name, {"minimum": -ENCODED_BOUND, "maximum": ENCODED_BOUND}))
-        elif kind == "unit":
-            rules.append(Rule("between", name, {"minimum": 0, "maximum": 1}))
-        else:
-            rules.append(Rule("in_set", name, {"values": [0, 1]}))
     return rules
 
 
@@ -159,17 +143,13 @@ def run_suite(
     Parameters
     ----------
     frame : pandas.DataFrame
-        With a row index 0, 1, 2, ...
+        The table; its index is ignored.
     rules : sequence of Rule
         At least one.
     name : str
-        Of the suite.
+        Name of the suite.
     callback : callable, optional
         ``callback(done, total)``, in rules.
-
-    Returns
-    -------
-    list of RuleOutcome
 
     Raises
     ------
@@ -186,12 +166,9 @@ def run_suite(
     keys = [rule.key for rule in rules]
     if len(set(keys)) < len(keys):
         raise CheckCrashed(f"suite '{name}' holds an expectation twice")
-    frame = frame.reset_index(drop=True)
-    by_key = {}
-    for entry in _validate(frame, rules, name, callback):
-        meta = entry.expectation_config.meta or {}
-        by_key[meta.get("rule")] = entry
-    if set(by_key) != set(keys):
+    entries = _validate(frame.reset_index(drop=True), rules, name, callback)
+    by_key = {(entry.expectation_config.meta or {}).get("rule"): entry for entry in entries}
+    if len(entries) != len(rules) or set(by_key) != set(keys):
         lost = sorted(set(keys) - set(by_key))
         raise CheckCrashed(f"suite '{name}': {len(lost)} of {len(keys)} expectations gave no result")
     return [_outcome(rule, by_key[rule.key], len(frame), name) for rule in rules]
@@ -200,9 +177,9 @@ def run_suite(
 def _validate(
     frame: pd.DataFrame, rules: Sequence[Rule], name: str, callback: Callable[[int, int], None] | None
 ) -> list[Any]:
-    """Results of all rules, a few columns at a time."""
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import; a user may have said True
-    with warnings.catch_warnings():  # deprecations inside the engine are not the user's to mend
+    """Return the engine's results of all rules, validated a few columns at a time."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import; a user may have set True
+    with warnings.catch_warnings():  # users cannot act on deprecations inside the engine
         warnings.simplefilter("ignore")
         import great_expectations as gx
         from great_expectations.data_context.types.base import (
@@ -218,30 +195,25 @@ def _validate(
         context = gx.get_context(mode="ephemeral", project_config=config)
         source = context.data_sources.add_pandas("memory")
         definition = source.add_dataframe_asset("table").add_batch_definition_whole_dataframe("all")
+        result_format = {
+            "result_format": "COMPLETE",
+            "include_unexpected_rows": False,
+            "partial_unexpected_count": 0,
+        }
         results: list[Any] = []
-        for part, asked in _parts(frame, rules):
+        for part, part_rules in _parts(frame, rules):
             batch = definition.get_batch({"dataframe": part})
-            suite = gx.ExpectationSuite(name=name, expectations=[_expectation(rule) for rule in asked])
-            results += batch.validate(
-                suite,
-                result_format={
-                    "result_format": "COMPLETE",
-                    "include_unexpected_rows": False,
-                    "partial_unexpected_count": 0,
-                },
-            ).results
+            suite = gx.ExpectationSuite(name=name, expectations=[_expectation(rule) for rule in part_rules])
+            results += batch.validate(suite, result_format=result_format).results
             if callback is not None:
                 callback(len(results), len(rules))
-    if len(results) != len(rules):
-        raise CheckCrashed(f"suite '{name}': {len(results)} results for {len(rules)} expectations")
     return results
 
 
 def _parts(frame: pd.DataFrame, rules: Sequence[Rule]) -> Iterator[tuple[pd.DataFrame, list[Rule]]]:
-    """
-    Rules with the columns that they are about; those of the table come first, with all columns.
+    """Split a wide frame and its rules by columns; the rules of the table come first, with all columns.
 
-    For every rule the engine copies all columns of the rows that it looks at: with one wide frame the time
+    For every rule the engine copies all columns of the rows that it checks: with one wide frame the time
     grows with the square of the number of columns.
     """
     by_column: dict[str, list[Rule]] = {}
@@ -252,68 +224,45 @@ def _parts(frame: pd.DataFrame, rules: Sequence[Rule]) -> Iterator[tuple[pd.Data
     if len(names) <= COLUMNS_AT_A_TIME or not set(names) <= set(frame.columns):
         yield frame, list(rules)
         return
-    of_table = [rule for rule in rules if rule.column is None]
-    if of_table:
-        yield frame, of_table
+    if table_rules := [rule for rule in rules if rule.column is None]:
+        yield frame, table_rules
     for start in range(0, len(names), COLUMNS_AT_A_TIME):
-        some = names[start : start + COLUMNS_AT_A_TIME]
-        yield frame[some], [rule for name in some for rule in by_column[name]]
+        part = names[start : start + COLUMNS_AT_A_TIME]
+        yield frame[part], [rule for name in part for rule in by_column[name]]
 
 
 def _expectation(rule: Rule) -> Any:
     import great_expectations.expectations as gxe
 
-    meta = {"rule": rule.key}
-    options = rule.options
-    if rule.kind == "not_null":
-        return gxe.ExpectColumnValuesToNotBeNull(column=rule.column, meta=meta)
-    if rule.kind == "in_set":
-        return gxe.ExpectColumnValuesToBeInSet(
-            column=rule.column, value_set=list(options["values"]), meta=meta
-        )
-    if rule.kind == "between":
-        return gxe.ExpectColumnValuesToBeBetween(
-            column=rule.column, min_value=options["minimum"], max_value=options["maximum"], meta=meta
-        )
-    if rule.kind == "row_count":
-        return gxe.ExpectTableRowCountToBeBetween(
-            min_value=options["minimum"], max_value=options["maximum"], meta=meta
-        )
-    if rule.kind == "columns":
-        return gxe.ExpectTableColumnsToMatchSet(
-            column_set=list(options["values"]), exact_match=options["exact"], meta=meta
-        )
-    raise CheckCrashed(f"no expectation is known for rule kind '{rule.kind}'")
+    if rule.kind not in _EXPECTATIONS:
+        raise CheckCrashed(f"no expectation is known for rule kind '{rule.kind}'")
+    column = {} if rule.column is None else {"column": rule.column}
+    return getattr(gxe, _EXPECTATIONS[rule.kind])(**column, **rule.options, meta={"rule": rule.key})
 
 
 def _outcome(rule: Rule, entry: Any, rows: int, name: str) -> RuleOutcome:
+    """Return the outcome of one rule; raise CheckCrashed if the engine's result cannot be trusted."""
+
+    def crash(problem: str) -> CheckCrashed:
+        return CheckCrashed(f"suite '{name}': {rule} {problem}")
+
     if _raised(entry.exception_info):
-        # the engine's message may quote values of the data, so it is not passed on
-        raise CheckCrashed(
-            f"suite '{name}': the check '{rule.kind}' of column '{rule.column}' raised an exception"
-        )
+        raise crash("raised an exception")  # the engine's message may quote values of the data
     found = entry.result or {}
-    if rule.kind in ("row_count", "columns"):
+    if rule.column is None:
         if "observed_value" not in found:
-            raise CheckCrashed(f"suite '{name}': the check '{rule.kind}' of the table observed nothing")
+            raise crash("observed nothing")
         return RuleOutcome(rule, bool(entry.success), np.empty(0, dtype=np.int64), rows)
     if found.get("element_count") != rows:
-        raise CheckCrashed(
-            f"suite '{name}': the check '{rule.kind}' of column '{rule.column}' saw "
-            f"{found.get('element_count')} of {rows} rows"
-        )
+        raise crash(f"saw {found.get('element_count')} of {rows} rows")
     index = np.asarray(found.get("unexpected_index_list") or [], dtype=np.int64)
     if len(index) != found.get("unexpected_count") or bool(entry.success) != (len(index) == 0):
-        raise CheckCrashed(
-            f"suite '{name}': the check '{rule.kind}' of column '{rule.column}' contradicts itself"
-        )
+        raise crash("contradicts itself")
     return RuleOutcome(rule, bool(entry.success), index, rows - int(found.get("missing_count") or 0))
 
 
 def _raised(info: Any) -> bool:
-    """Whether an exception is filed: flat, or (as for a missing column) keyed by metric."""
-    if not isinstance(info, Mapping):
-        return False
-    if info.get("raised_exception"):
-        return True
-    return any(isinstance(value, Mapping) and value.get("raised_exception") for value in info.values())
+    """Return whether an exception is on file: flat, or (as for a missing column) in a mapping by metric."""
+    return isinstance(info, Mapping) and bool(
+        info.get("raised_exception") or any(_raised(value) for value in info.values())
+    )

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.model import Contract, load_contract
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data

@@ -14,9 +14,8 @@ from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.verdict import Verdict, leaving_verdict
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
-from evenhand.tasks.filtering.settings import FilterSettings
 from evenhand.tasks.filtering.summary import FilterSummary
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page

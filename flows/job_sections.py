@@ -183,7 +183,7 @@ class Filter(_InParallel):
     """How a published proxy filters files, and who carries it out: threads of this process, or Dask."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
-    """Of the coin; default: the job's."""
+    """Of the rows' uniform numbers; default: the job's."""
     key: Annotated[list[str], Field(min_length=1)] | None = None
     """Columns that identify a row; default: all model inputs that are not sensitive."""
     probability: bool = False

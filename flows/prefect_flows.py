@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from evenhand.flows.runtime import make_prefect_home, prepare_environment
@@ -37,10 +36,9 @@ from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.verdict import Verdict, new_run_id  # noqa: E402
 from evenhand.flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
+from evenhand.tasks.filtering.bundle import FilterSettings  # noqa: E402
 from evenhand.tasks.filtering.engine import Workers  # noqa: E402
-from evenhand.tasks.filtering.records import UnitResult, UnitSpec  # noqa: E402
-from evenhand.tasks.filtering.settings import FilterSettings  # noqa: E402
-from evenhand.tasks.filtering.units import run_unit  # noqa: E402
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit  # noqa: E402
 from evenhand.tasks.progress import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
@@ -272,12 +270,9 @@ def filter_here(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) 
 
 
 @task(name="filter-unit", task_run_name="{label}", tags={"evenhand", "filter"}, **TASK)
-def unit_on_dask(
-    label: str, unit: dict[str, Any], source: dict[str, Any], settings: dict[str, Any]
-) -> dict[str, Any]:
+def unit_on_dask(label: str, unit: UnitSpec, source: Source, settings: FilterSettings) -> UnitResult:
     """Filter a part of one file in this Dask worker."""
-    proxy = Source(**source)
-    return run_unit(unit, proxy.here(), settings, proxy.version)
+    return run_unit(unit, source.here(), settings, source.version)
 
 
 @flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -326,18 +321,18 @@ def _filter_workers(plan: FilterPlan) -> Callable[[Source, FilterSettings], Work
     section = plan.resolved.job.filter
 
     def workers(source: Source, settings: FilterSettings) -> Workers:
-        shared = {"source": asdict(source), "settings": settings.to_dict()}
+        shared = {"source": source, "settings": settings}
 
         def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
             with _dask(section.address, section.workers or available_cores(), "filter", "threads") as runner:
                 futures = {}
                 for unit in units:
                     label = f"{unit.file.name} {unit.index}"
-                    future = runner.submit(unit_on_dask, {"label": label, "unit": unit.to_dict(), **shared})
+                    future = runner.submit(unit_on_dask, {"label": label, "unit": unit, **shared})
                     futures[future.task_run_id] = (future, unit)
                 for done in as_completed([future for future, _ in futures.values()]):
                     unit = futures.pop(done.task_run_id)[1]
-                    yield unit, UnitResult.from_dict(done.result())
+                    yield unit, done.result()
 
         return run
 

@@ -11,7 +11,8 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.model import Contract, load_contract, shipped_contracts
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import load_contract, shipped_contracts
 from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of

@@ -7,12 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import decode
-from evenhand.fairlib.proxies.hash_uniform import uniforms
+from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 from evenhand.tasks.dataset import filter_dataset
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.filtering.bundle import ProxyBundle
-from evenhand.tasks.filtering.columns import coin_key
-from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.registry import fetch_bundle
 from evenhand.tasks.step import Step, StepContext, StepResult
 
@@ -40,10 +38,10 @@ def balance(context: StepContext) -> StepResult:
     rows = _raw_rows(pq.read_table(context.inputs["checked"]), bundle, name).take(labels["row"])
     try:
         accepted = bundle.raw.evaluate(rows).probabilities
-        tossed = uniforms(rows, coin_key(bundle, FilterSettings()), parameters["seed"])
+        numbers = hash_uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
     except ValueError as error:
         raise InputError(f"balance.proxy {name!r} does not fit this table: {error}") from None
-    keep = tossed < accepted
+    keep = numbers < accepted
     _check(labels["label"].to_numpy()[keep], name, len(keep))
     filter_dataset(context.inputs["train"], context.workdir / "train", keep)
     return StepResult(

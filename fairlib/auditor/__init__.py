@@ -7,8 +7,16 @@ the directions that the fair metric ignores, then in full space. What :math:`g` 
 network (:mod:`evenhand.fairlib.auditor.differentiable_model`).
 """
 
-from evenhand.fairlib.auditor.differentiable_model import NetworkView, view_of
-from evenhand.fairlib.auditor.objectives import Goal, LogitDistance, LogLoss
+from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
+from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective
 from evenhand.fairlib.auditor.search import Auditor, WorstCase
 
-__all__ = ["Auditor", "Goal", "LogLoss", "LogitDistance", "NetworkView", "WorstCase", "view_of"]
+__all__ = [
+    "Auditor",
+    "SearchObjective",
+    "LogLoss",
+    "LogitDistance",
+    "DifferentiableModel",
+    "WorstCase",
+    "as_differentiable",
+]

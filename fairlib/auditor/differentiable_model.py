@@ -7,10 +7,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ModuleView", "NetworkView", "PerceptronView", "view_of"]
+__all__ = ["AutogradModel", "DifferentiableModel", "PerceptronModel", "as_differentiable"]
 
 
-class NetworkView(Protocol):
+class DifferentiableModel(Protocol):
     """Logits of rows, and the gradient of a weighted sum of them with respect to the rows."""
 
     def logits(self, x: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ class NetworkView(Protocol):
         """Gradient of ``(weights * logits).sum()`` at the rows of the last :meth:`forward`, shape (n, d)."""
 
 
-class ModuleView:
+class AutogradModel:
     """
     Any differentiable module, through autograd with respect to its input.
 
@@ -64,7 +64,7 @@ class ModuleView:
         return torch.zeros_like(self.input) if gradient is None else gradient
 
 
-class PerceptronView:
+class PerceptronModel:
     """
     A chain of linear layers with ReLU between them, differentiated by hand.
 
@@ -104,15 +104,15 @@ class PerceptronView:
         return gradient
 
 
-def view_of(network: nn.Module) -> NetworkView:
+def as_differentiable(network: nn.Module) -> DifferentiableModel:
     """The quickest view that fits the network; it follows later updates of the network's parameters."""
     # a subclass, a hook or a parametrisation may compute something else than its layers say
     layers = list(network) if type(network) is nn.Sequential and not _hooked(network) else []
     linear = [layer for layer in layers[::2] if type(layer) is nn.Linear and layer.bias is not None]
     between = [layer for layer in layers[1::2] if type(layer) is nn.ReLU]
     if len(layers) % 2 == 1 and len(linear) + len(between) == len(layers):
-        return PerceptronView(linear)
-    return ModuleView(network)
+        return PerceptronModel(linear)
+    return AutogradModel(network)
 
 
 def _hooked(network: nn.Module) -> bool:

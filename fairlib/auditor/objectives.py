@@ -7,7 +7,7 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Goal", "LogLoss", "LogitDistance", "logit_distance"]
+__all__ = ["SearchObjective", "LogLoss", "LogitDistance", "logit_distance"]
 
 
 def logit_distance(first: Tensor, second: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def logit_distance(first: Tensor, second: Tensor) -> Tensor:
     return (first - second).square().mean(dim=-1)
 
 
-class Goal(Protocol):
+class SearchObjective(Protocol):
     """A function of each row's logits, with its gradient."""
 
     def value(self, logits: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class Goal(Protocol):
     def gradient(self, logits: Tensor) -> Tensor:
         """Gradient with respect to the logits, shape (n, K)."""
 
-    def repeat(self, times: int) -> Goal:
+    def repeat(self, times: int) -> SearchObjective:
         """The same goal for the rows repeated block-wise that many times."""
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evenhand.fairlib.auditor.differentiable_model import NetworkView
-from evenhand.fairlib.auditor.objectives import Goal
+from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel
+from evenhand.fairlib.auditor.objectives import SearchObjective
 
-__all__ = ["Auditor", "Reach", "WorstCase"]
+__all__ = ["Auditor", "SearchBounds", "WorstCase"]
 
 # Lengths of the first move in full space that are tried beside the gradient's own.
 STARTS = (0.1, 1.0)
@@ -32,7 +32,7 @@ class _Metric(Protocol):
     """What the search asks of a fair metric."""
 
     basis_: Any
-    domain_: Any
+    feature_bounds_: Any
 
     def operators(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]: ...
 
@@ -57,7 +57,7 @@ class WorstCase:
     squared_distance: Tensor
 
 
-class Reach:
+class SearchBounds:
     r"""
     Where :math:`x' = x + \delta + B z` may be: the fair metric's domain about some people.
 
@@ -77,7 +77,7 @@ class Reach:
         like: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
         self.x = x
         self.basis = torch.as_tensor(metric.basis_, **like)
-        domain = metric.domain_
+        domain = metric.feature_bounds_
         low, high, free_low, free_high = (
             torch.as_tensor(np.asarray(bound), **like)
             for bound in (domain.low, domain.high, domain.free_low, domain.free_high)
@@ -178,9 +178,9 @@ class Auditor:
 
     def search(
         self,
-        network: NetworkView,
+        network: DifferentiableModel,
         x: Tensor,
-        goal: Goal,
+        goal: SearchObjective,
         multiplier: float,
         generator: torch.Generator,
         *,
@@ -191,9 +191,9 @@ class Auditor:
 
         Parameters
         ----------
-        network : NetworkView
+        network : DifferentiableModel
         x : Tensor, shape (n, d)
-        goal : Goal
+        goal : SearchObjective
         multiplier : float
             Price of a squared distance; 0 makes moving free within the domain.
         generator : torch.Generator
@@ -214,7 +214,7 @@ class Auditor:
         if math.isnan(multiplier):
             raise ValueError("multiplier must be a number, the price of a squared distance, got nan.")
         with torch.inference_mode():
-            reach = Reach(self.metric, x)
+            reach = SearchBounds(self.metric, x)
             best = _Best(goal, multiplier, x, network)
             z, delta = torch.zeros_like(reach.free_low), torch.zeros_like(x)
             if random_start:
@@ -229,7 +229,12 @@ class Auditor:
         return best.found()
 
     def _best_corner(
-        self, network: NetworkView, goal: Goal, reach: Reach, best: _Best, generator: torch.Generator
+        self,
+        network: DifferentiableModel,
+        goal: SearchObjective,
+        reach: SearchBounds,
+        best: _Best,
+        generator: torch.Generator,
     ) -> Tensor:
         """The best of z = 0, all corners of each person's range, and some places within it."""
         signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=reach.free)), dtype=reach.x.dtype)
@@ -245,7 +250,7 @@ class Auditor:
         return choices[index, rows]
 
     def _along_subspace(
-        self, network: NetworkView, goal: Goal, reach: Reach, z: Tensor, best: _Best
+        self, network: DifferentiableModel, goal: SearchObjective, reach: SearchBounds, z: Tensor, best: _Best
     ) -> Tensor:
         """The best z that was seen on the way from corner to corner, with delta at 0."""
         chosen, chosen_value = z, best.value
@@ -265,10 +270,10 @@ class Auditor:
 
     def _in_full_space(
         self,
-        network: NetworkView,
-        goal: Goal,
+        network: DifferentiableModel,
+        goal: SearchObjective,
         multiplier: float,
-        reach: Reach,
+        reach: SearchBounds,
         z: Tensor,
         delta: Tensor,
         best: _Best,
@@ -295,10 +300,10 @@ class Auditor:
 
     def _first_move(
         self,
-        network: NetworkView,
-        goal: Goal,
+        network: DifferentiableModel,
+        goal: SearchObjective,
         multiplier: float,
-        reach: Reach,
+        reach: SearchBounds,
         z: Tensor,
         slope: Tensor,
         scale: float,
@@ -341,7 +346,9 @@ def _finite(moves: Tensor, scale: float) -> Tensor:
 class _Best:
     """The best point of each row so far."""
 
-    def __init__(self, goal: Goal, multiplier: float, x: Tensor, network: NetworkView) -> None:
+    def __init__(
+        self, goal: SearchObjective, multiplier: float, x: Tensor, network: DifferentiableModel
+    ) -> None:
         self.multiplier = multiplier
         self.points = x
         self.value = goal.value(network.logits(x))

@@ -4,7 +4,7 @@ Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, `
 ``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a saved one of any kind.
 """
 
-from evenhand.fairlib.distances.base import Domain, Metric
+from evenhand.fairlib.distances.base import FeatureBounds, Metric
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.registry import METRICS, load_metric
@@ -14,7 +14,7 @@ __all__ = [
     "EXPLORE",
     "FACE",
     "METRICS",
-    "Domain",
+    "FeatureBounds",
     "LearnedDirection",
     "Metric",
     "SensitiveSubspace",

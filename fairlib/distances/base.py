@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from evenhand.fairlib.distances.feature_bounds import Domain
+from evenhand.fairlib.distances.feature_bounds import FeatureBounds
 from evenhand.fairlib.numerics import pairwise_squared_distances
 
-__all__ = ["Domain", "Metric"]
+__all__ = ["FeatureBounds", "Metric"]
 
 Float = NDArray[np.float64]
 AnyMetric = TypeVar("AnyMetric", bound="Metric")
@@ -43,7 +43,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         d.
     basis_ : ndarray of float64, shape (d, k)
         Orthonormal columns :math:`B` that span the free directions.
-    domain_ : Domain
+    feature_bounds_ : FeatureBounds
         Bounds of the training rows.
     """
 
@@ -57,7 +57,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = rows.shape[1]
         # row-major: safetensors writes the buffer as it lies in memory
         self.basis_ = np.ascontiguousarray(basis, dtype=np.float64)
-        self.domain_ = Domain.of(rows, self.basis_)
+        self.feature_bounds_ = FeatureBounds.of(rows, self.basis_)
         self._tensors: dict[Any, Any] = {}
 
     def project(self, X: Any) -> Any:
@@ -178,7 +178,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
 
     def arrays(self) -> dict[str, Float]:
         """Everything that was learned, by name: what :meth:`save` writes."""
-        found = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(self.domain_)
+        found = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(self.feature_bounds_)
         return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
     def save(self, folder: str | Path) -> None:
@@ -205,7 +205,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         metric = cls()
         for name in cls.saved:
             setattr(metric, f"{name}_", arrays.pop(name))
-        metric.domain_ = Domain(**arrays)
+        metric.feature_bounds_ = FeatureBounds(**arrays)
         metric.n_features_in_ = int(metric.basis_.shape[0])
         metric._tensors = {}
         return metric

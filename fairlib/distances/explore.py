@@ -111,7 +111,7 @@ class EXPLORE(Metric):
         Mean log-likelihood reached, without the penalty. Not saved, like the next two.
     n_iter_ : int
     converged_ : bool
-    domain_ : Domain
+    feature_bounds_ : FeatureBounds
     n_features_in_ : int
     """
 

@@ -45,7 +45,7 @@ class FACE(Metric):
     basis_ : ndarray of float64, shape (n_features, k)
     explained_variance_ratio_ : ndarray of float64, shape (k,)
         Share of the squared differences that lies along each column of `basis_`.
-    domain_ : Domain
+    feature_bounds_ : FeatureBounds
     n_features_in_ : int
     """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Domain"]
+__all__ = ["FeatureBounds"]
 
 Float = NDArray[np.float64]
 # Finer steps than this would need numbers that float64 lacks.
@@ -17,7 +17,7 @@ FINEST = -300
 
 
 @dataclass(frozen=True)
-class Domain:
+class FeatureBounds:
     """
     Box around the training rows.
 
@@ -41,8 +41,8 @@ class Domain:
     free_high: Float
 
     @classmethod
-    def of(cls, rows: Float, basis: Float) -> Domain:
-        """Domain of training rows, shape (n, d), and a basis, shape (d, k)."""
+    def of(cls, rows: Float, basis: Float) -> FeatureBounds:
+        """FeatureBounds of training rows, shape (n, d), and a basis, shape (d, k)."""
         return cls(*_bounds(rows), *_bounds(rows @ basis))
 
 

@@ -59,7 +59,7 @@ class SensitiveSubspace(Metric):
     Attributes
     ----------
     basis_ : ndarray of float64, shape (n_features, rank)
-    domain_ : Domain
+    feature_bounds_ : FeatureBounds
     n_features_in_ : int
     """
 

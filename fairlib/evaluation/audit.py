@@ -13,9 +13,9 @@ from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
 from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.progress import Progress, shifted
 from evenhand.fairlib.randomness import generator
-from evenhand.fairlib.transport._cells import Vertices
-from evenhand.fairlib.transport.dual import DualSolver, falling
+from evenhand.fairlib.transport.dual import DualSolver, enforce_concavity
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.search import Envelopes
 
 __all__ = ["Audit", "audit", "audit_losses"]
 
@@ -268,7 +268,7 @@ def _gap(adversarial: float, own: float) -> float:
 class _Moves:
     """Moves of all queries in the order in which a budget buys them."""
 
-    def __init__(self, vertices: Vertices) -> None:
+    def __init__(self, vertices: Envelopes) -> None:
         start = vertices.start
         self.first_cost, self.first_loss = vertices.cost[start[:-1]], vertices.loss[start[:-1]]
         self.last_cost = vertices.cost[start[1:] - 1]
@@ -277,7 +277,7 @@ class _Moves:
         at = np.flatnonzero(move)
         cost, gain = vertices.cost[at] - vertices.cost[at - 1], vertices.loss[at] - vertices.loss[at - 1]
         query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at]
-        order = np.argsort(-falling(gain / cost, query), kind="stable")
+        order = np.argsort(-enforce_concavity(gain / cost, query), kind="stable")
         self.query = query[order]
         self.cost, self.gain = cost[order], gain[order]
 

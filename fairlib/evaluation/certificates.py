@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from evenhand.fairlib.auditor import Auditor, LogitDistance, view_of
+from evenhand.fairlib.auditor import Auditor, LogitDistance, as_differentiable
 from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import percentile_interval
@@ -227,7 +227,7 @@ class _Treatments:
         restarts: int,
         seed: int,
     ) -> None:
-        self.view = view_of(network)
+        self.view = as_differentiable(network)
         self.parts = rows.split(CHUNK_ROWS)
         self.goals = [_FiniteDistance(self.view.logits(part)) for part in self.parts]
         self.classes = int(self.goals[0].own.shape[1])

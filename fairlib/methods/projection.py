@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.distances.fitted import fitted_metric
-from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.distances.registry import fitted_metric, load_metric
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.gbdt import BoosterMethod
 

@@ -134,7 +134,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "sensr",
-            f"{_METHODS}.networks.sensr",
+            f"{_METHODS}.networks.sensei",
             "SenSRClassifier",
             "a neural network trained on the worst case within a fair-distance budget (SenSR)",
             "Yurochkin, Bower and Sun, ICLR 2020",

@@ -1,9 +1,9 @@
 """
-Compiled inner loops of proxies: shares of encoded rows, acceptance from raw columns, the hash of the coin.
+Compiled loops of proxies: shares of encoded rows, acceptance of raw rows, and the hash of a row's key.
 
-All of them are in this one file: a compiled function is kept beside its file and renewed when that file
-changes, but not when a function that it calls changes elsewhere. None holds the interpreter's lock. None may
-reorder or fuse floating-point operations: the results are promised to the last bit.
+They are all in this file because a compiled function is cached beside its file and renewed only when that
+file changes. All of them release the interpreter's lock. None may reorder or fuse floating-point operations:
+the results are promised to the last bit.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import numpy as np
 __all__ = [
     "accept",
     "add_cells",
+    "bytes_hash",
     "carry",
-    "integer_words",
+    "mixed",
     "real_words",
+    "tagged_words",
     "text_words",
     "to_uniforms",
-    "unsigned_words",
 ]
 
+# Constants of the hash, documented in `hash_uniform`: G, and the tags t times G modulo 2**64.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 INTEGER = np.uint64((2 * 0x9E3779B97F4A7C15) % 2**64)
 UNSIGNED = np.uint64((3 * 0x9E3779B97F4A7C15) % 2**64)
@@ -35,14 +37,16 @@ LARGEST = np.uint64(2**64 - 1)
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def carry(rows, coefficients, intercepts, mixture, starts, one, zero, found):  # type: ignore[no-untyped-def]
-    """Shares of encoded rows in the proxy groups, added to `found`; scores sum in the features' order."""
+    """Add the shares of encoded rows in the proxy groups to `found`; scores sum in the features' order."""
     reached = np.zeros(one.shape[0])
     for i in range(rows.shape[0]):
+        # the whole row starts at the root
         reached[:] = 0.0
         reached[0] = 1.0
         for node in range(one.shape[0]):
             if reached[node] == 0.0:
                 continue
+            # share of the first child: sum of p over the halfspaces with v x + b > 0 (definition 9)
             share = 0.0
             for h in range(starts[node], starts[node + 1]):
                 score = 0.0
@@ -55,7 +59,7 @@ def carry(rows, coefficients, intercepts, mixture, starts, one, zero, found):  #
 
 @numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
 def send(weight, share, one, zero, reached, shares):  # type: ignore[no-untyped-def]
-    """Send a share of a node's weight on to one child and the rest to the other: nodes, or proxy groups."""
+    """Send a share of a node's weight to one child and the rest to the other: nodes, or proxy groups."""
     sent = weight * min(share, 1.0)
     if one >= 0:
         reached[one] += sent
@@ -89,16 +93,17 @@ def accept(  # type: ignore[no-untyped-def]
 
     `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line in
     `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes` are lines of
-    `weights`, the last of which is zero. All halfspaces of a row are scored at once, which the processor does
-    several at a time; that costs less than finding out which nodes the row reaches.
+    `weights`, the last of which is zero. All halfspaces of a row are scored at once with vector instructions.
+    That costs less than scoring only the nodes that the row reaches.
     """
     items, width = plan.shape[0], weights.shape[1]
     nothing = weights.shape[0] - 1
     nodes, groups = one.shape[0], acceptance.shape[0]
-    # in functions of their own the inner loops would not be vectorised: scores might overlap weights
+    # all in one function: across a call the compiler must assume that scores and weights overlap
     lines, factors = np.empty(items, dtype=np.int64), np.empty(items)
     scores, reached, shares = np.empty(width), np.empty(nodes + 1), np.empty(groups)
     for i in range(probabilities.shape[0]):
+        # each column's term of the scores: a line of the weights, and the factor to multiply it by
         for item in range(items):
             line, factor = plan[item, 2], 1.0
             if plan[item, 0] == 0:
@@ -115,7 +120,8 @@ def accept(  # type: ignore[no-untyped-def]
             factors[item] = factor
         scores[:] = 0.0
         item = 0
-        # four lines per pass, from the first to the last, spare memory traffic
+        # scores v x of all halfspaces, summed from the first column to the last; four lines per pass save
+        # memory traffic
         while item + 3 < items:
             a, b = weights[lines[item]], weights[lines[item + 1]]
             c, d = weights[lines[item + 2]], weights[lines[item + 3]]
@@ -128,8 +134,10 @@ def accept(  # type: ignore[no-untyped-def]
             for h in range(width):
                 scores[h] += p * a[h]
             item += 1
+        # p of the halfspaces with v x + b > 0, 0 for the others (definition 9)
         for h in range(width):
             scores[h] = mixture[h] if scores[h] + intercepts[h] > 0.0 else 0.0
+        # carry the row's weight through the graph to the proxy groups
         shares[:] = 0.0
         reached[:] = 0.0
         if nodes == 0:
@@ -143,6 +151,7 @@ def accept(  # type: ignore[no-untyped-def]
             for h in range(starts[node], starts[node + 1]):
                 share += scores[h]
             send(weight, share, one[node], zero[node], reached, shares)
+        # acceptance: sum of shares times rho (Algorithm 1)
         total = 0.0
         for j in range(groups):
             total += shares[j] * acceptance[j]
@@ -153,39 +162,35 @@ def accept(  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
 def mixed(x):  # type: ignore[no-untyped-def]
-    """Finaliser of splitmix64: a bijection in which every input bit moves every output bit."""
+    """Finaliser of splitmix64: a bijection in which every input bit changes every output bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def integer_words(values, out):  # type: ignore[no-untyped-def]
-    """Words of int64 values."""
-    for i in range(len(values)):
-        out[i] = mixed(np.uint64(values[i]) + INTEGER)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def unsigned_words(values, out):  # type: ignore[no-untyped-def]
-    """Words of uint64 values."""
-    for i in range(len(values)):
-        out[i] = mixed(values[i] + (INTEGER if values[i] < TOP else UNSIGNED))
+def tagged_words(payloads, low, high, out):  # type: ignore[no-untyped-def]
+    """Words of payloads of 64 bits, with the tag `low` below 2**63 and `high` from there on."""
+    for i in range(len(payloads)):
+        out[i] = mixed(payloads[i] + (low if payloads[i] < TOP else high))
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def real_words(values, bits, out):  # type: ignore[no-untyped-def]
-    """Words of float64 values, whose bits are given too."""
+    """Words of float64 values, given with their bits."""
     for i in range(len(values)):
         value = values[i]
+        # all NaN are alike
         if np.isnan(value):
             out[i] = mixed(NAN_BITS + REAL)
+        # a number with a fraction, or beyond 64 bits
         elif value != np.floor(value) or value < -9223372036854775808.0 or value >= 18446744073709551616.0:
             out[i] = mixed(bits[i] + REAL)
+        # an integer below 2**63
         elif value < 9223372036854775808.0:
             out[i] = mixed(np.uint64(np.int64(value)) + INTEGER)
+        # a larger integer; its direct conversion differs between processors
         else:
-            # the conversion of 2**63 and more differs between processors
             out[i] = mixed((np.uint64(np.int64(value - 9223372036854775808.0)) | TOP) + UNSIGNED)
 
 
@@ -196,15 +201,17 @@ def text_words(data, offsets, out):  # type: ignore[no-untyped-def]
         start, stop = offsets[i], offsets[i + 1]
         kind, payload = _integer_of(data, start, stop)
         if kind == np.uint64(0):
-            kind, payload = TEXT, _bytes_hash(data, start, stop)
+            kind, payload = TEXT, bytes_hash(data, start, stop)
         out[i] = mixed(payload + kind)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _bytes_hash(data, start, stop):  # type: ignore[no-untyped-def]
+def bytes_hash(data, start, stop):  # type: ignore[no-untyped-def]
+    """Hash of the bytes from `start` to before `stop`: h_0 = nG, h_k = m(h_{k-1} xor c_k)."""
     h = np.uint64(stop - start) * GOLDEN
     position = start
     while position < stop:
+        # the next eight bytes, little-endian
         chunk = np.uint64(0)
         for k in range(min(8, stop - position)):
             chunk |= np.uint64(data[position + k]) << np.uint64(8 * k)
@@ -218,11 +225,13 @@ def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
     """Kind and payload of the integer that a text is the plain decimal form of; kind 0 if it is none."""
     none = (np.uint64(0), np.uint64(0))
     first = start
+    # 45 is the minus sign, 48 to 57 are the digits
     negative = first < stop and data[first] == 45
     if negative:
         first += 1
     if first == stop or stop - first > 20:
         return none
+    # no leading zero, and no minus zero
     if data[first] == 48 and (negative or stop - first > 1):
         return none
     value = np.uint64(0)
@@ -233,6 +242,7 @@ def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
         if value > (LARGEST - digit) // TEN:
             return none
         value = value * TEN + digit
+    # two's complement
     if negative:
         if value > TOP:
             return none
@@ -242,14 +252,14 @@ def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def add_cells(words, salt, totals):  # type: ignore[no-untyped-def]
-    """Add a column's words, salted with its name, to the rows' totals."""
+    """Add a column's words, mixed with the hash of its name, to the rows' totals: S += m(w + h(a))."""
     for i in range(len(totals)):
         totals[i] += mixed(words[i] + salt)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def to_uniforms(totals, key, out):  # type: ignore[no-untyped-def]
-    """Numbers in [0, 1) with 53 random bits."""
+    """Numbers in [0, 1): the 53 upper bits of m(m(S xor k) + k)."""
     for i in range(len(totals)):
         h = mixed(mixed(totals[i] ^ key) + key)
         out[i] = np.float64(h >> np.uint64(11)) * (1.0 / 9007199254740992.0)

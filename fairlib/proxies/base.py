@@ -1,4 +1,4 @@
-"""What all proxies share: groups and their target, acceptance, and persistence without anybody's data."""
+"""Base of the proxies: fitting, acceptance probabilities and persistence without training rows."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.proxies.graph import SplittingGraph
-from evenhand.fairlib.proxies.groups import Groups, Target
-from evenhand.fairlib.proxies.sampling import SamplingPlan, sampling_plan
+from evenhand.fairlib.proxies.groups import Target, group_names, indicators_of, target_shares
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.base import Callback
+    from evenhand.fairlib.proxies.sampling import SamplingPlan
 
 __all__ = ["BalancingProxy"]
 
@@ -26,38 +28,47 @@ DESCRIPTION_FILE = "proxy.json"
 GRAPH_FILE = "graph.safetensors"
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
-FITTED = ("base_rates", "target", "masses", "compositions", "acceptance")
+# Fitted attributes in proxy.json: arrays, and values that are plain JSON.
+ARRAYS = ("base_rates", "target", "masses", "compositions", "acceptance")
+PLAIN = ("n_features_in", "training_rows", "group_names")
 
 
 class BalancingProxy(BaseEstimator):  # type: ignore[misc]
     r"""
-    Base of the proxies: features decide the proxy group, and the proxy group how likely a row is kept.
+    Base of the proxies: the features give the proxy group, and the proxy group gives the acceptance.
 
-    A subclass gives ``_learn``, and ``_plan`` where it does not sample by Algorithm 1.
+    A subclass implements ``_fit_graph``, and ``_sampling_plan`` if it does not use Algorithm 1.
+
+    Parameters
+    ----------
+    target : mapping of str to mapping of str to float, or None
+        Target shares by attribute and group; None wants equal shares.
 
     Attributes
     ----------
     graph_ : SplittingGraph
         From features to shares in l proxy groups.
     base_rates_, target_ : ndarray, shape (K,)
-        Shares of the sensitive groups among the training rows, and the wanted ones. Several attributes give
-        one block each (Deng et al. 2023, appendix A.2).
+        Shares of the sensitive groups among the training rows, and their target shares. Several attributes
+        give one block each (Deng et al. 2023, appendix A.2).
     compositions_ : ndarray, shape (l, K)
         A: shares of the sensitive groups within each proxy group, among the training rows.
     masses_ : ndarray, shape (l,)
         Shares of the training rows in each proxy group.
     acceptance_ : ndarray, shape (l,)
-        Probability with which a member of each proxy group is kept.
+        Probability with which a row of each proxy group is kept.
     group_names_ : dict of str to list of str
         Names of the groups of every attribute, in the order of the K columns.
     plan_ : SamplingPlan
-        Only after ``fit``.
+        Set by ``fit`` only.
     training_rows_ : int
     n_features_in_ : int
     """
 
     mixing: float = 0.0
+    relaxed: bool = False
     target: Target | None
+    saved_facts: ClassVar[tuple[str, ...]] = ()
 
     def fit(
         self,
@@ -68,7 +79,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
     ) -> Self:
         """
-        Learn from the small sample in which the sensitive attribute is known.
+        Learn from the sample in which the sensitive attributes are known.
 
         Parameters
         ----------
@@ -76,67 +87,72 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         y : ignored
         sensitive_features : mapping of str to array-like, shape (n,)
         callback : callable or None
-            Called after every split with (splits, splits that theory needs at most, {"imbalance": ...}).
+            Called after every split with (splits, largest possible number of splits, {"imbalance": ...}).
 
         Raises
         ------
         ValueError
-            No attribute, one with a single group, a target that does not fit them, a parameter out of range.
+            A parameter is out of range, an attribute has a single group, or the target does not fit.
         """
         rows = validate_data(self, X, dtype=np.float32, order="C")
         self._check_parameters()
-        groups = Groups(sensitive_features, len(rows))
-        self.group_names_ = groups.names
-        self.base_rates_ = groups.indicators.mean(axis=0)
-        self.target_ = groups.target(self.target)
+        self.group_names_ = group_names(sensitive_features, len(rows))
+        indicators = indicators_of(sensitive_features, self.group_names_)
+        self.base_rates_ = indicators.mean(axis=0)
+        self.target_ = target_shares(self.group_names_, self.target)
         self.training_rows_ = len(rows)
-        self.graph_ = self._learn(rows, groups, callback)
+        self.graph_ = self._fit_graph(rows, indicators, callback)
         shares = self.graph_.shares(rows)
         sizes = shares.sum(axis=0)
         seen = sizes > 0
         self.masses_ = sizes / len(rows)
         self.compositions_ = np.tile(self.base_rates_, (len(sizes), 1))
-        self.compositions_[seen] = (shares.T @ groups.indicators)[seen] / sizes[seen, None]
-        self._sample(seen)
+        self.compositions_[seen] = (shares.T @ indicators)[seen] / sizes[seen, None]
+        self._set_acceptance()
         return self
 
     @abstractmethod
-    def _learn(self, rows: Float32, groups: Groups, callback: Callback | None) -> SplittingGraph:
-        """Learn the graph."""
+    def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
+        """Learn the graph from rows and their group indicators, shape (n, K)."""
 
     def _check_parameters(self) -> None:
         if not 0 <= self.mixing <= 1:
             raise ValueError(f"mixing must lie between 0 and 1, got {self.mixing!r}.")
 
-    def _plan(self, compositions: Float, masses: Float) -> SamplingPlan:
-        """Acceptance of the proxy groups."""
-        return sampling_plan(compositions, masses, self.target_)
+    def _sampling_plan(self, seen: NDArray[np.intp]) -> SamplingPlan:
+        """Sampling probabilities of the proxy groups `seen`, which have training rows."""
+        from evenhand.fairlib.proxies.sampling import sampling_plan
 
-    def _sample(self, seen: NDArray[np.bool_]) -> None:
-        """
-        Acceptance by the plan; a proxy group without training rows is kept by its redrawn label only.
+        return sampling_plan(self.compositions_[seen], self.masses_[seen], self.target_, relaxed=self.relaxed)
 
-        With `mixing` (appendix A.1.1) a label is replaced, with that probability, by one drawn uniformly, and
-        the plan's acceptance of the new label decides: that of a proxy group is the mean over its labels.
+    def _set_acceptance(self) -> None:
         """
-        self.plan_ = self._plan(self.compositions_[seen], self.masses_[seen])
-        acceptance = np.zeros(len(seen))
+        Set the acceptance of every proxy group from the sampling plan.
+
+        With `mixing` (appendix A.1.1), a row's proxy group is replaced with that probability by one drawn
+        uniformly. The acceptance of a proxy group is the mean over the groups that replace it. A proxy group
+        without training rows is kept only by way of its replacement.
+        """
+        seen = np.flatnonzero(self.masses_ > 0)
+        self.plan_ = self._sampling_plan(seen)
+        acceptance = np.zeros(len(self.masses_))
         acceptance[seen] = self.plan_.acceptance
         self.acceptance_ = (1 - self.mixing) * acceptance + self.mixing * acceptance[seen].mean()
 
     def remixed(self, mixing: float) -> Self:
-        """Give the same fitted proxy under another `mixing`, without learning it again."""
+        """Return this fitted proxy with another `mixing`; nothing is learned again."""
         other = copy.copy(self)
         other.mixing = mixing
         other._check_parameters()
-        other._sample(self.masses_ > 0)
+        other._set_acceptance()
         return other
 
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
         r"""
-        Rows and group counts of the labels that are shown, after `mixing`.
+        Rows and group counts of every proxy group after `mixing`.
 
-        Label j has :math:`(1 - \eta) n_j + \eta n / l` rows, of which the second part is like all rows.
+        Proxy group j then has :math:`(1 - \eta) n_j + \eta n / l` rows. The second term is a uniform sample
+        of all rows.
 
         Parameters
         ----------
@@ -153,23 +169,23 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
 
     @property
     def shares_(self) -> Float:
-        """Expected shares of the sensitive groups in what is kept of the training rows, shape (K,)."""
+        """Expected shares of the sensitive groups among the kept training rows, shape (K,)."""
         kept = self.masses_ * self.acceptance_
         return np.asarray(kept @ self.compositions_ / kept.sum())
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row in every proxy group, shape (n, l); it tells more than the drawn group does."""
+        """Share of every row in every proxy group, shape (n, l). It discloses more than a drawn group."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         return self.graph_.shares(rows)
 
     def acceptance(self, X: ArrayLike) -> Float:
         """
-        Probability with which each row is kept: a pure function of its features.
+        Probability with which each row is kept, a pure function of its features.
 
-        It is the expectation over the randomised splits and over `mixing`. The limit on what is told is about
-        the proxy group that a row is drawn into, and about whether it is kept. This number is finer than
-        both, and can tell more: toss the coin and show that, not the number.
+        It is the expectation over the randomised splits and over `mixing`. The disclosivity limit holds for
+        the proxy group that a row is drawn into, and for the decision to keep it. The probability is finer
+        than both and can disclose more: publish the decision, not the probability.
 
         Parameters
         ----------
@@ -181,7 +197,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         """
         shares = self.shares(X)
         total = np.zeros(len(shares))
-        # in this order, as the batch filter adds: a matrix product's order depends on how many rows there are
+        # the batch filter sums in this order; the order of a matrix product depends on the number of rows
         for column, kept in zip(shares.T, self.acceptance_, strict=True):
             total += column * kept
         return np.clip(total, 0.0, 1.0)
@@ -193,10 +209,10 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            The splits rest on an estimator that only a pickle could hold.
+            The proxy has an oracle of its own, which only a pickle could hold.
         """
         check_is_fitted(self)
-        if not isinstance(self.graph_, SplittingGraph) or getattr(self, "oracle", None) is not None:
+        if getattr(self, "oracle", None) is not None:
             raise ValueError(
                 "a proxy with its own oracle cannot be saved: its estimator would need a pickle."
             )
@@ -204,11 +220,8 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
             "format": FORMAT,
             "class": type(self).__name__,
             "parameters": _plain(self.get_params(deep=False)),
-            "n_features_in": int(self.n_features_in_),
-            "training_rows": int(self.training_rows_),
-            "group_names": self.group_names_,
-            **{name: np.asarray(getattr(self, f"{name}_")).tolist() for name in FITTED},
-            **self._facts(),
+            **{name: np.asarray(getattr(self, f"{name}_")).tolist() for name in ARRAYS},
+            **{name: getattr(self, f"{name}_") for name in (*PLAIN, *self.saved_facts)},
         }
         if hasattr(self, "feature_names_in_"):
             content["feature_names_in"] = [str(name) for name in self.feature_names_in_]
@@ -220,7 +233,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """
-        Read a proxy written by :meth:`save`: it accepts the same rows.
+        Read a proxy written by :meth:`save`; it gives the same probabilities.
 
         Raises
         ------
@@ -232,30 +245,21 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         if content.get("format") != FORMAT or content.get("class") != cls.__name__:
             raise ValueError(f"{where} holds no {cls.__name__} of format {FORMAT}.")
         proxy = cls(**content["parameters"])
-        proxy.n_features_in_ = content["n_features_in"]
-        proxy.training_rows_ = content["training_rows"]
-        proxy.group_names_ = content["group_names"]
-        for name in FITTED:
+        for name in ARRAYS:
             setattr(proxy, f"{name}_", np.array(content[name], dtype=np.float64))
+        for name in (*PLAIN, *cls.saved_facts):
+            setattr(proxy, f"{name}_", content[name])
         if "feature_names_in" in content:
             proxy.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
         proxy.graph_ = SplittingGraph.load(where / GRAPH_FILE)
         graph = proxy.graph_
         if graph.groups != len(proxy.acceptance_) or graph.width not in (0, proxy.n_features_in_):
             raise ValueError(f"{where} holds a proxy whose parts do not belong together.")
-        proxy._take_up(content)
         return proxy
-
-    def _facts(self) -> dict[str, Any]:
-        """More to save: plain JSON."""
-        return {}
-
-    def _take_up(self, content: Mapping[str, Any]) -> None:
-        """Take up what ``_facts`` gave."""
 
 
 def _plain(value: Any) -> Any:
-    """Parameters as JSON has them, numpy's numbers included."""
+    """Parameters as JSON values; numpy numbers become Python numbers."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):

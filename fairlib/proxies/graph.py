@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import load_file, save_file
 
-from evenhand.fairlib.proxies._kernels import carry
-
 __all__ = ["SplittingGraph"]
 
 Float = NDArray[np.float64]
@@ -22,9 +20,9 @@ class SplittingGraph:
     r"""
     Nodes in an order in which children follow their parents.
 
-    Node i sends the share :math:`\tilde h_i(x) = \sum_s p_s \mathbb{1}[v_s \cdot x + b_s > 0]` of what
-    reaches it on to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023, definitions 9 to 12,
-    with any weights p instead of equal ones). The sum runs over the halfspaces from ``starts[i]`` to
+    Node i sends the share :math:`\tilde h_i(x) = \sum_s p_s \mathbb{1}[v_s \cdot x + b_s > 0]` of the row's
+    weight to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023, definitions 9 to 12, with
+    any weights p instead of equal ones). The sum runs over the halfspaces from ``starts[i]`` to
     ``starts[i + 1]``.
 
     Attributes
@@ -34,7 +32,7 @@ class SplittingGraph:
     intercepts : ndarray of float64, shape (H,)
         b.
     mixture : ndarray of float64, shape (H,)
-        p; the ones of a node sum to 1.
+        p; the entries of a node sum to 1.
     starts : ndarray of int64, shape (nodes + 1,)
     one, zero : ndarray of int64, shape (nodes,)
         A child: a node's position, or -1 - j for proxy group j.
@@ -48,7 +46,7 @@ class SplittingGraph:
     zero: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together: the compiled loop trusts them."""
+        """Refuse arrays that do not fit together: the compiled loop does not check its indices."""
         nodes, count = len(self.one), len(self.mixture)
         place = np.arange(nodes)
         fits = (
@@ -74,20 +72,19 @@ class SplittingGraph:
     @property
     def groups(self) -> int:
         """Number of proxy groups; a graph without nodes has one."""
-        if len(self.one) == 0:
-            return 1
-        return int(-min(self.one.min(), self.zero.min()))
+        return int(-min(self.one.min(), self.zero.min())) if len(self.one) else 1
 
     def shares(self, X: ArrayLike) -> Float:
         """
-        Share of every row in every proxy group; each row's sum to 1.
+        Share of every row in every proxy group; each row's shares sum to 1.
 
-        A pure function of the row: sums run over the features in their order, in float64, so the result does
-        not depend on which rows come together.
+        The sums run over the features in their order, in float64. A row's result therefore does not depend
+        on the other rows.
 
         Parameters
         ----------
         X : array-like, shape (n, d)
+            Rounded to float32.
 
         Returns
         -------
@@ -98,6 +95,8 @@ class SplittingGraph:
         ValueError
             X has another number of features.
         """
+        from evenhand.fairlib.proxies._kernels import carry
+
         rows = np.ascontiguousarray(X, dtype=np.float32)
         if self.width not in (0, rows.shape[1]):
             raise ValueError(f"X has {rows.shape[1]} features, but the graph takes {self.width}.")
@@ -110,10 +109,10 @@ class SplittingGraph:
 
     def save(self, path: str | Path) -> None:
         """Write the arrays as safetensors."""
-        # safetensors writes memory as it lies
+        # safetensors writes the memory of an array, whatever its strides
         save_file({name: np.ascontiguousarray(getattr(self, name)) for name in FIELDS}, path)
 
     @classmethod
     def load(cls, path: str | Path) -> SplittingGraph:
-        """Read what :meth:`save` wrote."""
+        """Read the file that :meth:`save` wrote."""
         return cls(**load_file(path))

@@ -1,4 +1,4 @@
-"""The groups of one or several sensitive attributes as columns, and the shares that are wanted of them."""
+"""Groups of the sensitive attributes as indicator columns, and the target shares of the groups."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Groups", "Target", "indicators_of"]
+__all__ = ["Target", "group_names", "indicators_of", "target_shares"]
 
 Float = NDArray[np.float64]
-# Wanted shares by attribute and group.
+Names: TypeAlias = Mapping[str, Sequence[str]]
+# Target shares by attribute and group.
 Target: TypeAlias = Mapping[str, Mapping[str, float]]
 
 
-class Groups:
+def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[str, list[str]]:
     """
-    Indicators of group membership (Deng et al. 2023, appendix A.2).
+    Names of the groups of every attribute, sorted as text.
 
     Parameters
     ----------
@@ -26,78 +27,43 @@ class Groups:
     rows : int
         n.
 
-    Attributes
+    Raises
+    ------
+    ValueError
+        There is no attribute, or an attribute has another length or a single group.
+    """
+    if not sensitive_features:
+        raise ValueError("sensitive_features is empty: balancing needs an attribute to balance.")
+    names: dict[str, list[str]] = {}
+    for name, values in sensitive_features.items():
+        groups = np.asarray(values).astype(str)
+        if groups.shape != (rows,):
+            raise ValueError(f"sensitive_features[{name!r}] must have the shape ({rows},).")
+        names[name] = [str(group) for group in np.unique(groups)]
+        if len(names[name]) < 2:
+            raise ValueError(f"the attribute {name!r} has one group only: there is nothing to balance.")
+    return names
+
+
+def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> Float:
+    """
+    Indicators of group membership (Deng et al. 2023, appendix A.2).
+
+    Parameters
     ----------
-    names : dict of str to list of str
-        Groups of every attribute.
-    indicators : ndarray, shape (n, K)
-        One block of columns an attribute, in each of which a row has a single 1.
+    sensitive_features : mapping of str to array-like, shape (n,)
+    names : mapping of str to sequence of str
+        Known groups of every attribute, K in all.
+
+    Returns
+    -------
+    ndarray, shape (n, K)
+        One block of columns per attribute. Each row has a single 1 in each block.
 
     Raises
     ------
     ValueError
-        No attribute, one of another length, or one with a single group.
-    """
-
-    def __init__(self, sensitive_features: Mapping[str, ArrayLike], rows: int) -> None:
-        if not sensitive_features:
-            raise ValueError("sensitive_features is empty: balancing needs an attribute to balance.")
-        self.names: dict[str, list[str]] = {}
-        for name, values in sensitive_features.items():
-            found = np.asarray(values).astype(str)
-            if found.shape != (rows,):
-                raise ValueError(f"sensitive_features[{name!r}] must have the shape ({rows},).")
-            self.names[name] = [str(group) for group in np.unique(found)]
-            if len(self.names[name]) < 2:
-                raise ValueError(f"the attribute {name!r} has one group only: there is nothing to balance.")
-        self.indicators = indicators_of(sensitive_features, self.names)
-
-    def target(self, wanted: Target | None) -> Float:
-        """
-        Wanted shares, shape (K,): uniform within every attribute that `wanted` does not name.
-
-        Raises
-        ------
-        ValueError
-            An attribute or a group that there is none of, a group left out, a negative share, a sum that is
-            not 1.
-        """
-        parts = []
-        for name in wanted or {}:
-            if name not in self.names:
-                raise ValueError(f"target names the attribute {name!r}; there are {', '.join(self.names)}.")
-        for name, groups in self.names.items():
-            shares = (wanted or {}).get(name)
-            if shares is None:
-                parts += [1.0 / len(groups)] * len(groups)
-                continue
-            # a wanted group that is absent must be named before a present one that is not wanted
-            for group in shares:
-                if group not in groups:
-                    raise ValueError(
-                        f"target wants the group {group!r} of {name!r}, which has no row in the sample."
-                    )
-            if set(shares) != set(groups):
-                raise ValueError(f"target must give all {len(groups)} groups of {name!r} a share.")
-            if any(not share >= 0 for share in shares.values()) or not math.isclose(
-                sum(shares.values()), 1.0, abs_tol=1e-6
-            ):
-                raise ValueError(
-                    f"the target shares of {name!r} must be at least 0 and sum to 1, got a sum of "
-                    f"{sum(shares.values()):g}."
-                )
-            parts += [float(shares[group]) for group in groups]
-        return np.array(parts)
-
-
-def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Mapping[str, Sequence[str]]) -> Float:
-    """
-    Indicators of rows for groups that are known already, shape (n, K).
-
-    Raises
-    ------
-    ValueError
-        An attribute is missing, or has a group that is not known; the message does not quote it.
+        An attribute is missing or has an unknown group. The message does not quote the group.
     """
     blocks = []
     for name, groups in names.items():
@@ -109,3 +75,40 @@ def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Mapping[st
             raise ValueError(f"the attribute {name!r} has rows of a group that the proxy was not fitted on.")
         blocks.append(block)
     return np.concatenate(blocks, axis=1).astype(np.float64)
+
+
+def target_shares(names: Names, target: Target | None) -> Float:
+    """
+    Target shares of all groups, shape (K,). They are equal within an attribute that `target` does not name.
+
+    Raises
+    ------
+    ValueError
+        `target` names an unknown attribute or group, leaves out a group, or has shares that are negative or
+        do not sum to 1.
+    """
+    target = target or {}
+    for name in target:
+        if name not in names:
+            raise ValueError(f"target names the attribute {name!r}; there are {', '.join(names)}.")
+    parts: list[float] = []
+    for name, groups in names.items():
+        shares = target.get(name)
+        if shares is None:
+            parts += [1.0 / len(groups)] * len(groups)
+            continue
+        # an absent group is reported before a group that was left out
+        for group in shares:
+            if group not in groups:
+                raise ValueError(
+                    f"target wants the group {group!r} of {name!r}, which has no row in the sample."
+                )
+        if set(shares) != set(groups):
+            raise ValueError(f"target must give all {len(groups)} groups of {name!r} a share.")
+        total = sum(shares.values())
+        if any(not share >= 0 for share in shares.values()) or not math.isclose(total, 1.0, abs_tol=1e-6):
+            raise ValueError(
+                f"the target shares of {name!r} must be at least 0 and sum to 1, got a sum of {total:g}."
+            )
+        parts += [float(shares[group]) for group in groups]
+    return np.array(parts)

@@ -1,4 +1,4 @@
-"""The coin of a row: a number in [0, 1) from a hash of its key, whoever asks and in whatever order."""
+"""A uniform number from a hash of a row's key: the same on every machine, in any order of rows."""
 
 from __future__ import annotations
 
@@ -8,27 +8,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from evenhand.fairlib.proxies._kernels import (
-    add_cells,
-    integer_words,
-    real_words,
-    text_words,
-    to_uniforms,
-    unsigned_words,
-)
-from evenhand.fairlib.proxies.columns import Rows, null_mask, one_array
+from evenhand.fairlib.proxies.raw import Rows, one_array
 
-__all__ = ["VERSION", "uniforms"]
+__all__ = ["VERSION", "hash_uniforms"]
 
 VERSION = 1
 Words = NDArray[np.uint64]
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = 2**64 - 1
+MISSING_WORD = np.uint64(0xE220A8397B1DCDAF)  # m(G)
+INTEGER, UNSIGNED, INSTANT = 2, 3, 6
 DAY_NS = 86_400 * 10**9
 NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-def uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float64]:
+def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float64]:
     r"""
     One number per row, uniform on [0, 1) over keys and seeds.
 
@@ -50,7 +44,8 @@ def uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float6
     of these over the columns becomes :math:`m(m(S \oplus k) + k)` with :math:`k = m(m(seed) + G \cdot 1)`
     (the last factor is the version), whose 53 upper bits are the number.
 
-    So it does not depend on the order of columns or rows, on chunks, dictionaries or the width of integers.
+    The number does not depend on the order of columns or rows, on chunks, dictionaries or the width of
+    integers. The version must never change for a published proxy.
 
     Parameters
     ----------
@@ -67,123 +62,100 @@ def uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float6
     Raises
     ------
     ValueError
-        No column, one that is missing, named twice or of another type.
+        There is no column, or a column is missing, named twice or of another type.
     """
+    from evenhand.fairlib.proxies._kernels import add_cells, bytes_hash, mixed, to_uniforms
+
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")
     totals = np.zeros(rows.num_rows, dtype=np.uint64)
     for name in columns:
-        add_cells(_words(one_array(rows, name), name), _salt(name), totals)
+        text = np.frombuffer(name.encode(), np.uint8)
+        add_cells(_words(one_array(rows, name), name), np.uint64(bytes_hash(text, 0, len(text))), totals)
+    seeded = int(mixed(np.uint64(seed & MASK)))
     out = np.empty(rows.num_rows)
-    key = _mixed(_mixed(seed & MASK) + GOLDEN * VERSION)
-    to_uniforms(totals, np.uint64(key), out)
+    to_uniforms(totals, np.uint64(mixed(np.uint64((seeded + GOLDEN * VERSION) & MASK))), out)
     return out
-
-
-def _mixed(x: int) -> int:
-    x &= MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    return x ^ (x >> 31)
-
-
-MISSING_WORD = np.uint64(_mixed(GOLDEN))
-
-
-def _salt(name: str) -> np.uint64:
-    content = name.encode()
-    h = len(content) * GOLDEN & MASK
-    for start in range(0, len(content), 8):
-        h = _mixed(h ^ int.from_bytes(content[start : start + 8], "little"))
-    return np.uint64(h)
 
 
 def _words(values: pa.Array, name: str) -> Words:
-    kind = values.type
-    if pa.types.is_null(kind):
+    """Word of every value of a column."""
+    if pa.types.is_null(values.type):
         return np.full(len(values), MISSING_WORD)
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_boolean(values.type):
+        values = pa.DictionaryArray.from_arrays(values.cast(pa.int8()), pa.array(["false", "true"]))
+    if pa.types.is_dictionary(values.type):
         known = np.append(_words(values.dictionary, name), MISSING_WORD)
-        indices = values.indices.fill_null(0) if values.indices.null_count else values.indices
-        found = known[indices.to_numpy(zero_copy_only=False).astype(np.intp, copy=False)]
-    elif pa.types.is_boolean(kind):
-        known = _text_words(pa.array(["false", "true"]))
-        found = known[values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.intp)]
-    elif pa.types.is_date(kind):
-        found = _number_words(values.cast(pa.date32()).cast(pa.int32()))
-    elif pa.types.is_timestamp(kind):
-        found = _instant_words(values)
-    elif pa.types.is_decimal(kind):
-        whole = kind.scale == 0 and kind.precision <= 18
-        found = _number_words(values.cast(pa.int64() if whole else pa.float64()))
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        found = _number_words(values)
-    elif pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
-        found = _text_words(values.cast(pa.binary()))
-    elif pa.types.is_string_view(kind):
-        found = _text_words(values.cast(pa.string()))
-    elif any(
-        check(kind)
-        for check in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-        )
-    ):
-        found = _text_words(values)
+        return known[values.indices.cast(pa.int64()).fill_null(len(known) - 1).to_numpy()]
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_decimal(values.type):
+        whole = values.type.scale == 0 and values.type.precision <= 18
+        values = values.cast(pa.int64() if whole else pa.float64())
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        found = _number_words(_without_nulls(values))
+    elif pa.types.is_timestamp(values.type):
+        found = _instant_words(_without_nulls(values.cast(pa.int64())), NS[values.type.unit])
     else:
-        raise ValueError(
-            f"column {name!r} of type {kind} cannot be part of the key: use numbers, text or dates."
-        )
-    missing = null_mask(values)
-    if missing is not None:
-        found[missing] = MISSING_WORD
+        try:
+            found = _text_words(values.cast(pa.large_binary()))
+        except pa.ArrowException:
+            raise ValueError(
+                f"column {name!r} of type {values.type} cannot be part of the key: use numbers, text or "
+                "dates."
+            ) from None
+    if values.null_count:
+        found[values.is_null().to_numpy(zero_copy_only=False)] = MISSING_WORD
     return found
 
 
-def _number_words(values: pa.Array) -> Words:
-    out = np.empty(len(values), dtype=np.uint64)
+def _without_nulls(values: pa.Array) -> NDArray[np.generic]:
+    """Numbers with 0 in place of missing values."""
     if values.null_count:
         values = values.fill_null(pa.scalar(0, values.type))
-    numbers = values.to_numpy(zero_copy_only=False)
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _number_words(numbers: NDArray[np.generic]) -> Words:
+    from evenhand.fairlib.proxies._kernels import real_words
+
     if numbers.dtype.kind == "f":
         wide = numbers.astype(np.float64, copy=False)
+        out = np.empty(len(wide), dtype=np.uint64)
         real_words(wide, wide.view(np.uint64), out)
-    elif numbers.dtype == np.uint64:
-        unsigned_words(numbers, out)
-    else:
-        integer_words(numbers.astype(np.int64, copy=False), out)
+        return out
+    if numbers.dtype == np.uint64:
+        return _tagged(numbers, UNSIGNED)
+    return _tagged(numbers.astype(np.int64, copy=False), INTEGER)
+
+
+def _instant_words(counts: NDArray[np.generic], scale: int) -> Words:
+    """Words of timestamps in units of `scale` nanoseconds: days at midnight, else nanoseconds."""
+    days, rest = np.divmod(counts, DAY_NS // scale)
+    out = _tagged(days, INTEGER)
+    timed = rest != 0
+    out[timed] = _tagged(counts[timed].view(np.uint64) * np.uint64(scale), INSTANT, INSTANT)
     return out
 
 
-def _instant_words(values: pa.Array) -> Words:
-    """Words of timestamps: days where there is no time of day, and nanoseconds else."""
-    if values.null_count:
-        values = values.fill_null(pa.scalar(0, values.type))
-    counts = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    scale = NS[values.type.unit]
-    days, rest = np.divmod(counts, DAY_NS // scale)
-    out = np.empty(len(values), dtype=np.uint64)
-    integer_words(days, out)
-    timed = rest != 0
-    # the tag of instants instead of that of integers, which the kernel adds; sums are modulo 2**64
-    shift = np.uint64((6 - 2) * GOLDEN & MASK)
-    inner = counts[timed].view(np.uint64) * np.uint64(scale) + shift
-    words = np.empty(len(inner), dtype=np.uint64)
-    unsigned = inner.view(np.int64)
-    integer_words(unsigned, words)
-    out[timed] = words
+def _tagged(payloads: NDArray[np.generic], high: int, low: int = INTEGER) -> Words:
+    """Words of payloads of 64 bits, with the tag `high` from 2**63 on and `low` below."""
+    from evenhand.fairlib.proxies._kernels import tagged_words
+
+    out = np.empty(len(payloads), dtype=np.uint64)
+    tags = (np.uint64(tag * GOLDEN & MASK) for tag in (low, high))
+    tagged_words(payloads.view(np.uint64), *tags, out)
     return out
 
 
 def _text_words(values: pa.Array) -> Words:
+    """Words of texts of type ``large_binary``."""
+    from evenhand.fairlib.proxies._kernels import text_words
+
     out = np.empty(len(values), dtype=np.uint64)
-    if not len(values):
-        return out
-    _, places, content = values.buffers()
-    large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
-    offsets = np.frombuffer(places, dtype=np.int64 if large else np.int32)
-    data = np.frombuffer(content, dtype=np.uint8) if content is not None else np.empty(0, np.uint8)
-    text_words(data, offsets[values.offset : values.offset + len(values) + 1], out)
+    if len(values):
+        _, places, content = values.buffers()
+        offsets = np.frombuffer(places, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
+        data = np.frombuffer(content, dtype=np.uint8) if content is not None else np.empty(0, np.uint8)
+        text_words(data, offsets, out)
     return out

@@ -1,48 +1,50 @@
-"""The comparators: proxies that predict the group itself, by a tree or a regression."""
+"""Comparators of the proxy tree: proxies that predict the sensitive group, by a tree or a regression."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
 
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
-from evenhand.fairlib.proxies.groups import Groups, Target
-from evenhand.fairlib.proxies.sampling import SamplingPlan, sampling_plan
+from evenhand.fairlib.proxies.groups import Target
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
+
+    from evenhand.fairlib.methods.base import Callback
+    from evenhand.fairlib.proxies.sampling import SamplingPlan
 
 __all__ = ["PredictedGroupProxy"]
 
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
+Integers = NDArray[np.int64]
 
 
 class PredictedGroupProxy(BalancingProxy):
     r"""
-    The predicted group as the proxy group (Deng et al. 2023, section 5): the comparators of the proxy tree.
+    The predicted group of one attribute as the proxy group (Deng et al. 2023, section 5).
 
     Parameters
     ----------
     model : {"tree", "regression"}
         A decision tree, or multinomial logistic regression.
     sampling : {"program", "equal"}
-        ``"program"``: acceptance by Algorithm 1 (the paper's QP proxies). ``"equal"``: as many of each
-        predicted group, or in the target's proportion (its naive proxies).
+        ``"program"``: acceptance by Algorithm 1 (the paper's QP proxies). ``"equal"``: the predicted groups
+        in equal numbers, or in the target's proportion (its naive proxies).
     mixing : float
         :math:`\eta` in [0, 1]: with this probability the predicted group is replaced by one drawn uniformly.
         It trades disclosivity against balance (appendix A.1.1).
     max_depth : int or None
         Of the tree; None sets no limit.
     min_samples_leaf : int
-        Of the tree. A tree that is grown until its leaves are pure holds the group of every training row.
-    target : mapping of str to mapping of str to float, or None
-        Wanted shares of the attribute's groups; None wants them equal.
+        Of the tree. A tree that is grown until its leaves are pure stores the group of every training row.
     random_state : int or None
         Of the tree's ties.
     """
@@ -70,21 +72,21 @@ class PredictedGroupProxy(BalancingProxy):
         for name, known in (("model", ("tree", "regression")), ("sampling", ("program", "equal"))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be {known[0]} or {known[1]}, got {getattr(self, name)!r}.")
-        depth = self.max_depth
+        depth, leaf = self.max_depth, self.min_samples_leaf
         if depth is not None and (not isinstance(depth, Integral) or depth < 1):
             raise ValueError(f"max_depth must be a whole number, at least 1, or None, got {depth!r}.")
-        if not isinstance(self.min_samples_leaf, Integral) or self.min_samples_leaf < 1:
-            raise ValueError(
-                f"min_samples_leaf must be a whole number, at least 1, got {self.min_samples_leaf!r}."
-            )
+        if not isinstance(leaf, Integral) or leaf < 1:
+            raise ValueError(f"min_samples_leaf must be a whole number, at least 1, got {leaf!r}.")
 
-    def _learn(self, rows: Float32, groups: Groups, callback: Callback | None) -> SplittingGraph:
-        if len(groups.names) > 1:
-            raise ValueError(f"a predicted group is of one attribute, got {', '.join(groups.names)}.")
-        codes = groups.indicators.argmax(axis=1)
+    def _fit_graph(self, rows: Float32, indicators: Float, callback: Callback | None) -> SplittingGraph:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.tree import DecisionTreeClassifier
+
+        if len(self.group_names_) > 1:
+            raise ValueError(f"a predicted group is of one attribute, got {', '.join(self.group_names_)}.")
+        codes = indicators.argmax(axis=1)
         if self.model == "regression":
-            fitted = LogisticRegression(max_iter=1000).fit(rows, codes)
-            return regression_graph(fitted)
+            return regression_graph(LogisticRegression(max_iter=1000).fit(rows, codes))
         tree = DecisionTreeClassifier(
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
@@ -92,32 +94,20 @@ class PredictedGroupProxy(BalancingProxy):
         )
         return tree_graph(tree.fit(rows, codes))
 
-    def _plan(self, compositions: Float, masses: Float) -> SamplingPlan:
-        if self.sampling == "program":
-            return sampling_plan(compositions, masses, self.target_)
-        return self._equal(compositions, masses)
+    def _sampling_plan(self, seen: NDArray[np.intp]) -> SamplingPlan:
+        from evenhand.fairlib.proxies.sampling import plan_of
 
-    def _equal(self, compositions: Float, masses: Float) -> SamplingPlan:
-        """Predicted groups in the target's proportion, whatever they are made of."""
-        # a tree without a split has one proxy group, which stands for nobody in particular
-        wanted = self.target_[self._seen_groups] if len(masses) > 1 else np.ones(1)
+        if self.sampling == "program":
+            return super()._sampling_plan(seen)
+        # a tree without a split has one proxy group, which predicts no particular group
+        wanted = self.target_[seen] if len(seen) > 1 else np.ones(1)
         if wanted.sum() <= 0:
             raise ValueError("the model predicts only groups whose target share is 0: nobody could be kept.")
-        mixture = wanted / wanted.sum()
-        ratios = mixture / masses
-        acceptance = ratios / ratios.max()
-        kept = masses * acceptance
-        shares = kept @ compositions / kept.sum()
-        imbalance = float(np.linalg.norm(shares - self.target_))
-        return SamplingPlan(mixture, acceptance, shares, imbalance, imbalance, float(kept.sum()))
-
-    def _sample(self, seen: NDArray[np.bool_]) -> None:
-        self._seen_groups = np.flatnonzero(seen)
-        super()._sample(seen)
+        return plan_of(wanted / wanted.sum(), self.compositions_[seen], self.masses_[seen], self.target_)
 
 
 def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
-    """A fitted decision tree, its leaves gathered by the class they predict."""
+    """Convert a fitted decision tree; leaves that predict the same class are one proxy group."""
     tree = fitted.tree_
     inner = np.flatnonzero(tree.children_left >= 0)
     predicted = fitted.classes_[tree.value[:, 0].argmax(axis=1)]
@@ -125,54 +115,44 @@ def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
     place[inner] = np.arange(len(inner))
     coefficients = np.zeros((len(inner), fitted.n_features_in_))
     coefficients[np.arange(len(inner)), tree.feature[inner]] = 1.0
-    return _deterministic(
-        coefficients,
-        -tree.threshold[inner],
-        place[tree.children_right[inner]],
-        place[tree.children_left[inner]],
-    )
+    one, zero = place[tree.children_right[inner]], place[tree.children_left[inner]]
+    return _deterministic(coefficients, -tree.threshold[inner], one, zero)
 
 
 def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
     """
-    The class of the largest score, as comparisons of the best so far with the next.
+    Convert a fitted regression: the class of the largest score, by comparing the best so far with the next.
 
     Node (i, j) with i < j compares class j with class i, the best of the classes before j.
     """
     weights, biases = _scores(fitted)
     count = len(biases)
-    place = {(i, j): at for at, (j, i) in enumerate((j, i) for j in range(1, count) for i in range(j))}
+    pairs = [(i, j) for j in range(1, count) for i in range(j)]
+    place = {pair: node for node, pair in enumerate(pairs)}
 
-    def next_of(best: int, j: int) -> int:
-        return place[best, j + 1] if j + 1 < count else -1 - best
+    def children(bests: list[int]) -> Integers:
+        """Nodes that compare each best with the class after j, or the proxy group of the best."""
+        links = [place.get((best, j + 1), -1 - best) for best, (_, j) in zip(bests, pairs, strict=True)]
+        return np.array(links, dtype=np.int64)
 
-    pairs = list(place)
     return _deterministic(
         np.array([weights[j] - weights[i] for i, j in pairs]),
         np.array([biases[j] - biases[i] for i, j in pairs]),
-        np.array([next_of(j, j) for _, j in pairs], dtype=np.int64),
-        np.array([next_of(i, j) for i, j in pairs], dtype=np.int64),
+        children([j for _, j in pairs]),
+        children([i for i, _ in pairs]),
     )
 
 
 def _scores(fitted: Any) -> tuple[Float, Float]:
-    """Coefficients and intercepts of every class; of two classes scikit-learn keeps one row."""
+    """Coefficients and intercepts of every class; scikit-learn stores one row for two classes."""
     weights, biases = fitted.coef_.astype(np.float64), fitted.intercept_.astype(np.float64)
     if len(fitted.classes_) == 2:
         return np.vstack([np.zeros_like(weights), weights]), np.append(0.0, biases)
     return weights, biases
 
 
-def _deterministic(
-    coefficients: Float, intercepts: Float, one: NDArray[np.int64], zero: NDArray[np.int64]
-) -> SplittingGraph:
-    """One halfspace a node."""
+def _deterministic(coefficients: Float, intercepts: Float, one: Integers, zero: Integers) -> SplittingGraph:
+    """Graph with one halfspace per node."""
     count = len(intercepts)
-    return SplittingGraph(
-        coefficients.reshape(count, coefficients.shape[-1]),
-        intercepts.astype(np.float64),
-        np.ones(count),
-        np.arange(count + 1, dtype=np.int64),
-        one,
-        zero,
-    )
+    starts = np.arange(count + 1, dtype=np.int64)
+    return SplittingGraph(coefficients, intercepts.astype(np.float64), np.ones(count), starts, one, zero)

@@ -1,21 +1,20 @@
-"""Acceptance probabilities straight from raw columns, without the one-hot matrix."""
+"""Acceptance probabilities of raw rows in Arrow columns, without the encoder's matrix."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
-from evenhand.fairlib.proxies._kernels import accept
-from evenhand.fairlib.proxies.columns import Rows, null_mask, one_array
 from evenhand.fairlib.proxies.graph import SplittingGraph
 
-__all__ = ["Acceptance", "RawAcceptance"]
+__all__ = ["Acceptance", "RawAcceptance", "Rows", "one_array"]
 
 Float = NDArray[np.float64]
+Rows: TypeAlias = pa.RecordBatch | pa.Table
 # Halfspaces are padded to full vector registers.
 LANES = 8
 
@@ -31,10 +30,10 @@ class RawAcceptance:
     r"""
     Acceptance probability :math:`\min(\sum_j s_j(x) \rho_j, 1)` of raw rows.
 
-    Here :math:`s_j` are the shares of :meth:`SplittingGraph.shares` on the encoded rows and the sum runs over
-    the groups in their order. Both are the same to the last bit as by way of the encoder: a halfspace's score
-    is summed in the order of the matrix's columns, and of a one-hot block only the one term that is not zero
-    is added, which changes nothing.
+    Here :math:`s_j` are the shares of :meth:`SplittingGraph.shares` on the encoded rows, and the sum runs
+    over the groups in their order. The results equal those of the encoded rows to the last bit: a
+    halfspace's score is summed in the order of the matrix's columns, and the omitted terms of a one-hot
+    block are zero.
 
     Parameters
     ----------
@@ -48,11 +47,11 @@ class RawAcceptance:
     Raises
     ------
     ValueError
-        Parts that do not fit together, or a coefficient that is not finite.
+        The parts do not fit together, or a coefficient is not finite.
     """
 
     def __init__(self, encoder: TableEncoder, graph: SplittingGraph, acceptance: ArrayLike) -> None:
-        self.encoder = encoder
+        self.encoder, self.graph = encoder, graph
         self.acceptance = np.ascontiguousarray(acceptance, dtype=np.float64)
         width = len(encoder.feature_names_)
         if graph.coefficients.ndim != 2 or graph.coefficients.shape[1] != width:
@@ -68,37 +67,40 @@ class RawAcceptance:
             raise ValueError("acceptance probabilities must be between 0 and 1.")
         if not np.isfinite(graph.coefficients).all():
             raise ValueError("the graph's coefficients must be finite: one of them is NaN or infinite.")
-        self.graph = graph
-        self._tabulate(graph, width)
-
-    def _tabulate(self, graph: SplittingGraph, width: int) -> None:
         count = len(graph.intercepts)
         padded = -(-max(count, 1) // LANES) * LANES
-        # one line per matrix column, and one of zeros for what adds nothing
+        # one line per matrix column, and a line of zeros for values that add nothing
         self._weights = np.zeros((width + 1, padded))
         self._weights[:width, :count] = graph.coefficients.T
-        self._intercepts = _padded(graph.intercepts, padded)
-        self._mixture = _padded(graph.mixture, padded)
+        self._intercepts, self._mixture = np.zeros(padded), np.zeros(padded)
+        self._intercepts[:count], self._mixture[:count] = graph.intercepts, graph.mixture
+        self._plan_columns()
+
+    def _plan_columns(self) -> None:
+        """Plan how the kernel `accept` reads each table column."""
+        self._nothing = len(self._weights) - 1
         self._numeric = [item for item in self.encoder.fitted_ if item.kind in NUMERIC_KINDS]
-        self._categorical = [item for item in self.encoder.fitted_ if item.kind in ("onehot", "binary")]
-        # a missing number of these is not 0 in the matrix, so value and indicator are columns apart here
-        self._filled = [item for item in self._numeric if item.kind == "unit"]
-        self._marked = [item for item in self._filled if item.indicates_missing]
         self._means = np.array([item.centre for item in self._numeric], dtype=np.float64)
         self._scales = np.array([item.scale for item in self._numeric], dtype=np.float64)
-        plan, self._lines = [], []
+        # by column: its line in the codes, and for categories their lines in the weights
+        self._categories: dict[str, tuple[int, dict[str, int]]] = {}
+        self._indicators: dict[str, tuple[int, int]] = {}
+        plan = []
         for item in self.encoder.fitted_:
-            first = self.encoder.groups_[item.name][0]
-            if item in self._numeric:
-                apart = item in self._marked
-                indicator = first + 1 if item.indicates_missing and not apart else -1
-                plan.append((1, self._numeric.index(item), first, indicator))
-                if apart:
-                    plan.append((0, len(self._categorical) + self._marked.index(item), first + 1, -1))
+            first, code = self.encoder.groups_[item.name][0], len(self._categories) + len(self._indicators)
+            if item.kind not in NUMERIC_KINDS:
+                binary, one_hot = [self._nothing, first], range(first, first + len(item.categories))
+                lines = binary if item.kind == "binary" else one_hot
+                self._categories[item.name] = (code, dict(zip(item.categories, lines, strict=True)))
+                plan.append((0, code, first, -1))
                 continue
-            plan.append((0, self._categorical.index(item), first, -1))
-            lines = [width, first] if item.kind == "binary" else range(first, first + len(item.categories))
-            self._lines.append(dict(zip(item.categories, lines, strict=True)))
+            # a missing number of kind "unit" is not 0 in the matrix: its indicator is a column of its own
+            apart = item.indicates_missing and item.kind == "unit"
+            indicator = first + 1 if item.indicates_missing and not apart else -1
+            plan.append((1, self._numeric.index(item), first, indicator))
+            if apart:
+                self._indicators[item.name] = (code, first + 1)
+                plan.append((0, code, first + 1, -1))
         self._plan = np.array(plan, dtype=np.int64).reshape(-1, 4)
 
     @property
@@ -108,45 +110,43 @@ class RawAcceptance:
 
     @property
     def categorical(self) -> list[str]:
-        """Those of them that hold categories."""
-        return [item.name for item in self._categorical]
+        """Columns that hold categories."""
+        return list(self._categories)
 
     def evaluate(self, rows: Rows) -> Acceptance:
         """
-        Acceptance of rows.
+        Compute the acceptance of rows; a row's probability does not depend on the other rows.
 
         Parameters
         ----------
         rows : RecordBatch or Table, n rows
             With the encoder's columns: numbers, ``date32`` for dates, and any type with few values for
-            categories, best dictionary encoded; further columns are not looked at.
+            categories, preferably dictionary encoded. Further columns are ignored.
 
         Returns
         -------
         Acceptance
-            A row's probability does not depend on the others.
 
         Raises
         ------
         ValueError
-            What :meth:`TableEncoder.transform` refuses: a missing column, values that are no number, an
-            infinite one, and with ``unseen="error"`` a category unseen in training.
+            As :meth:`TableEncoder.transform`: a column is missing, a value is not a finite number, or with
+            ``unseen="error"`` a category was not seen in training.
         """
+        from evenhand.fairlib.proxies._kernels import accept
+
         numbers = np.empty((len(self._numeric), rows.num_rows))
-        codes = np.empty((len(self._categorical) + len(self._marked), rows.num_rows), dtype=np.int32)
+        codes = np.empty((len(self._categories) + len(self._indicators), rows.num_rows), dtype=np.int32)
         for k, item in enumerate(self._numeric):
             numbers[k] = _numbers(one_array(rows, item.name), item.name, item.kind)
-            if item in self._filled:
+            if item.kind == "unit":
                 missing = np.isnan(numbers[k])
                 numbers[k, missing] = item.mean
-                if item in self._marked:
-                    line, nothing = self.encoder.groups_[item.name][1], len(self._weights) - 1
-                    codes[len(self._categorical) + self._marked.index(item)] = np.where(
-                        missing, line, nothing
-                    )
-        for k, item in enumerate(self._categorical):
-            codes[k] = self._codes(one_array(rows, item.name), item.name, self._lines[k])
-        graph = self.graph
+                if item.name in self._indicators:
+                    code, line = self._indicators[item.name]
+                    codes[code] = np.where(missing, line, self._nothing)
+        for name, (code, lines) in self._categories.items():
+            codes[code] = self._codes(one_array(rows, name), name, lines)
         probabilities, masses = np.empty(rows.num_rows), np.zeros(len(self.acceptance))
         accept(
             numbers,
@@ -157,9 +157,9 @@ class RawAcceptance:
             self._weights,
             self._intercepts,
             self._mixture,
-            graph.starts,
-            graph.one,
-            graph.zero,
+            self.graph.starts,
+            self.graph.one,
+            self.graph.zero,
             self.acceptance,
             probabilities,
             masses,
@@ -170,17 +170,10 @@ class RawAcceptance:
         """Line of the weights for every row."""
         if not pa.types.is_dictionary(values.type):
             values = values.dictionary_encode()
-        nothing = len(self._weights) - 1
         # the last entry is for rows without a value
         names = [_name(value) for value in values.dictionary.to_pylist()] + [MISSING]
         table = np.array([lines.get(known, -1) for known in names], dtype=np.int32)
-        indices = values.indices
-        if indices.null_count:
-            indices = indices.fill_null(0)
-        # an empty dictionary has rows without a value only
-        codes = table[indices.to_numpy(zero_copy_only=False).astype(np.intp, copy=False)]
-        if values.indices.null_count:
-            codes[null_mask(values.indices)] = table[-1]
+        codes = table[values.indices.cast(pa.int64()).fill_null(len(table) - 1).to_numpy()]
         if (table < 0).any():
             unseen = codes < 0
             if unseen.any() and self.encoder.unseen == "error":
@@ -188,25 +181,35 @@ class RawAcceptance:
                     f"column {name!r} has {int(unseen.sum())} rows with a category unseen in training; "
                     "set unseenCategories: ignore in the contract to encode those as zeros."
                 )
-            codes[unseen] = nothing
+            codes[unseen] = self._nothing
         return codes
 
 
-def _padded(values: Float, length: int) -> Float:
-    out = np.zeros(length)
-    out[: len(values)] = values
-    return out
+def one_array(rows: Rows, name: str) -> pa.Array:
+    """
+    One column as a single array.
+
+    Raises
+    ------
+    ValueError
+        The column is missing, or there are two of this name.
+    """
+    found = rows.schema.get_all_field_indices(name)
+    if len(found) != 1:
+        raise ValueError(f"column {name!r} is {'given twice in' if found else 'missing from'} the rows.")
+    column = rows.column(found[0])
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _name(value: object) -> str:
-    """Name of a dictionary's value; a NaN is a missing one, as for the encoder."""
+    """Name of a dictionary's value; a NaN is missing, as in the encoder."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return MISSING
     return category_name(value)
 
 
 def _numbers(values: pa.Array, name: str, kind: str) -> Float:
-    """Values as float64, days since 1970-01-01 for dates, NaN where missing."""
+    """Values as float64: days since 1970-01-01 for dates, NaN where missing."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_null(values.type):

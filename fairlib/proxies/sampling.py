@@ -8,33 +8,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog, nnls
 
-__all__ = ["SamplingPlan", "nearest_mixture", "sampling_plan"]
+__all__ = ["SamplingPlan", "nearest_mixture", "plan_of", "sampling_plan"]
 
 Float = NDArray[np.float64]
-# A mixture that is this much farther from the target than the nearest one counts as nearest, when the choice
-# among nearest ones is made: the tolerance of the linear program.
+# A mixture whose image differs from the nearest one's by no more than this counts as nearest: the tolerance
+# of the linear program.
 SLACK = 1e-7
 
 
 @dataclass(frozen=True)
 class SamplingPlan:
     """
-    What Algorithm 1 gives, and what follows from it.
+    Result of Algorithm 1.
 
     Attributes
     ----------
     mixture : ndarray, shape (l,)
-        q: the share of each proxy group in what is kept, up to scale in the relaxed form.
+        q: the share of each proxy group among the kept rows; up to scale in the relaxed form.
     acceptance : ndarray, shape (l,)
-        Probability, in [0, 1], with which a member of each proxy group is kept; the largest is 1.
+        Probability, in [0, 1], with which a row of each proxy group is kept; the largest is 1.
     shares : ndarray, shape (K,)
-        Expected shares of the sensitive groups in what is kept.
+        Expected shares of the sensitive groups among the kept rows.
     imbalance : float
         Euclidean distance of `shares` from the target.
     residual : float
-        What the program minimised, ``norm(q A - t)``: the imbalance, and in the relaxed form at most that.
+        Minimum of the program, ``norm(q A - t)``: the imbalance, or in the relaxed form at most that.
     rate : float
-        Expected share of people that are kept.
+        Expected share of rows that are kept.
     """
 
     mixture: Float
@@ -47,11 +47,11 @@ class SamplingPlan:
 
 def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool = False) -> Float:
     r"""
-    Weights of the mixture of rows that is nearest to a target (Deng et al. 2023, Algorithm 1).
+    Weights of the mixture of compositions that is nearest to a target (Deng et al. 2023, Algorithm 1).
 
     .. math:: q = \arg\min_q \lVert q A - t \rVert_2 \quad\text{with } q \ge 0,\ \textstyle\sum_j q_j = 1
 
-    and without the sum in the relaxed form. Both are one non-negative least squares: with
+    The relaxed form has no constraint on the sum. Both are non-negative least squares: with
     :math:`B = A - \mathbf{1} t` the minimiser :math:`x` of
     :math:`\lVert x B \rVert^2 + (\sum_j x_j - 1)^2` over :math:`x \ge 0` is :math:`s q`, for at the best
     scale :math:`s` of any :math:`q` that sum is :math:`b / (1 + b)` with :math:`b = \lVert q B \rVert^2`.
@@ -84,46 +84,51 @@ def sampling_plan(
 
     .. math:: \rho_j = \frac{q_j / \hat r_j}{\max_i q_i / \hat r_i}
 
-    Many mixtures can be nearest to the target. Of these the one is taken that keeps most people, which is the
-    one of the least :math:`\max_j q_j / \hat r_j`: a linear program.
+    Several mixtures can be nearest to the target. A linear program chooses the one that keeps most rows,
+    which has the least :math:`\max_j q_j / \hat r_j`.
 
     Parameters
     ----------
     compositions : array-like, shape (l, K)
     masses : array-like, shape (l,)
-        Share of people in each proxy group, all above 0.
+        Share of rows in each proxy group, all above 0.
     target : array-like, shape (K,)
-        Wanted shares of the groups. For several attributes at once both hold one block an attribute, each of
+        Target shares of the groups. With several attributes both hold one block per attribute, each of
         sum 1 (appendix A.2).
     relaxed : bool
-        Leave out that q sums to 1.
+        Leave out the constraint that q sums to 1.
 
     Raises
     ------
     ValueError
-        A proxy group without people.
+        A proxy group has no rows.
     """
     rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
     sizes = np.asarray(masses, np.float64)
     if not (sizes > 0).all():
         raise ValueError("every proxy group needs people in it: a mass is 0.")
-    mixture = _widest(nearest_mixture(rows, goal, relaxed=relaxed), rows, sizes)
-    ratios = mixture / sizes
+    mixture = _keeping_most(nearest_mixture(rows, goal, relaxed=relaxed), rows, sizes)
+    return plan_of(mixture, rows, sizes, goal)
+
+
+def plan_of(mixture: Float, compositions: Float, masses: Float, target: Float) -> SamplingPlan:
+    """Compute the plan that samples the proxy groups in the shares of a mixture."""
+    ratios = mixture / masses
     acceptance = ratios / ratios.max()
-    kept = sizes * acceptance
-    shares = kept @ rows / kept.sum()
+    kept = masses * acceptance
+    shares = kept @ compositions / kept.sum()
     return SamplingPlan(
         mixture,
         acceptance,
         shares,
-        float(np.linalg.norm(shares - goal)),
-        float(np.linalg.norm(mixture @ rows - goal)),
+        float(np.linalg.norm(shares - target)),
+        float(np.linalg.norm(mixture @ compositions - target)),
         float(kept.sum()),
     )
 
 
-def _widest(mixture: Float, rows: Float, sizes: Float) -> Float:
-    """Of the mixtures with the same image the one of the least largest ratio to the sizes."""
+def _keeping_most(mixture: Float, rows: Float, sizes: Float) -> Float:
+    """Of the mixtures with the same image, return the one with the least maximal ratio to the sizes."""
     groups = len(mixture)
     image = np.append(mixture @ rows, mixture.sum())
     system = np.hstack([np.vstack([rows.T, np.ones(groups)]), np.zeros((rows.shape[1] + 1, 1))])

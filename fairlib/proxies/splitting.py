@@ -1,4 +1,4 @@
-"""One split of a vertex: halfspaces over its scores, and which mixture of them to take."""
+"""One split of a vertex: halfspaces over its scores, and the mixture of them that moves its children best."""
 
 from __future__ import annotations
 
@@ -11,50 +11,62 @@ from scipy.optimize import linprog
 __all__ = ["Hypotheses", "Limits", "play_game", "solve_program"]
 
 Float = NDArray[np.float64]
-# A weight of the mixture below this is the program's rounding.
+# Smaller weights of the mixture are rounding errors of the program.
 LEAST_WEIGHT = 1e-9
-# Two scores nearer than this are one: no cut is set between them.
+# Scores that are nearer than this count as equal: no cut is set between them.
 LEAST_GAP = 1e-10
-# Of disclosivity, above what is allowed: rounding of sums over rows.
+# Rounding of sums over rows, in disclosivity above the limit.
 ROUNDING = 1e-12
-# Of a floor on rows, as a share of it.
+# Rounding of the least number of rows, as a share of it.
 FLOOR_ROUNDING = 1e-9
-# The program's own tolerance can break a constraint; it is then solved again under a stricter one.
+# The program's tolerance can break a limit; it is then solved again under a stricter one.
 TRIES = 4
-# The game meets its constraints only in the limit: it is played for a little less than is allowed.
+# The game meets its limits only asymptotically: it is played under limits this much stricter.
 GAME_MARGIN = 0.05
 
 
 @dataclass(frozen=True)
 class Limits:
     """
-    What both children of a split must respect.
+    Constraints on both children of a split.
 
     Attributes
     ----------
     base_rates : ndarray, shape (K,)
-        r, the shares of the groups among all people.
+        r, the shares of the groups among all rows.
     alpha : float
         Largest allowed difference between a group's share within a child and its base rate.
     least_rows : float
-        Expected rows that each child must have.
+        Least number of expected rows of each child.
     """
 
     base_rates: Float
     alpha: float
     least_rows: float
 
+    def disclosivity(self, tally: Float) -> float:
+        """Largest difference from the base rates in a tally (rows of every group, rows)."""
+        return float(np.abs(tally[:-1] / tally[-1] - self.base_rates).max()) if tally[-1] > 0 else 0.0
+
     def allow(self, tally: Float) -> bool:
-        """Whether a child with this tally (rows of every group, rows) is allowed."""
-        rows = tally[-1]
-        if rows < self.least_rows * (1 - FLOOR_ROUNDING):
-            return False
-        return bool(np.abs(tally[:-1] / rows - self.base_rates).max() <= self.alpha + ROUNDING)
+        """Whether a child with this tally meets the constraints."""
+        enough = tally[-1] >= self.least_rows * (1 - FLOOR_ROUNDING)
+        return bool(enough) and self.disclosivity(tally) <= self.alpha + ROUNDING
+
+    def excess(self, tallies: Float, alpha: float) -> Float:
+        r"""
+        Rows of each group above and below the allowed number, shape (..., 2K); linear in the tally.
+
+        .. math:: \pm (N_k - r_k M) - \alpha M
+        """
+        rows = tallies[..., -1:]
+        apart, slack = tallies[..., :-1] - rows * self.base_rates, alpha * rows
+        return np.concatenate([apart - slack, -apart - slack], axis=-1)
 
 
 class Hypotheses:
     """
-    Halfspaces of a vertex's scores, with what they select.
+    Halfspaces of a vertex's scores, with the rows that they select.
 
     Parameters
     ----------
@@ -81,14 +93,14 @@ class Hypotheses:
         self.tallies = np.zeros((0, len(self.total)))
 
     def sweep(self, direction: Float, cuts: int) -> None:
-        """Add halfspaces along one direction, at cuts that are dense where little is selected or left."""
+        """Add halfspaces along one direction, with denser cuts where few rows are selected or left."""
         scores = self.scores @ direction
         order = np.argsort(-scores, kind="stable")
         ordered = scores[order]
         sums = np.cumsum(self.counted[order], axis=0)
         small = np.geomspace(min(0.5, 2.0 / max(self.total[-1], 4.0)), 0.5, cuts // 2)
         shares = np.unique(np.concatenate([small, 1.0 - small]))
-        # between equal scores there is no cut: of the places where there is one, those about each share
+        # cuts are possible in the gaps between unequal scores: take the two gaps next to each share
         gaps = np.flatnonzero(ordered[:-1] - ordered[1:] > LEAST_GAP)
         if len(gaps) == 0:
             return
@@ -105,8 +117,8 @@ class Hypotheses:
         self.directions.append(direction)
         self.cuts.append(cut)
 
-    def forget(self, kept: NDArray[np.intp]) -> None:
-        """Keep some of the hypotheses only."""
+    def keep(self, kept: NDArray[np.intp]) -> None:
+        """Drop all hypotheses but some."""
         self.tallies = self.tallies[kept]
         self.directions = [self.directions[t] for t in kept]
         self.cuts = [self.cuts[t] for t in kept]
@@ -116,7 +128,7 @@ def solve_program(
     pool: Hypotheses, limits: Limits, direction: Float, offset: float
 ) -> tuple[Float, Float] | None:
     r"""
-    The best mixture of the hypotheses, as a linear program (Deng et al. 2023, program 3 and appendix A.4).
+    Find the best mixture of the hypotheses by a linear program (Deng et al. 2023, program 3, appendix A.4).
 
     With :math:`N_t, M_t` the rows of each group and all rows that hypothesis t selects,
     :math:`g = (U - U') / \lVert U - U' \rVert` and the composition :math:`a` of the vertex:
@@ -125,30 +137,36 @@ def solve_program(
         \quad\text{with } p \ge 0,\ \textstyle\sum_t p_t = 1,\
         \left|\sum_t p_t (N_{tk} - r_k M_t)\right| \le \alpha \sum_t p_t M_t
 
-    the same for what is not selected, and enough rows on both sides. The objective is the left side of
-    equation 2 with the sign of its :math:`f(\gamma)` set right, and :math:`\tau \ge 0` in its place: the
-    larger, the fewer rows move and the farther.
+    The rows that are not selected obey the same limit, and both children have enough rows. The objective is
+    the left side of equation 2 with the sign of its :math:`f(\gamma)` corrected, and :math:`\tau \ge 0` in
+    its place: the larger :math:`\tau`, the fewer rows are selected, and the more their composition differs.
+
+    Parameters
+    ----------
+    pool : Hypotheses
+    limits : Limits
+    direction : ndarray, shape (K,)
+        g.
+    offset : float
+        :math:`\tau`.
 
     Returns
     -------
     mixture, prices : ndarray of shape (T,), ndarray of shape (K,)
-        At most 4K + 3 entries of the mixture are positive. The prices are the cost of each group's rows under
-        the constraints' duals: the direction in which another hypothesis would help. None if no mixture is
-        allowed.
+        At most 4K + 3 entries of the mixture are positive. The prices are the value of each group's rows
+        under the duals of the limits: the direction in which a further hypothesis would help. None if no
+        mixture is allowed.
     """
-    base, alpha = limits.base_rates, limits.alpha
+    alpha = limits.alpha
     for _ in range(TRIES):
         solved = _solve(pool, limits, alpha, direction, offset)
         if solved is None:
             return None
-        mixture, prices = solved
-        one = mixture @ pool.tallies
-        excess = max(
-            np.abs(side[:-1] / side[-1] - base).max() - limits.alpha if side[-1] > 0 else 0.0
-            for side in (one, pool.total - one)
-        )
-        if limits.allow(one) and limits.allow(pool.total - one):
-            return mixture, prices
+        one = solved[0] @ pool.tallies
+        children = (one, pool.total - one)
+        if all(limits.allow(child) for child in children):
+            return solved
+        excess = max(limits.disclosivity(child) for child in children) - limits.alpha
         alpha -= 2.0 * max(excess, ROUNDING)
         if alpha < 0:
             return None
@@ -158,27 +176,18 @@ def solve_program(
 def _solve(
     pool: Hypotheses, limits: Limits, alpha: float, direction: Float, offset: float
 ) -> tuple[Float, Float] | None:
-    base, total = limits.base_rates, pool.total
-    groups = len(base)
+    total, floor = pool.total, limits.least_rows
     counts, rows = pool.tallies[:, :-1], pool.tallies[:, -1]
-    apart, all_apart = counts - rows[:, None] * base, total[:-1] - total[-1] * base
-    slack = alpha * rows[:, None]
-    left = np.vstack(
-        [(apart - slack).T, (-apart - slack).T, (slack - apart).T, (slack + apart).T, rows[None], -rows[None]]
-    )
-    floor = limits.least_rows
+    # limits on the selected rows, on the rest (all rows minus the selected ones), and on both sizes
+    selected = limits.excess(pool.tallies, alpha).T
+    left = np.vstack([selected, -selected, rows[None], -rows[None]])
     right = np.concatenate(
-        [
-            np.zeros(2 * groups),
-            alpha * total[-1] - all_apart,
-            alpha * total[-1] + all_apart,
-            [total[-1] - floor, -floor],
-        ]
+        [np.zeros(len(selected)), -limits.excess(total, alpha), [total[-1] - floor, -floor]]
     )
     scale = total[-1]
     mean = direction @ total[:-1] / scale
     gain = (counts @ direction - (mean + offset) * rows) / scale
-    # a child may be a thousandth of the vertex: each limit is measured in the rows that it is about
+    # a child may hold a thousandth of the vertex: tolerances are relative to the least rows of a child
     unit = max(floor / scale, 1e-4)
     found = linprog(
         -gain / unit,
@@ -187,48 +196,50 @@ def _solve(
         A_eq=np.ones((1, len(rows))),
         b_eq=[1.0],
         method="highs-ds",
-        options={"presolve": False},  # of a program this small it takes a third of the time
+        options={"presolve": False},  # it would take a third of the time of a program this small
     )
     if found.x is None:
         return None
     mixture = np.where(found.x > LEAST_WEIGHT, found.x, 0.0)
     mixture /= mixture.sum()
     duals = -np.asarray(found.ineqlin.marginals)
-    above, below, rest_below, rest_above = duals[: 4 * groups].reshape(4, groups)
-    prices = direction - (above - below - rest_below + rest_above)
-    return mixture, prices
+    above, below, rest_below, rest_above = duals[: 2 * len(selected)].reshape(4, -1)
+    return mixture, direction - (above - below - rest_below + rest_above)
 
 
 def play_game(pool: Hypotheses, limits: Limits, direction: Float, offset: float, rounds: int) -> Float | None:
     r"""
-    The uniform mixture over the rounds of the two-player game (Deng et al. 2023, Algorithm 3).
+    Find the uniform mixture over the rounds of the two-player game (Deng et al. 2023, Algorithm 3).
 
     In every round the learner answers the duals by its oracle, the halfspace on which the regression of the
-    costs is negative, and the auditor takes a projected gradient step of :math:`1 / \sqrt t`, in units of the
+    costs is negative. The auditor takes a projected gradient step of :math:`1 / \sqrt t`, in units of the
     vertex's rows. The hypotheses are added to the pool.
+
+    Parameters
+    ----------
+    pool, limits, direction, offset
+        As in :func:`solve_program`.
+    rounds : int
 
     Returns
     -------
     ndarray, shape (T,), or None if the mixture is not allowed
     """
     base, total = limits.base_rates, pool.total
-    groups = len(base)
     alpha = limits.alpha * (1.0 - GAME_MARGIN)
     mean = direction @ total[:-1] / total[-1]
-    all_apart = total[:-1] / total[-1] - base
-    duals = np.zeros((4, groups))
+    whole = limits.excess(total / total[-1], alpha)
+    duals = np.zeros((4, len(base)))
     signs = np.array([1.0, -1.0, -1.0, 1.0])
     first = len(pool.cuts)
     for t in range(1, rounds + 1):
-        # cost of selecting a row of group k: prices[k] + constant
+        # the cost of selecting a row of group k is prices[k] + constant
         prices = signs @ duals - direction
         constant = mean + offset - signs @ duals @ base
         constant += alpha * (duals[2:].sum() - duals[:2].sum())
         pool.add(-prices, constant)
-        one = pool.tallies[-1] / total[-1]
-        apart, slack = one[:-1] - one[-1] * base, alpha * one[-1]
-        rest, rest_slack = all_apart - apart, alpha - slack
-        broken = np.stack([apart - slack, -apart - slack, rest - rest_slack, -rest - rest_slack])
+        selected = limits.excess(pool.tallies[-1] / total[-1], alpha)
+        broken = np.concatenate([selected, whole - selected]).reshape(duals.shape)
         duals = np.maximum(duals + broken / np.sqrt(t), 0.0)
     mixture = np.zeros(len(pool.cuts))
     mixture[first:] = 1.0 / rounds

@@ -1,65 +1,60 @@
-"""The proxy tree: grown leaf by leaf until the wanted shares are within reach, each leaf within its limit."""
+"""The proxy tree: it splits leaves until the target shares can be sampled, within the disclosivity limit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
-from evenhand.fairlib.proxies.groups import Groups, Target
-from evenhand.fairlib.proxies.oracle import EstimatorOracle, LinearOracle
-from evenhand.fairlib.proxies.sampling import SamplingPlan, sampling_plan
-from evenhand.fairlib.proxies.tree_builder import Growth, Settings
+from evenhand.fairlib.proxies.groups import Target
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.base import Callback
 
 __all__ = ["ProxyTree"]
-
-Float32 = NDArray[np.float32]
 
 
 class ProxyTree(BalancingProxy):
     r"""
-    A tree of randomised halfspaces whose leaves balance and tell little (Deng et al. 2023, Algorithm 4).
+    A tree of randomised halfspaces with a limit on its disclosivity (Deng et al. 2023, Algorithm 4).
 
     Leaves are split while the target t is farther than `tolerance` from the hull of their compositions. A
-    split must bring it nearer by the factor :math:`1 - \gamma`, and within each leaf j
-    :math:`|A_{jk} - r_k| \le \alpha` for every group k. Of the splits of all leaves that do, the one is made
-    after which most people can be kept: the paper takes any, and the nearest hull alone comes from leaves of
-    a few people.
+    split must reduce the distance by the factor :math:`1 - \gamma`, and within each leaf j
+    :math:`|A_{jk} - r_k| \le \alpha` for every group k. Among such splits of all leaves, the builder makes
+    the one after which most rows can be kept. The paper takes any; choosing by the distance alone gives
+    leaves of a few rows.
 
     Parameters
     ----------
     alpha : float
-        :math:`\alpha` in [0, 1], the disclosivity that no leaf exceeds on the training rows.
+        :math:`\alpha` in [0, 1], the limit on the disclosivity of every leaf on the training rows.
     relaxed : bool
         Leave out :math:`\sum_j q_j = 1`: the distance is then that to the cone of the compositions. With a
-        uniform target the nearest point of the cone is the nearest of the hull, scaled, so that the two
-        differ in what counts as progress only.
+        uniform target the nearest point of the cone is the nearest of the hull, scaled, so the two forms
+        differ only in the progress that they measure.
     progress : float
         :math:`\gamma` in (0, 1).
     tolerance : float
         :math:`\beta`, the imbalance at which growing stops.
     max_height : int
     min_leaf : float
-        Expected training rows that every leaf must have. Small leaves are what they should be in sample and
-        not out of it, and their compositions, which are saved, are about few people.
-    target : mapping of str to mapping of str to float, or None
-        Wanted shares by attribute and group; None wants them equal.
+        Least number of expected training rows of every leaf. The compositions of small leaves do not hold on
+        new rows, and the saved proxy discloses them for few people.
     solver : {"program", "game"}
-        ``"program"``: the linear program over the halfspaces found, which meets the constraints exactly.
+        ``"program"``: the linear program over the halfspaces found, which meets the limits exactly.
         ``"game"``: the uniform mixture over the rounds of the two-player game (Algorithm 3).
     rounds : int
         Rounds of the game.
     ridge : float
-        Of the regressions, above 0; the features should be of like scale.
+        Of the regressions, above 0; the features should have similar scales.
     oracle : scikit-learn estimator or None
-        Takes the place of the linear regressions. Such a proxy cannot be saved.
+        Replaces the linear regressions. Such a proxy cannot be saved.
 
     Attributes
     ----------
@@ -68,6 +63,8 @@ class ProxyTree(BalancingProxy):
     least_alpha_ : float or None
         If no split was found: the smallest alpha (to .001) under which one is found, None if there is none.
     """
+
+    saved_facts: ClassVar[tuple[str, ...]] = ("distances", "least_alpha")
 
     def __init__(
         self,
@@ -113,29 +110,15 @@ class ProxyTree(BalancingProxy):
         if self.solver not in ("program", "game"):
             raise ValueError(f"solver must be program or game, got {self.solver!r}.")
 
-    def _learn(self, rows: Float32, groups: Groups, callback: Callback | None) -> SplittingGraph:
-        settings = Settings(
-            alpha=self.alpha,
-            relaxed=self.relaxed,
-            progress=self.progress,
-            tolerance=self.tolerance,
-            max_height=int(self.max_height),
-            min_leaf=float(max(self.min_leaf, 1e-6)),
-            rounds=int(self.rounds) if self.solver == "game" else None,
-        )
+    def _fit_graph(
+        self, rows: NDArray[np.float32], indicators: NDArray[np.float64], callback: Callback | None
+    ) -> SplittingGraph:
+        from evenhand.fairlib.proxies.oracle import EstimatorOracle, LinearOracle
+        from evenhand.fairlib.proxies.tree_builder import TreeBuilder
+
         oracle = LinearOracle(self.ridge) if self.oracle is None else EstimatorOracle(self.oracle)
-        growth = Growth(rows, groups.indicators, self.target_, settings, oracle)
-        growth.grow(callback)
-        self.distances_ = growth.distances
-        self.least_alpha_ = growth.least_alpha() if len(growth.distances) == 1 else None
-        return growth.graph()
-
-    def _plan(self, compositions: NDArray[np.float64], masses: NDArray[np.float64]) -> SamplingPlan:
-        return sampling_plan(compositions, masses, self.target_, relaxed=self.relaxed)
-
-    def _facts(self) -> dict[str, Any]:
-        return {"distances": self.distances_, "least_alpha": self.least_alpha_}
-
-    def _take_up(self, content: Mapping[str, Any]) -> None:
-        self.distances_ = content["distances"]
-        self.least_alpha_ = content["least_alpha"]
+        builder = TreeBuilder(rows, indicators, self.target_, self, oracle)
+        builder.grow(callback)
+        self.distances_ = builder.distances
+        self.least_alpha_ = builder.least_alpha() if len(builder.distances) == 1 else None
+        return builder.graph()

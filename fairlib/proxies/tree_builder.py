@@ -1,53 +1,85 @@
-"""Growing a proxy tree: the leaves, the trial of each, and the graph that comes of it."""
+"""Builder of a proxy tree: its leaves, the best split of each, and the finished graph."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.proxies.graph import SplittingGraph
+from evenhand.fairlib.proxies.oracle import EstimatorOracle, LinearOracle, LinearScores, Scores
 from evenhand.fairlib.proxies.sampling import nearest_mixture
 from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
-from evenhand.fairlib.proxies.vertices import OracleGraph, Vertex, split_vertices
 
-__all__ = ["Growth", "Settings"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.base import Callback
+    from evenhand.fairlib.proxies.tree import ProxyTree
+
+__all__ = ["TreeBuilder"]
 
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
-# Cuts of a vertex's first directions, and of one that the program's prices point to.
+# Cuts along a vertex's first directions, and along the direction of the program's prices.
 FIRST_CUTS, NEXT_CUTS = 32, 12
 FIRST_GROUPS = 4
 # Bisection steps for the least offset that makes enough progress.
 OFFSETS = 5
+# Limits that are tried: the given one, then each half of the one before.
 LIMITS = 3
-# A row with a smaller share of a vertex is not looked at there; it still goes where the graph sends it.
+# Rows with a smaller share of a vertex are left out of its fit; the graph still carries them.
 LEAST_SHARE = 1e-12
-# Limits that are tried, from the least, for the smallest that allows a split; and how finely it is told.
+# Search for the smallest alpha that allows a split: number of first values, the least of them, resolution.
 ALPHA_STEPS, LEAST_ALPHA, ALPHA_RESOLUTION = 12, 0.005, 0.001
 LARGEST_POOL = 160
 
 
+@dataclass(eq=False)
+class Vertex:
+    """
+    A leaf or a split vertex.
+
+    Attributes
+    ----------
+    rows, weights : ndarray, shape (m,)
+        Positions of its rows, and the share of each that reaches the vertex.
+    tally : ndarray, shape (K + 1,)
+        Expected rows of every group, and expected rows.
+    depth : int
+    scores, pool
+        Regressions and halfspaces; None before the first split is tried.
+    halfspaces : list of (direction, cut, weight)
+    children : tuple of Vertex
+        Both empty for a leaf.
+    """
+
+    rows: NDArray[np.intp]
+    weights: Float
+    tally: Float
+    depth: int
+    scores: Scores | None = None
+    pool: Hypotheses | None = None
+    halfspaces: list[tuple[Float, float, float]] = field(default_factory=list)
+    children: tuple[Vertex, ...] = ()
+
+    @property
+    def composition(self) -> Float:
+        """Shares of the groups."""
+        return self.tally[:-1] / self.tally[-1]
+
+    def share(self, scores: Float) -> Float:
+        """Share of rows with these scores that goes to the first child, shape (n,)."""
+        share = np.zeros(len(scores))
+        for direction, cut, weight in self.halfspaces:
+            share += weight * (scores @ direction > cut)
+        return np.minimum(share, 1.0)
+
+
 @dataclass(frozen=True)
-class Settings:
-    """Parameters of the proxy tree; `rounds` of the game, or None for the program."""
-
-    alpha: float
-    relaxed: bool
-    progress: float
-    tolerance: float
-    max_height: int
-    min_leaf: float
-    rounds: int | None
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A split that makes enough progress: the mixture, the distance after it and the share then kept."""
+class Candidate:
+    """A split: its vertex, the weights of the halfspaces, the distance after it and the share then kept."""
 
     vertex: Vertex
     mixture: Float
@@ -55,130 +87,148 @@ class Trial:
     rate: float
 
 
-class Growth:
+class TreeBuilder:
     """
-    Algorithm 4 on one sample.
+    Algorithm 4 of Deng et al. (2023) on one sample.
 
     Parameters
     ----------
     X : ndarray of float32, shape (n, d)
     indicators : ndarray, shape (n, K)
     target : ndarray, shape (K,)
-    settings : Settings
+    config : ProxyTree
+        Its parameters.
     oracle : LinearOracle or EstimatorOracle
+
+    Attributes
+    ----------
+    leaves : list of Vertex
+    imbalance : float
+        Of the leaves' nearest mixture.
+    distances : list of float
+        Distance of the target before the first split and after each.
     """
 
-    def __init__(self, X: Float32, indicators: Float, target: Float, settings: Settings, oracle: Any) -> None:
+    def __init__(
+        self,
+        X: Float32,
+        indicators: Float,
+        target: Float,
+        config: ProxyTree,
+        oracle: LinearOracle | EstimatorOracle,
+    ) -> None:
         self.X, self.indicators, self.target = X, indicators, target
-        self.settings, self.oracle = settings, oracle
-        self.limits = Limits(indicators.mean(axis=0), settings.alpha, settings.min_leaf)
+        self.config, self.oracle = config, oracle
+        self.limits = Limits(indicators.mean(axis=0), config.alpha, max(config.min_leaf, 1e-6))
         self.root = self._vertex(np.arange(len(X)), np.ones(len(X)), 0)
         self.leaves = [self.root]
         self.imbalance = math.inf
         self.distances: list[float] = []
 
     def grow(self, callback: Callback | None = None) -> None:
-        """Split until the target is near enough, or no leaf has a split that is allowed and helps."""
-        distance, towards = self._position()
+        """Split until the imbalance is within the tolerance, or no leaf has a split that is allowed."""
+        distance, direction = self._distance()
         self.distances.append(distance)
-        while self.imbalance > self.settings.tolerance:
-            best = self._best_trial(distance, towards, self.limits)
+        while self.imbalance > self.config.tolerance:
+            best = self._best_split(distance, direction, self.limits)
             if best is None:
                 return
             self._split(best)
-            distance, towards = self._position()
+            distance, direction = self._distance()
             self.distances.append(distance)
             if callback is not None:
                 callback(len(self.leaves) - 1, self._most_splits(), {"imbalance": self.imbalance})
 
     def _most_splits(self) -> int:
-        """Splits within which the tolerance is reached (theorem 2), or those made if that says nothing."""
+        """Splits within which the tolerance is reached (theorem 2), at least those made so far."""
         made, first = len(self.leaves) - 1, self.distances[0]
-        if self.settings.tolerance <= 0:
+        if self.config.tolerance <= 0:
             return made
-        shrinkings = math.log(self.settings.tolerance / first) / math.log(1.0 - self.settings.progress)
-        return max(made, math.ceil(shrinkings))
+        needed = math.log(self.config.tolerance / first) / math.log(1.0 - self.config.progress)
+        return max(made, math.ceil(needed))
 
     def least_alpha(self) -> float | None:
-        """Smallest limit, to a thousandth, under which a first split was found; None if none was."""
-        distance, towards = self._position()
-        if self.imbalance <= self.settings.tolerance:
+        """Smallest alpha, to a thousandth, under which a first split was found; None if none was."""
+        distance, direction = self._distance()
+        if self.imbalance <= self.config.tolerance:
             return None
+
+        def allows(alpha: float) -> bool:
+            self.root.pool = None  # the halfspaces of earlier trials must not decide
+            limits = replace(self.limits, alpha=alpha)
+            return self._best_split(distance, direction, limits) is not None
+
         low = self.limits.alpha
-        steps = np.geomspace(max(low, LEAST_ALPHA), 1.0, ALPHA_STEPS)
-        high = next((float(alpha) for alpha in steps if self._allows(alpha, distance, towards)), None)
+        steps = [float(alpha) for alpha in np.geomspace(max(low, LEAST_ALPHA), 1.0, ALPHA_STEPS)]
+        high = next((alpha for alpha in steps if allows(alpha)), None)
         if high is None:
             return None
-        low = max([low, *(float(alpha) for alpha in steps if alpha < high)])
+        low = max([low, *(alpha for alpha in steps if alpha < high)])
         while high - low > ALPHA_RESOLUTION:
             middle = 0.5 * (low + high)
-            if self._allows(middle, distance, towards):
+            if allows(middle):
                 high = middle
             else:
                 low = middle
         return high
 
-    def _allows(self, alpha: float, distance: float, towards: Float) -> bool:
-        self.root.pool = None  # what earlier trials have added and dropped must not decide
-        return self._best_trial(distance, towards, replace(self.limits, alpha=float(alpha))) is not None
-
     def _vertex(self, rows: NDArray[np.intp], weights: Float, depth: int) -> Vertex:
         tally = np.append(weights @ self.indicators[rows], weights.sum())
         return Vertex(rows, weights, tally, depth)
 
-    def _measure(self, compositions: Float) -> tuple[Float, Float]:
-        """Mixture of compositions that is nearest to the target, and what is left to the target."""
-        mixture = nearest_mixture(compositions, self.target, relaxed=self.settings.relaxed)
+    def _nearest(self, compositions: Float) -> tuple[Float, Float]:
+        """Mixture of compositions that is nearest to the target, and the difference to the target."""
+        mixture = nearest_mixture(compositions, self.target, relaxed=self.config.relaxed)
         return mixture, self.target - mixture @ compositions
 
-    def _position(self) -> tuple[float, Float]:
+    def _distance(self) -> tuple[float, Float]:
         """Distance of the target from the leaves' hull (or cone), and the unit direction towards it."""
         compositions = np.array([leaf.composition for leaf in self.leaves])
-        mixture, left = self._measure(compositions)
+        mixture, difference = self._nearest(compositions)
         shares = mixture @ compositions / mixture.sum()
         self.imbalance = float(np.linalg.norm(shares - self.target))
-        distance = float(np.linalg.norm(left))
-        return distance, left / distance if distance > 0 else left
+        distance = float(np.linalg.norm(difference))
+        return distance, difference / distance if distance > 0 else difference
 
-    def _best_trial(self, distance: float, towards: Float, limits: Limits) -> Trial | None:
+    def _best_split(self, distance: float, direction: Float, limits: Limits) -> Candidate | None:
         """
-        The split, of all leaves, after which most people can be kept (by the mixture that is found first).
+        Of the allowed splits of all leaves, find the one after which most rows can be kept.
 
-        Under a loose limit the program may take a child too far, past the target in other directions: if no
-        leaf has a split that makes enough progress, stricter limits are tried.
+        Under a loose limit the program may move a child past the target in other directions. If no leaf has
+        a split that makes enough progress, stricter limits are tried.
         """
         for _ in range(LIMITS):
-            best: Trial | None = None
-            for leaf in self.leaves:
-                if leaf.depth >= self.settings.max_height or leaf.tally[-1] < 2 * limits.least_rows:
-                    continue
-                trial = self._try(leaf, limits, distance, towards)
-                if trial is not None and (best is None or trial.rate > best.rate):
-                    best = trial
+            found = [
+                self._split_of(leaf, limits, distance, direction)
+                for leaf in self.leaves
+                if leaf.depth < self.config.max_height and leaf.tally[-1] >= 2 * limits.least_rows
+            ]
+            best = max(filter(None, found), key=lambda candidate: candidate.rate, default=None)
             if best is not None:
                 return best
             limits = replace(limits, alpha=0.5 * limits.alpha)
         return None
 
-    def _try(self, leaf: Vertex, limits: Limits, distance: float, towards: Float) -> Trial | None:
+    def _split_of(self, leaf: Vertex, limits: Limits, distance: float, direction: Float) -> Candidate | None:
         """
-        The split of one leaf that moves most rows and still makes enough progress.
+        Find the split of one leaf that moves most rows and still makes enough progress.
 
-        The larger the offset, the fewer rows move and the farther: bisection finds the least that is enough.
+        The larger the offset, the fewer rows move and the more their composition changes. Bisection finds
+        the least offset that makes enough progress.
         """
-        pool = self._pool(leaf, towards)
+        pool = self._pool(leaf, direction)
         if len(pool.cuts) == 0:
             return None
-        some = pool.tallies[pool.tallies[:, -1] > 0]  # the game's halfspaces can be empty
-        gains = some[:, :-1] @ towards / some[:, -1] - towards @ leaf.composition
+        some = pool.tallies[pool.tallies[:, -1] > 0]  # a halfspace of the game can be empty
+        gains = some[:, :-1] @ direction / some[:, -1] - direction @ leaf.composition
         low, high = 0.0, float(gains.max(initial=0.0))
-        best: Trial | None = None
+        best: Candidate | None = None
         offset = 0.0
         for _ in range(OFFSETS + 1):
-            trial = self._mix(leaf, pool, limits, towards, offset)
-            if trial is not None and trial.distance <= (1.0 - self.settings.progress) * distance:
-                if best is None or trial.rate > best.rate:
-                    best = trial
+            candidate = self._candidate(leaf, pool, limits, direction, offset)
+            if candidate is not None and candidate.distance <= (1.0 - self.config.progress) * distance:
+                if best is None or candidate.rate > best.rate:
+                    best = candidate
                 high = offset
             else:
                 low = offset
@@ -187,81 +237,81 @@ class Growth:
             offset = 0.5 * (low + high)
         return best
 
-    def _pool(self, leaf: Vertex, towards: Float) -> Hypotheses:
-        """Halfspaces of a leaf, made when it is first tried, with those along the present direction."""
+    def _pool(self, leaf: Vertex, direction: Float) -> Hypotheses:
+        """Halfspaces of a leaf, with those along the present direction."""
         if leaf.pool is None:
             leaf.scores = self.oracle.fit(self.X[leaf.rows], self.indicators[leaf.rows], leaf.weights)
             leaf.pool = Hypotheses(leaf.scores.values, self.indicators[leaf.rows], leaf.weights)
-            for group in np.argsort(-towards)[:FIRST_GROUPS]:
-                leaf.pool.sweep(np.eye(len(towards))[group], FIRST_CUTS)
+            for group in np.argsort(-direction)[:FIRST_GROUPS]:
+                leaf.pool.sweep(np.eye(len(direction))[group], FIRST_CUTS)
         if len(leaf.pool.cuts) > LARGEST_POOL:
-            leaf.pool.forget(np.arange(len(leaf.pool.cuts) - LARGEST_POOL // 2, len(leaf.pool.cuts)))
-        leaf.pool.sweep(towards, FIRST_CUTS)
+            leaf.pool.keep(np.arange(len(leaf.pool.cuts) - LARGEST_POOL // 2, len(leaf.pool.cuts)))
+        leaf.pool.sweep(direction, FIRST_CUTS)
         return leaf.pool
 
-    def _mix(
-        self, leaf: Vertex, pool: Hypotheses, limits: Limits, towards: Float, offset: float
-    ) -> Trial | None:
-        """One offset's mixture; the program is solved again with the halfspaces that its prices point to."""
-        if self.settings.rounds is not None:
-            mixture = play_game(pool, limits, towards, offset, self.settings.rounds)
+    def _candidate(
+        self, leaf: Vertex, pool: Hypotheses, limits: Limits, direction: Float, offset: float
+    ) -> Candidate | None:
+        """Split at one offset; the program is solved again with the halfspaces along its prices."""
+        mixture: Float | None
+        if self.config.solver == "game":
+            mixture = play_game(pool, limits, direction, offset, int(self.config.rounds))
+            if mixture is None:
+                return None
         else:
-            solved = solve_program(pool, limits, towards, offset)
+            solved = solve_program(pool, limits, direction, offset)
             if solved is None:
                 return None
             length = float(np.linalg.norm(solved[1]))
             if length > 0:
                 pool.sweep(solved[1] / length, NEXT_CUTS)
-                solved = solve_program(pool, limits, towards, offset) or solved
+                solved = solve_program(pool, limits, direction, offset) or solved
             mixture = solved[0]
-        if mixture is None:
-            return None
         mixture = np.append(mixture, np.zeros(len(pool.cuts) - len(mixture)))
-        return self._trial(leaf, mixture, mixture @ pool.tallies)
-
-    def _trial(self, leaf: Vertex, mixture: Float, one: Float) -> Trial:
-        zero = leaf.tally - one
+        one = mixture @ pool.tallies
         others = [other.tally for other in self.leaves if other is not leaf]
-        tallies = np.array([*others, one, zero])
-        weights, left = self._measure(tallies[:, :-1] / tallies[:, -1:])
+        tallies = np.array([*others, one, leaf.tally - one])
+        weights, difference = self._nearest(tallies[:, :-1] / tallies[:, -1:])
         ratios = weights / weights.sum() / (tallies[:, -1] / len(self.X))
-        return Trial(leaf, mixture, float(np.linalg.norm(left)), 1.0 / float(ratios.max()))
+        return Candidate(leaf, mixture, float(np.linalg.norm(difference)), 1.0 / float(ratios.max()))
 
-    def _split(self, trial: Trial) -> None:
-        leaf = trial.vertex
+    def _split(self, best: Candidate) -> None:
+        leaf = best.vertex
         pool = leaf.pool
         assert pool is not None
-        chosen = np.flatnonzero(trial.mixture)
-        leaf.halfspaces = [(pool.directions[t], pool.cuts[t], float(trial.mixture[t])) for t in chosen]
-        share = np.zeros(len(leaf.rows))
-        for direction, cut, weight in leaf.halfspaces:
-            share += weight * (pool.scores @ direction > cut)
-        one = leaf.weights * np.minimum(share, 1.0)
-        children = []
+        leaf.halfspaces = [
+            (pool.directions[t], pool.cuts[t], float(best.mixture[t])) for t in np.flatnonzero(best.mixture)
+        ]
+        one = leaf.weights * leaf.share(pool.scores)
         for weights in (one, leaf.weights - one):
             kept = weights > LEAST_SHARE
-            children.append(self._vertex(leaf.rows[kept], weights[kept], leaf.depth + 1))
-        leaf.children = (children[0], children[1])
-        # its pool holds a matrix of scores that nobody needs again
-        leaf.pool = None
+            leaf.children += (self._vertex(leaf.rows[kept], weights[kept], leaf.depth + 1),)
+        leaf.pool = None  # frees its matrix of scores
         place = next(i for i, other in enumerate(self.leaves) if other is leaf)
-        self.leaves[place : place + 1] = children
+        self.leaves[place : place + 1] = leaf.children
 
     def graph(self) -> Any:
-        """The tree as a splitting graph, or as one of fitted estimators."""
-        split = split_vertices(self.root)
-        leaf_of = {id(leaf): -1 - j for j, leaf in enumerate(self.leaves)}
-        place_of = {id(vertex): i for i, vertex in enumerate(split)} | leaf_of
+        """Convert the tree to a splitting graph, or to an `OracleGraph` if its oracle is an estimator."""
+        split: list[Vertex] = []  # parents before children
+        waiting = [self.root]
+        while waiting:
+            vertex = waiting.pop()
+            if vertex.children:
+                split.append(vertex)
+                waiting += reversed(vertex.children)
+        place_of = {id(vertex): i for i, vertex in enumerate(split)}
+        place_of |= {id(leaf): -1 - j for j, leaf in enumerate(self.leaves)}
         links = [
-            np.array([place_of[id(vertex.children[side])] for vertex in split], dtype=np.int64)  # type: ignore[index]
+            np.array([place_of[id(vertex.children[side])] for vertex in split], dtype=np.int64)
             for side in (0, 1)
         ]
-        if split and not hasattr(split[0].scores, "halfspace"):
+        if split and not isinstance(self.oracle, LinearOracle):
             return OracleGraph(split, links, len(self.leaves))
         normals, intercepts, mixture, starts = [], [], [], [0]
         for vertex in split:
-            for direction, cut, weight in vertex.halfspaces or []:
-                normal, intercept = vertex.scores.halfspace(direction, cut)  # type: ignore[union-attr]
+            for direction, cut, weight in vertex.halfspaces:
+                assert isinstance(vertex.scores, LinearScores)
+                normal, intercept = vertex.scores.halfspace(direction, cut)
                 normals.append(normal)
                 intercepts.append(intercept)
                 mixture.append(weight)
@@ -273,3 +323,26 @@ class Growth:
             np.array(starts, dtype=np.int64),
             *links,
         )
+
+
+class OracleGraph:
+    """A splitting graph whose scores come from fitted estimators; it cannot be saved."""
+
+    def __init__(self, vertices: list[Vertex], links: list[NDArray[np.int64]], groups: int) -> None:
+        self.vertices, self.links, self.groups = vertices, links, groups
+
+    def shares(self, X: Float32) -> Float:
+        """Share of every row in every proxy group, shape (n, groups)."""
+        found = np.zeros((len(X), self.groups))
+        weights = np.zeros((len(self.vertices), len(X)))
+        weights[0] = 1.0
+        for node, vertex in enumerate(self.vertices):
+            assert vertex.scores is not None
+            one = weights[node] * vertex.share(vertex.scores.of(X))
+            for links, part in zip(self.links, (one, weights[node] - one), strict=True):
+                child = links[node]
+                if child >= 0:
+                    weights[child] += part
+                else:
+                    found[:, -1 - child] += part
+        return found

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.transport._kernels import floor_bounds, nearest_cells
 
-__all__ = ["Cells", "Vertices", "build_cells"]
+__all__ = ["Cells", "build_cells"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -72,24 +72,6 @@ class Cells:
         for k, row in enumerate(losses):
             ordered[k] = np.lexsort((-row, cell_of))
         return ordered, np.maximum.reduceat(losses, self.start[:-1], axis=1)
-
-
-@dataclass(frozen=True)
-class Vertices:
-    """
-    Envelopes of all queries: query q has the vertices ``start[q]:start[q + 1]``, by ascending cost.
-
-    Attributes
-    ----------
-    start : ndarray of int64, shape (queries + 1,)
-    cost, loss : ndarray of float64
-    place : ndarray of int64
-    """
-
-    start: Int
-    cost: Float
-    loss: Float
-    place: Int
 
 
 def build_cells(places: Float, jobs: int) -> Cells:

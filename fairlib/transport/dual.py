@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.randomness import derive_seed, generator
-from evenhand.fairlib.transport._cells import Vertices
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
-from evenhand.fairlib.transport.search import ColumnSearch
+from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
-__all__ = ["DualSolver", "Spending", "plan_of", "spend"]
+__all__ = ["DualSolver", "Allocation", "plan_of", "allocate_budget"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -29,7 +28,7 @@ OVERLAP = 1e-9
 
 
 @dataclass(frozen=True)
-class Spending:
+class Allocation:
     """
     How a budget is spent on envelopes: query q ends at vertex ``chosen[q]``.
 
@@ -123,7 +122,7 @@ class DualSolver:
         self._width = float(state["width"])
         self.search.warm = np.asarray(state["warm"], dtype=np.int64)
 
-    def _spend(self, rng: np.random.Generator) -> tuple[Vertices, Spending]:
+    def _spend(self, rng: np.random.Generator) -> tuple[Envelopes, Allocation]:
         """Move the bracket until the optimum lies in it."""
         predicted = self._predict()
         if predicted is None:
@@ -135,8 +134,8 @@ class DualSolver:
         factor = WIDEN
         for _ in range(MOST_MISSES):
             vertices = self.search.envelopes(low, high)
-            outcome = spend(self.problem, vertices, rng)
-            if isinstance(outcome, Spending):
+            outcome = allocate_budget(self.problem, vertices, rng)
+            if isinstance(outcome, Allocation):
                 self._learn(predicted, outcome.multiplier)
                 return vertices, outcome
             # brackets overlap: the optimum may be the very end of one
@@ -144,7 +143,7 @@ class DualSolver:
                 low, high = high * (1.0 - OVERLAP), high * factor
             elif low == 0.0:
                 self._learn(predicted, 0.0)
-                return vertices, Spending(0.0, np.diff(vertices.start) - 1)
+                return vertices, Allocation(0.0, np.diff(vertices.start) - 1)
             else:
                 low, high = (low / factor if factor < 1e6 else 0.0), low * (1.0 + OVERLAP)
             factor = min(factor * factor, 1e12)
@@ -169,8 +168,8 @@ class DualSolver:
         high = max(1e-6, float(np.ptp(self.search.losses)))
         rng = generator(self.seed, "estimate")
         for _ in range(MOST_MISSES):
-            outcome = spend(self.problem, self.search.envelopes(0.0, high, sample), rng, sample)
-            if isinstance(outcome, Spending):
+            outcome = allocate_budget(self.problem, self.search.envelopes(0.0, high, sample), rng, sample)
+            if isinstance(outcome, Allocation):
                 return outcome.multiplier
             if outcome == "under":
                 return 0.0
@@ -186,12 +185,12 @@ class DualSolver:
             self._width = FIRST_WIDTH
 
 
-def spend(
+def allocate_budget(
     problem: TransportProblem,
-    vertices: Vertices,
+    vertices: Envelopes,
     rng: np.random.Generator,
     queries: Int | None = None,
-) -> Spending | str:
+) -> Allocation | str:
     """
     Spend the budget on the moves of some envelopes, best ratio first.
 
@@ -202,7 +201,7 @@ def spend(
 
     Returns
     -------
-    Spending or str
+    Allocation or str
         ``"over"`` if even the cheapest vertices cost more than there is, ``"under"`` if the dearest do not
         cost more.
     """
@@ -220,7 +219,7 @@ def spend(
     at = np.flatnonzero(move)
     query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at]
     cost = vertices.cost[at] - vertices.cost[at - 1]
-    ratio = falling((vertices.loss[at] - vertices.loss[at - 1]) / cost, query)
+    ratio = enforce_concavity((vertices.loss[at] - vertices.loss[at - 1]) / cost, query)
     # whose moves of one ratio are made is a draw; nobody's second move comes before the first
     order = np.lexsort((rng.permutation(len(start) - 1)[query], -ratio))
     spent = base + np.cumsum((weights[query] * cost)[order])
@@ -230,10 +229,10 @@ def spend(
     columns = (total - (spent[last - 1] if last else base)) / cost[move_at]
     columns = min(max(columns, 0.0), float(weights[query[move_at]]))
     whole = int(columns)
-    return Spending(float(ratio[move_at]), chosen, int(query[move_at]), whole, float(columns) - whole)
+    return Allocation(float(ratio[move_at]), chosen, int(query[move_at]), whole, float(columns) - whole)
 
 
-def falling(ratio: Float, query: Int) -> Float:
+def enforce_concavity(ratio: Float, query: Int) -> Float:
     """
     Ratios of each query's moves, at least 0 and never above the one before.
 
@@ -246,7 +245,7 @@ def falling(ratio: Float, query: Int) -> Float:
     return ratio
 
 
-def plan_of(search: ColumnSearch, vertices: Vertices, spending: Spending) -> TransportPlan:
+def plan_of(search: ColumnSearch, vertices: Envelopes, spending: Allocation) -> TransportPlan:
     """Write a spending down column by column."""
     problem = search.problem
     n = problem.n

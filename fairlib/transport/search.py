@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.transport._cells import Vertices, build_cells
+from evenhand.fairlib.transport._cells import build_cells
 from evenhand.fairlib.transport._kernels import drawn_many, search_cells, search_lists
 from evenhand.fairlib.transport._lists import nearest_lists, sorted_lists
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
-__all__ = ["ColumnSearch"]
+__all__ = ["ColumnSearch", "Envelopes"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -22,6 +23,24 @@ Int = NDArray[np.int64]
 # Losses this close count as equal, relative to the largest: a little above the rounding of l - eta * c.
 TIE = 1e-12
 CHUNKS_PER_JOB = 4
+
+
+@dataclass(frozen=True)
+class Envelopes:
+    """
+    Envelopes of all queries: query q has the vertices ``start[q]:start[q + 1]``, by ascending cost.
+
+    Attributes
+    ----------
+    start : ndarray of int64, shape (queries + 1,)
+    cost, loss : ndarray of float64
+    place : ndarray of int64
+    """
+
+    start: Int
+    cost: Float
+    loss: Float
+    place: Int
 
 
 class ColumnSearch:
@@ -80,7 +99,7 @@ class ColumnSearch:
             self._by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
             self._ordered, self._tops = self.cells.order(self._by_position)
 
-    def envelopes(self, low: float, high: float, queries: Int | None = None) -> Vertices:
+    def envelopes(self, low: float, high: float, queries: Int | None = None) -> Envelopes:
         """
         Upper envelopes on [low, high], of all queries or of some.
 
@@ -93,7 +112,7 @@ class ColumnSearch:
 
         Returns
         -------
-        Vertices
+        Envelopes
             In the order of `queries`.
         """
         problem = self.problem
@@ -125,10 +144,10 @@ class ColumnSearch:
         if queries is None:
             self.passes += 1
         if self.cells is not None:
-            found = Vertices(found.start, found.cost, found.loss, self.cells.place[found.place])
+            found = Envelopes(found.start, found.cost, found.loss, self.cells.place[found.place])
         return found
 
-    def _in_threads(self, search: Callable[..., tuple[int, int]], queries: int) -> Vertices:
+    def _in_threads(self, search: Callable[..., tuple[int, int]], queries: int) -> Envelopes:
         """Search consecutive parts in threads; a part whose buffer fills goes on with another."""
         sizes = np.zeros(queries, dtype=np.int64)
 
@@ -153,7 +172,7 @@ class ColumnSearch:
             with ThreadPoolExecutor(self.jobs) as pool:
                 pieces = [piece for done in pool.map(one, spans) for piece in done]
         cost, loss, place = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
-        return Vertices(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, place)
+        return Envelopes(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, place)
 
     def unproven(self, eta: float, best: Float) -> Float:
         """

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.randomness import derive_seed, generator
-from evenhand.fairlib.transport.dual import Spending, plan_of
+from evenhand.fairlib.transport.dual import Allocation, plan_of
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch
 
@@ -106,7 +106,7 @@ class DualSGDSolver:
         eta = self.descent.run(self.problem, rng, spent_at)
         vertices = self.search.envelopes(eta, eta)
         self.search.warm = vertices.place
-        return plan_of(self.search, vertices, Spending(eta, np.zeros(len(vertices.place), dtype=np.int64)))
+        return plan_of(self.search, vertices, Allocation(eta, np.zeros(len(vertices.place), dtype=np.int64)))
 
     def state(self) -> dict[str, Any]:
         """What the next call builds on."""

@@ -1,11 +1,11 @@
-"""A published proxy as the filter needs it."""
+"""The two decisive parts of a filter run: a published proxy, and the settings that a user chooses."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,98 @@ from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.raw import RawAcceptance
-from evenhand.tasks.artifacts import sha256_of_file, sha256_of_path
+from evenhand.tasks.artifacts import sha256_of_path
 from evenhand.tasks.errors import InputError
 
-__all__ = ["ProxyBundle"]
+__all__ = ["FilterSettings", "ProxyBundle", "digest_of", "key_columns", "sensitive_columns"]
 
-# What decides about rows; the expected balance does not.
+# The files of a bundle that decide about rows; balance.json does not.
 DECISIVE = ("encoder.json", "inputs.json", "model")
+CHOICES = {
+    "sensitive": ("drop", "refuse"),
+    "compression": ("snappy", "zstd", "gzip", "lz4", "none"),
+    "format": (None, "parquet", "csv"),
+}
+# Settings that change how a run is carried out or judged, not its output.
+WITHOUT_EFFECT = ("workers", "max_drift", "settle_seconds")
+
+
+@dataclass(frozen=True)
+class FilterSettings:
+    """
+    Settings of a filter run.
+
+    Attributes
+    ----------
+    seed : int
+        Of the rows' uniform numbers.
+    key : tuple of str or None
+        Columns that identify a row. None: all model inputs that are not sensitive, so that equal rows are
+        all kept or all rejected.
+    probability : bool
+        Whether the output has a column ``acceptance_probability``.
+    sensitive : {"drop", "refuse"}
+        Whether sensitive columns that are no model input are left out of the output, or their file fails.
+    format : {"parquet", "csv"} or None
+        Of all files; None: by each file's ending.
+    delimiter, null_values
+        Of CSV files; None: found in the header, and the usual spellings of a missing value.
+    compression : str
+        Of the output.
+    rows_per_unit : int
+        Largest number of rows of one output part; a Parquet row group is never divided.
+    workers : int or None
+        Threads; None: one per core.
+    max_drift : float
+        Population stability index above which the summary warns.
+    settle_seconds : float or None
+        The input is watched: files that changed within so many seconds wait for the next run, and an input
+        with nothing new is no error. None: it is not watched.
+    """
+
+    seed: int = 0
+    key: tuple[str, ...] | None = None
+    probability: bool = False
+    sensitive: str = "drop"
+    format: str | None = None
+    delimiter: str | None = None
+    null_values: tuple[str, ...] | None = None
+    compression: str = "snappy"
+    rows_per_unit: int = 1_000_000
+    workers: int | None = None
+    max_drift: float = 0.2
+    settle_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse invalid settings."""
+        for name in ("key", "null_values"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, tuple(value))
+        if self.key is not None and (not self.key or len(set(self.key)) < len(self.key)):
+            raise InputError("filter.key needs at least one column, and each only once: correct it.")
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                listed = ", ".join(filter(None, known))
+                raise InputError(f"filter.{name} is {getattr(self, name)!r}: choose one of {listed}.")
+        if self.rows_per_unit < 1 or (self.workers is not None and self.workers < 1):
+            raise InputError("filter.rows_per_unit and filter.workers must be at least 1.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the settings that the output's bytes depend on."""
+        content = {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class ProxyBundle:
     """
-    Encoder, splitting graph, acceptance probabilities and contract of one proxy.
+    Encoder, splitting graph, acceptance probabilities and contract of one published proxy.
 
     Attributes
     ----------
@@ -41,13 +120,13 @@ class ProxyBundle:
         Columns that a batch must have.
     sensitive : frozenset of str
         Columns that the contract, or the proxy, names sensitive.
+    digest : str
+        sha256 of the parts that decide about rows.
     balance : mapping or None
         ``groups`` (K names), ``compositions`` (groups x K held-out shares), ``rows`` (effective held-out rows
         of each proxy group), ``target`` (K).
-    digest : str
-        sha256 of what decides about rows.
     version : str
-        For people.
+        Registry version, for display.
     """
 
     raw: RawAcceptance
@@ -67,7 +146,7 @@ class ProxyBundle:
         Raises
         ------
         InputError
-            A part is missing, or they do not fit together.
+            A part is missing, or the parts do not fit together.
         """
         from evenhand.fairlib.methods.registry import load_proxy
 
@@ -78,12 +157,10 @@ class ProxyBundle:
         try:
             inputs = json.loads((place / "inputs.json").read_text())
             contract = Contract.from_dict(inputs["contract"])
-            encoder = TableEncoder.load(place / "encoder.json")
             model = load_proxy(place / "model")
-            raw = RawAcceptance(encoder, model.graph_, model.acceptance_)
             balance = place / "balance.json"
             return cls(
-                raw=raw,
+                raw=RawAcceptance(TableEncoder.load(place / "encoder.json"), model.graph_, model.acceptance_),
                 masses=np.asarray(model.masses_, dtype=np.float64),
                 contract=contract,
                 features=tuple(inputs["features"]),
@@ -97,11 +174,6 @@ class ProxyBundle:
                 f"the proxy in {place.name} cannot be used ({type(error).__name__}): publish it again."
             ) from error
 
-    @property
-    def categorical(self) -> list[str]:
-        """Features that hold categories."""
-        return self.raw.categorical
-
     def __post_init__(self) -> None:
         """Refuse an encoder of other columns."""
         if set(self.raw.features) != set(self.features):
@@ -109,14 +181,31 @@ class ProxyBundle:
 
 
 def sensitive_columns(contract: Contract, named: list[str]) -> frozenset[str]:
-    """Columns that may not serve as a key, and leave the table unless the model reads them."""
+    """Columns that may not be part of the key, and are left out of the output unless the model reads them."""
     return frozenset(named) | {column.name for column in contract.sensitive}
 
 
 def digest_of(folder: Path) -> str:
     """sha256 of a bundle's decisive parts."""
-    found = {
-        name: sha256_of_path(folder / name)[0] if (folder / name).is_dir() else sha256_of_file(folder / name)
-        for name in DECISIVE
-    }
+    found = {name: sha256_of_path(folder / name)[0] for name in DECISIVE}
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def key_columns(bundle: ProxyBundle, settings: FilterSettings) -> tuple[str, ...]:
+    """
+    Columns that the uniform number of a row depends on.
+
+    Raises
+    ------
+    InputError
+        The key holds a sensitive column, or there is no other column.
+    """
+    if settings.key is None:
+        key = tuple(sorted(set(bundle.features) - bundle.sensitive))
+        if not key:
+            raise InputError("every model input is sensitive: name the columns that identify a row in key.")
+        return key
+    for name in settings.key:
+        if name in bundle.sensitive:
+            raise InputError(f"the key may not hold the sensitive column {name!r}: choose another, or an id.")
+    return settings.key

@@ -1,67 +1,183 @@
-"""The rules of ``check_batch`` about a batch's features, in Arrow, many times a second."""
+"""Judging a batch of rows: the contract's rules in Arrow, the acceptance probability, the uniform number."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.errors import Violation
-from evenhand.data_contracts.model import Column
+from evenhand.data_contracts.arrow import coerce, is_text
+from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.errors import ContractViolation, Violation
+from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
 from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
-from evenhand.fairlib.proxies.columns import null_mask
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 
-__all__ = ["Verdict", "check_features"]
+__all__ = ["PROBABILITY", "BatchCheck", "Judged", "RowFilter", "check_features", "typed"]
 
+PROBABILITY = "acceptance_probability"
 Mask = NDArray[np.bool_]
+# Rows that break a rule, the expectation, the finding and the cure.
+Failure = tuple[Mask | None, str, str, str]
 
 
-@dataclass
-class Verdict:
+@dataclass(frozen=True)
+class Judged:
     """
-    What the rules say about a batch.
+    A judged batch.
 
     Attributes
     ----------
-    rows : int
+    accepted : RecordBatch
+    broken : RecordBatch or None
+        Rows that break the contract; None: there are none.
+    dropped : int
+        Rows that were left out for a missing sensitive feature.
+    masses : ndarray, shape (groups,)
+        Sums of the rows' shares in the proxy groups.
+    """
+
+    accepted: pa.RecordBatch
+    broken: pa.RecordBatch | None
+    dropped: int
+    masses: NDArray[np.float64]
+
+
+class RowFilter:
+    """Judges batches; the result of a row depends only on its features, its key and the seed."""
+
+    def __init__(self, bundle: ProxyBundle, settings: FilterSettings) -> None:
+        self.bundle, self.settings = bundle, settings
+        self.key = key_columns(bundle, settings)
+        declared = {column.name: column for column in bundle.contract.columns}
+        names = dict.fromkeys((*bundle.features, *self.key))
+        self._columns = [declared[name] for name in names if name in declared]
+
+    def judge(self, batch: pa.RecordBatch, first_row: int) -> Judged:
+        """
+        Check, accept or reject every row.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+        first_row : int
+            Rows of the file before it, for the message.
+
+        Raises
+        ------
+        ContractViolation
+            The contract stops at a bad row, or a column has another type.
+        InputError
+            The key cannot be hashed.
+        """
+        contract, categorical = self.bundle.contract, self.bundle.raw.categorical
+        values = {
+            column.name: typed(
+                batch.column(column.name), column, contract, category=column.name in categorical
+            )
+            for column in self._columns
+        }
+        check = check_features(values, self.bundle)
+        if check.violations and contract.on_violation == "stop":
+            place = f", from row {first_row + 1:,} of the file on"
+            raise ContractViolation([replace(item, found=item.found + place) for item in check.violations])
+        broken = batch.filter(pa.array(check.set_aside)) if check.set_aside is not None else None
+        unusable = [mask for mask in (check.bad, check.dropped) if mask is not None]
+        if unusable:
+            usable = pa.array(~np.logical_or.reduce(unusable))
+            batch = batch.filter(usable)
+            values = {name: column.filter(usable) for name, column in values.items()}
+        for name in self.key:
+            values.setdefault(name, batch.column(name))
+        rows = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
+        acceptance = self.bundle.raw.evaluate(rows)
+        try:
+            numbers = hash_uniforms(rows, self.key, self.settings.seed)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        if self.settings.probability:
+            batch = batch.append_column(PROBABILITY, pa.array(acceptance.probabilities))
+        accepted = batch.filter(pa.array(numbers < acceptance.probabilities))
+        dropped = int(check.dropped.sum()) if check.dropped is not None else 0
+        return Judged(accepted, broken, dropped, acceptance.masses)
+
+
+def typed(values: pa.Array, column: Column, contract: Contract, *, category: bool) -> pa.Array:
+    """
+    Convert a column to its contract's type by ``coerce``, and categories to a dictionary.
+
+    A type with the same meaning is left alone: a dictionary of text, integers of any width.
+
+    Raises
+    ------
+    ContractViolation
+        Values that cannot be converted.
+    """
+    if not _fits(values.type, column.logical_type):
+        values = coerce(pa.table({column.name: values}), contract).column(0).combine_chunks()
+    if category and not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    return values
+
+
+def _fits(kind: pa.DataType, logical_type: str) -> bool:
+    if logical_type == "string":
+        return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    if logical_type == "integer":
+        return pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
+    if logical_type == "number":
+        return pa.types.is_float64(kind)
+    return pa.types.is_boolean(kind) if logical_type == "boolean" else pa.types.is_date32(kind)
+
+
+@dataclass
+class BatchCheck:
+    """
+    Rows of a batch that break the contract.
+
+    Attributes
+    ----------
     bad : ndarray of bool or None
-        Rows that break a rule; None: none does.
+        Rows that break a rule; None: there are none.
     dropped : ndarray of bool or None
         Rows that lack a sensitive feature, where the contract leaves these out.
     violations : list of Violation
         Without example values.
     """
 
-    rows: int
     bad: Mask | None = None
     dropped: Mask | None = None
     violations: list[Violation] = field(default_factory=list)
 
     @property
     def set_aside(self) -> Mask | None:
-        """Bad rows that are not left out anyway."""
+        """Bad rows that are not dropped."""
         if self.bad is None or self.dropped is None:
             return self.bad
         return self.bad & ~self.dropped
 
-    def broken(self, mask: Mask, column: str, expectation: str, found: str, cure: str) -> None:
-        """Note the rows that break a rule."""
+    def add(self, column: str, failure: Failure) -> None:
+        """Add the rows that break a rule."""
+        mask, expectation, found, cure = failure
+        if mask is None or not mask.any():
+            return
         self.bad = mask if self.bad is None else self.bad | mask
         count = int(mask.sum())
-        words = f"{count:,} of {self.rows:,} rows {found}"
-        self.violations.append(Violation(column, expectation, count, (), cure, "row", words))
+        among = f"{count:,} of {len(mask):,} rows {found}"
+        self.violations.append(Violation(column, expectation, count, (), cure, "row", among))
 
 
-def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> Verdict:
+def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> BatchCheck:
     """
-    Check the features of a batch.
+    Check the features of a batch by the rules of ``check_batch``, many times a second.
 
     Parameters
     ----------
@@ -70,122 +186,101 @@ def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> Verdi
     bundle : ProxyBundle
         With ``unseenCategories: error`` a category that no training row had breaks the contract too.
     """
-    contract = bundle.contract
-    verdict = Verdict(len(values[bundle.features[0]]))
+    contract, encoder = bundle.contract, bundle.raw.encoder
+    check = BatchCheck()
     for name in bundle.features:
-        column = contract.column(name)
-        missing = null_mask(values[name])
-        if missing is not None:
-            _missing(verdict, column, missing, bundle)
-        nonfinite = _nonfinite(verdict, column, values[name])
-        _allowed(verdict, column, values[name], nonfinite)
-        _range(verdict, column, values[name], nonfinite)
-        _unseen(verdict, name, values[name], missing, bundle)
-    return verdict
+        column, missing = contract.column(name), null_mask(values[name])
+        if missing is not None and column.role == "sensitive" and contract.missing_sensitive == "drop":
+            check.dropped = missing if check.dropped is None else check.dropped | missing
+        for failure in _failures(values[name], column, missing, contract):
+            check.add(name, failure)
+        if name not in encoder.categories_ or encoder.unseen == "ignore":
+            continue
+        unseen = _unseen(values[name], missing, encoder.categories_[name])
+        for reported in (check.bad, check.dropped):
+            unseen = unseen & ~reported if unseen is not None and reported is not None else unseen
+        cure = "correct the values, or set unseenCategories: ignore and publish the proxy again"
+        check.add(name, (unseen, "categories that training rows had", "with another", cure))
+    return check
 
 
-def _missing(verdict: Verdict, column: Column, missing: Mask, bundle: ProxyBundle) -> None:
-    contract = bundle.contract
-    if column.role == "sensitive" and contract.missing_sensitive == "drop":
-        verdict.dropped = missing if verdict.dropped is None else verdict.dropped | missing
+def _failures(
+    values: pa.Array, column: Column, missing: Mask | None, contract: Contract
+) -> Iterator[Failure]:
+    """Rows that break each rule of a column."""
     if needs_value(column, contract):
         cure = "fill the values, drop the rows, or set required: false in the contract"
-        verdict.broken(missing, column.name, "no missing values", "without a value", cure)
-
-
-def _nonfinite(verdict: Verdict, column: Column, values: pa.Array) -> Mask | None:
-    if column.logical_type != "number":
-        return None
-    mask = _where(values, lambda items: pc.invert(pc.is_finite(items)))
-    if mask is not None:
+        yield missing, "no missing values", "without a value", cure
+    nonfinite = None
+    if column.logical_type == "number":
+        nonfinite = _where(values, lambda items: pc.invert(pc.is_finite(items)))
         cure = "write missing numbers as empty (null) and correct the rest"
-        verdict.broken(mask, column.name, "finite numbers", "with NaN or infinity", cure)
-    return mask
-
-
-def _allowed(verdict: Verdict, column: Column, values: pa.Array, nonfinite: Mask | None) -> None:
-    if column.allowed is None:
-        return
-    allowed = pa.array(column.allowed)
-    # the column's own type may be too narrow for some of them
-    mask = _where(values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)))
-    if mask is not None and nonfinite is not None:
-        mask = mask & ~nonfinite
-    if mask is not None and mask.any():
+        yield nonfinite, "finite numbers", "with NaN or infinity", cure
+    if column.allowed is not None:
+        allowed = pa.array(column.allowed)
+        # the column's own type may be too narrow for some of the allowed values
+        mask = _where(values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)))
         cure = "correct the values, or add them to validValues in the contract"
-        verdict.broken(
-            mask, column.name, f"one of {len(column.allowed)} allowed values", "with another value", cure
-        )
-
-
-def _range(verdict: Verdict, column: Column, values: pa.Array, nonfinite: Mask | None) -> None:
+        expectation = f"one of {len(column.allowed)} allowed values"
+        yield _without(mask, nonfinite), expectation, "with another value", cure
     low, high = column.minimum, column.maximum
-    if low is None and high is None:
+    bounds = [
+        (words, beyond, pa.scalar(bound))
+        for words, beyond, bound in ((f"at least {low}", pc.less, low), (f"at most {high}", pc.greater, high))
+        if bound is not None
+    ]
+    if not bounds:
         return
-    if not pa.types.is_dictionary(values.type) and nonfinite is None:
-        least, most = pc.min_max(values).values()
-        if not _outside(least, low, high) and not _outside(most, low, high):
-            return
 
     def outside(items: pa.Array) -> pa.Array:
-        sides = []
-        if low is not None:
-            sides.append(pc.less(items, pa.scalar(low)))
-        if high is not None:
-            sides.append(pc.greater(items, pa.scalar(high)))
-        return pc.or_(*sides) if len(sides) == 2 else sides[0]
+        return reduce(pc.or_kleene, [beyond(items, bound) for _, beyond, bound in bounds])
 
-    mask = _where(values, outside)
-    if mask is not None and nonfinite is not None:
-        mask = mask & ~nonfinite
-    if mask is not None and mask.any():
-        words = " and ".join(
-            f"{word} {bound}" for word, bound in (("at least", low), ("at most", high)) if bound is not None
-        )
-        cure = "correct the values, or widen logicalTypeOptions in the contract"
-        verdict.broken(mask, column.name, f"values of {words}", "outside", cure)
+    if not pa.types.is_dictionary(values.type) and nonfinite is None:
+        extremes = pa.array(list(pc.min_max(values).values()), values.type)
+        if not outside(extremes).fill_null(False).true_count:
+            return
+    mask = _without(_where(values, outside), nonfinite)
+    cure = "correct the values, or widen logicalTypeOptions in the contract"
+    yield mask, f"values of {' and '.join(words for words, _, _ in bounds)}", "outside", cure
 
 
-def _outside(value: pa.Scalar, low: Any, high: Any) -> bool:
-    found = value.as_py()
-    return found is not None and ((low is not None and found < low) or (high is not None and found > high))
+def _unseen(values: pa.Array, missing: Mask | None, known: tuple[str, ...]) -> Mask | None:
+    """Rows with a category that training rows lacked; a missing value is a category too."""
 
-
-def _unseen(verdict: Verdict, name: str, values: pa.Array, missing: Mask | None, bundle: ProxyBundle) -> None:
-    known = bundle.raw.encoder.categories_.get(name)
-    if known is None or bundle.raw.encoder.unseen == "ignore":
-        return
-
-    def unseen(items: pa.Array) -> pa.Array:
+    def is_unseen(items: pa.Array) -> pa.Array:
         return pa.array(
-            [value is not None and category_name(value) not in known for value in items.to_pylist()]
+            [value is not None and category_name(value) not in known for value in items.to_pylist()],
+            pa.bool_(),
         )
 
-    masks = [_where(values, unseen), missing if MISSING not in known else None]
-    found = [mask for mask in masks if mask is not None]
-    if not found:
-        return
-    mask = np.logical_or.reduce(found)
-    for reported in (verdict.bad, verdict.dropped):
-        mask = mask if reported is None else mask & ~reported
-    if mask.any():
-        cure = "correct the values, or set unseenCategories: ignore and publish the proxy again"
-        verdict.broken(mask, name, "categories that training rows had", "with another", cure)
+    found = _where(values, is_unseen)
+    if missing is None or MISSING in known:
+        return found
+    return missing if found is None else found | missing
+
+
+def null_mask(values: pa.Array) -> Mask | None:
+    """Where values are missing; None: nowhere."""
+    if values.null_count == 0 and not pa.types.is_dictionary(values.type):
+        return None
+    mask = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    return mask if mask.any() else None
+
+
+def _without(mask: Mask | None, other: Mask | None) -> Mask | None:
+    return mask if mask is None or other is None else mask & ~other
 
 
 def _where(values: pa.Array, breaks: Callable[[pa.Array], pa.Array]) -> Mask | None:
-    """Rows whose value breaks a rule, by way of the dictionary if there is one; a missing one breaks none."""
-    items = values.dictionary if pa.types.is_dictionary(values.type) else values
+    """Rows whose value breaks a rule, evaluated once per entry of a dictionary; missing values break none."""
+    coded = pa.types.is_dictionary(values.type)
+    items = values.dictionary if coded else values
     found = breaks(items).fill_null(False)
     if items.null_count:
         found = pc.and_(found, items.is_valid())
-    mask = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
-    if not mask.any():
+    if not found.true_count:
         return None
-    if items is values:
-        return mask
-    indices = values.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    rows = mask[indices]
-    if values.indices.null_count:
-        rows &= values.indices.is_valid().to_numpy(zero_copy_only=False)
-    return rows if rows.any() else None
+    if coded:
+        found = found.take(values.indices).fill_null(False)
+    mask = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+    return mask if mask.any() else None

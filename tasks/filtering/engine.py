@@ -1,4 +1,4 @@
-"""The filter run: what is to do, who does it, what came of it."""
+"""The filter run: it plans units, has them filtered, and resumes where an earlier run ended."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from evenhand.fairlib.cores import available_cores
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.filtering.bundle import ProxyBundle
-from evenhand.tasks.filtering.columns import coin_key
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.inputs import InputFile, list_inputs
-from evenhand.tasks.filtering.output import OutputFolder
-from evenhand.tasks.filtering.records import UnitRecord, UnitResult, UnitSpec, part_stem
-from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.output import OutputFolder, UnitRecord, unit_name
 from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, outcome_of, summarise
-from evenhand.tasks.filtering.units import carry_out, plan_units
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, filter_unit, plan_units
 
 __all__ = ["Progress", "Workers", "filter_files"]
 
@@ -26,7 +23,7 @@ Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: files finished (skipped and failed ones too) and units of all, rows, seconds."""
+    """Progress of a run: finished files (skipped and failed ones too) and units of all, rows, seconds."""
 
     files_done: int
     files: int
@@ -46,11 +43,11 @@ def filter_files(
     workers: Workers | None = None,
 ) -> FilterSummary:
     """
-    Filter files into balanced samples, or go on where an earlier run ended.
+    Filter files into balanced samples, or resume an earlier run.
 
-    A unit that is done already, by the same proxy and settings on the same file, is not done again. A file
-    that fails leaves no part; the others are filtered. The finished output has the same bytes however often
-    the run was interrupted and whoever carried out the units.
+    A unit that the same proxy and settings have finished on the same file is not done again. A file that
+    fails leaves no part; the others are filtered. The finished output has the same bytes however often the
+    run was interrupted and whichever workers filtered the units.
 
     Parameters
     ----------
@@ -58,127 +55,109 @@ def filter_files(
     inputs : str
         A file, a folder or a glob; see :func:`list_inputs`.
     output : str
-        Folder or URL; made if it is not there.
+        Folder or URL; created if it does not exist.
     settings : FilterSettings
     progress : callable, optional
         Called in this thread after every unit.
     workers : callable, optional
-        Carries out units and yields each with its result, in any order; default: threads of this process.
+        Filters units and yields each with its result, in any order; default: threads of this process.
 
     Raises
     ------
     InputError
-        No input, settings that do not fit the proxy, an output that is in use for something else.
+        There is no input, the settings do not fit the proxy, or the output is in use for something else.
     NotCarriedOut
         The output cannot be written, or another run is writing to it.
     """
     started = time.monotonic()
-    coin_key(bundle, settings)
+    key_columns(bundle, settings)
     listed = list_inputs(inputs, settings.format, output, settings.settle_seconds)
-    if not listed.files:  # of a watched input
-        nothing = summarise([], listed.ignored, [], bundle, settings, time.monotonic() - started)
-        return replace(nothing, waiting=list(listed.waiting))
+    if not listed.files:  # the input is watched
+        return summarise([], listed, [], bundle, settings, time.monotonic() - started)
     place = OutputFolder(output)
     threads = settings.workers or available_cores()
     with place.held():
         place.prepare(listed.root)
         run = _Run(bundle, settings, place, listed.files)
         with ThreadPoolExecutor(threads) as pool:
-            units = [unit for plan in pool.map(run.plan, listed.files) for unit in plan]
+            units = [unit for plan in pool.map(run.plan, run.files.values()) for unit in plan]
         run.clear()
         if len(units) < threads:
             units = [replace(unit, threads=True) for unit in units]
-        told = _Told(progress, len(listed.files), len(units), started)
-        told.tell(run, None)
-        for unit, result in (workers or run.on_threads(threads))(units):
+
+        def report(done: int) -> None:
+            if progress is not None:
+                rows, seconds = (run.rows_in, run.rows_out), time.monotonic() - started
+                finished = sum(not state.waiting for state in run.files.values())
+                progress(Progress(finished, len(run.files), done, len(units), *rows, seconds))
+
+        report(0)
+        for done, (unit, result) in enumerate((workers or run.on_threads(threads))(units), 1):
             run.note(unit, result)
-            told.tell(run, result)
-        seconds = time.monotonic() - started
-        summary = summarise(run.outcomes(), listed.ignored, place.records(), bundle, settings, seconds)
-        return replace(summary, waiting=list(listed.waiting))
+            report(done)
+        outcomes, seconds = run.outcomes(), time.monotonic() - started
+        return summarise(outcomes, listed, place.records(), bundle, settings, seconds)
 
 
-class _Told:
-    """Counts for the progress callback."""
-
-    def __init__(
-        self, progress: Callable[[Progress], None] | None, files: int, units: int, started: float
-    ) -> None:
-        self.progress, self.files, self.units, self.started = progress, files, units, started
-        self.units_done = self.rows_in = self.rows_out = 0
-
-    def tell(self, run: _Run, result: UnitResult | None) -> None:
-        self.units_done += result is not None
-        for record in result.records if result else ():
-            self.rows_in += record.rows_in
-            self.rows_out += record.rows_out
-        if self.progress is not None:
-            seconds = time.monotonic() - self.started
-            done = self.files - len(run.waiting)
-            self.progress(
-                Progress(done, self.files, self.units_done, self.units, self.rows_in, self.rows_out, seconds)
-            )
-
-
-class _Run:
+@dataclass
+class _FileState:
     """
-    State of a run: units that each file waits for, their records, and failures.
+    State of one input file.
 
     Attributes
     ----------
-    waiting : dict of str to int
-        Units that are still to do, for files that have any.
+    file : InputFile
+    before, records : records of earlier runs, and those that hold, by index
+    waiting : int
+        Units that are still to do.
+    failure : (int, str) or None
+        The first unit that failed, and the reason.
     """
+
+    file: InputFile
+    before: list[UnitRecord]
+    records: dict[int, UnitRecord] = field(default_factory=dict)
+    waiting: int = 0
+    failure: tuple[int, str] | None = None
+    skipped: bool = False
+
+
+class _Run:
+    """State of a run."""
 
     def __init__(
         self, bundle: ProxyBundle, settings: FilterSettings, output: OutputFolder, files: Sequence[InputFile]
     ) -> None:
         self.bundle, self.settings, self.output = bundle, settings, output
-        self.files = {file.name: file for file in files}
-        self.waiting: dict[str, int] = {}
-        self._skipped: set[str] = set()
-        self._failed: dict[str, tuple[int, str]] = {}
-        self._before: dict[str, list[UnitRecord]] = defaultdict(list)
+        self.before: dict[str, list[UnitRecord]] = defaultdict(list)
         for record in output.records():
-            self._before[record.file].append(record)
-        self._records: dict[str, dict[int, UnitRecord]] = defaultdict(dict)
+            self.before[record.file].append(record)
+        self.files = {file.name: _FileState(file, self.before.pop(file.name, [])) for file in files}
+        self.rows_in = self.rows_out = 0
 
-    # what is to do
-
-    def plan(self, file: InputFile) -> list[UnitSpec]:
-        """Units of a file that are not done; called in threads, one file each."""
-        done = {record.index: record for record in self._before[file.name] if self._holds(record, file)}
-        if _is_complete(done):
-            self._take_over(file.name, done)
+    def plan(self, state: _FileState) -> list[UnitSpec]:
+        """Units of a file that are not done; called in threads, once per file."""
+        file = state.file
+        done = {record.index: record for record in state.before if self._holds(record, file)}
+        if done and max(done) == len(done) - 1 and done[max(done)].last:
+            state.records, state.skipped = done, True
+            self._limit_quarantine(state)  # the earlier run may have ended before this check
             return []
         try:
             units = plan_units(file, self.output.url, self.settings)
         except InputError as error:
-            self._failed[file.name] = (0, str(error))
+            state.failure = (0, str(error))
             return []
         if file.format == "csv":
-            start = next(index for index in range(len(done) + 1) if index not in done)
-            done = {index: record for index, record in done.items() if index < start}
-            units = [replace(units[0], index=start)]
-        self._records[file.name] = {
-            index: record
-            for index, record in done.items()
-            if file.format == "csv" or index < units[-1].index + 1
-        }
+            first = next(index for index in range(len(done) + 1) if index not in done)
+            units = [replace(units[0], index=first)]
+        state.records = {index: record for index, record in done.items() if index <= units[-1].index}
         units = [unit for unit in units if unit.index not in done]
-        self.waiting[file.name] = len(units)
+        state.waiting = len(units)
         return units
 
-    def _take_over(self, name: str, records: dict[int, UnitRecord]) -> None:
-        self._records[name] = records
-        excess = self._quarantine_excess(name)  # the earlier run may not have come to this
-        if excess is None:
-            self._skipped.add(name)
-        else:
-            self._failed[name] = (0, excess)
-            del self._records[name]
-
     def _holds(self, record: UnitRecord, file: InputFile) -> bool:
+        """Whether a record is of this file, proxy and settings, and its parts are unchanged."""
         return (
             (record.size, record.version) == (file.size, file.version)
             and record.proxy == self.bundle.digest
@@ -187,25 +166,19 @@ class _Run:
         )
 
     def clear(self) -> None:
-        """Remove what is unfinished, damaged, or of a file that has changed since."""
-        keep = {(part_stem(name), index) for name, records in self._records.items() for index in records} | {
-            (record.stem, record.index)
-            for name, records in self._before.items()
-            if name not in self.files
-            for record in records
-        }
-        for stem, index in self.output.units() - keep:
-            self.output.remove(stem, index)
-
-    # who does it
+        """Remove units that are unfinished, damaged, or of a file that has changed or failed since."""
+        valid = [record for state in self.files.values() for record in state.records.values()]
+        valid += [record for records in self.before.values() for record in records]
+        for unit in self.output.units() - {record.unit for record in valid}:
+            self.output.remove(unit)
 
     def on_threads(self, count: int) -> Workers:
-        """Carry out units on threads; those of a file that has failed are passed over."""
+        """Filter units on threads, except those of a file that has failed."""
 
         def work(unit: UnitSpec) -> UnitResult:
-            if unit.file.name in self._failed:
+            if self.files[unit.file.name].failure is not None:
                 return UnitResult()
-            return carry_out(unit, self.bundle, self.settings)
+            return filter_unit(unit, self.bundle, self.settings)
 
         def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
             with ThreadPoolExecutor(count) as pool:
@@ -218,54 +191,45 @@ class _Run:
 
         return run
 
-    # what came of it
-
     def note(self, unit: UnitSpec, result: UnitResult) -> None:
-        """Take up a unit's result, and close its file after the last one."""
-        name = unit.file.name
-        if result.failure is not None:
-            known = self._failed.get(name)
-            if known is None or unit.index < known[0]:
-                self._failed[name] = (unit.index, result.failure)
+        """Store a unit's result; after a file's last unit, check the file and remove it if it failed."""
+        state = self.files[unit.file.name]
+        if result.failure is not None and (state.failure is None or unit.index < state.failure[0]):
+            state.failure = (unit.index, result.failure)
         for record in result.records:
-            self._records[name][record.index] = record
-        self.waiting[name] -= 1
-        if self.waiting[name]:
+            state.records[record.index] = record
+            self.rows_in += record.rows_in
+            self.rows_out += record.rows_out
+        state.waiting -= 1
+        if state.waiting:
             return
-        del self.waiting[name]
-        excess = None if name in self._failed else self._quarantine_excess(name)
-        if excess is not None:
-            self._failed[name] = (0, excess)
-        if name in self._failed:
-            self._remove(name)
+        if state.failure is None:
+            self._limit_quarantine(state)
+        if state.failure is not None:
+            stem = unit_name(state.file.name, 0).partition("-")[0]
+            for name in self.output.units():
+                if name.startswith(stem):
+                    self.output.remove(name)
 
-    def _quarantine_excess(self, name: str) -> str | None:
-        outcome = outcome_of(name, "", list(self._records[name].values()))
+    def _limit_quarantine(self, state: _FileState) -> None:
+        """Let a file fail if more of its rows were set aside than the contract allows."""
+        outcome = outcome_of(state.file.name, "", list(state.records.values()))
         share = self.bundle.contract.quarantine_share
-        if outcome.quarantined <= share * outcome.rows_in + 1e-9:
-            return None
-        return (
-            f"{outcome.quarantined:,} of {outcome.rows_in:,} rows break the contract, more than the "
-            f"{share:.1%} that may be set aside: mend them at their source, or raise quarantineShare."
-        )
-
-    def _remove(self, name: str) -> None:
-        stem = part_stem(name)
-        for index in [number for known, number in self.output.units() if known == stem]:
-            self.output.remove(stem, index)
-        self._records.pop(name, None)
+        if outcome.quarantined > share * outcome.rows_in + 1e-9:
+            state.records = {}
+            state.failure = (
+                0,
+                f"{outcome.quarantined:,} of {outcome.rows_in:,} rows break the contract, more than the "
+                f"{share:.1%} that may be set aside: mend them at their source, or raise quarantineShare.",
+            )
 
     def outcomes(self) -> list[FileOutcome]:
-        """Every file's outcome."""
+        """Outcome of every file."""
         found = []
-        for name in self.files:
-            if name in self._failed:
-                found.append(FileOutcome(name, "failed", reason=self._failed[name][1]))
+        for name, state in self.files.items():
+            if state.failure is not None:
+                found.append(FileOutcome(name, "failed", reason=state.failure[1]))
                 continue
-            status = "skipped" if name in self._skipped else "done"
-            found.append(outcome_of(name, status, list(self._records[name].values())))
+            status = "skipped" if state.skipped else "done"
+            found.append(outcome_of(name, status, list(state.records.values())))
         return found
-
-
-def _is_complete(records: dict[int, UnitRecord]) -> bool:
-    return bool(records) and max(records) == len(records) - 1 and records[max(records)].last

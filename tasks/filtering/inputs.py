@@ -1,4 +1,4 @@
-"""The files of a filter run: one file, a folder or a glob, on any file system."""
+"""The input files of a filter run: one file, a folder or a glob, on any file system."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import datetime
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 import fsspec
 
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.table_files import SUFFIXES
 
-__all__ = ["InputFile", "Inputs", "list_inputs", "os_reason"]
+__all__ = ["InputFile", "Inputs", "is_local", "list_inputs", "os_reason"]
 
 MAGIC = "*?["
+# How file systems name a file's tag and its times.
+TAGS = ("ETag", "etag")
+TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
+Found = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,9 @@ class InputFile:
     Attributes
     ----------
     url : str
-        Where it is.
+        Local path, or URL.
     name : str
-        Its path below the input's root: its name in records, and what its parts are called after.
+        Path below the input's root; it names the file in records, and its parts.
     size : int
         Bytes.
     version : str
@@ -46,30 +49,25 @@ class InputFile:
     version: str
     format: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
-
     @property
     def is_local(self) -> bool:
         """Whether it can be opened by its path."""
         return "://" not in self.url
 
-    @contextmanager
-    def open(self) -> Iterator[BinaryIO | str]:
-        """The path of a local file, or a stream of a remote one."""
-        if self.is_local:
-            yield self.url
-            return
-        with fsspec.open(self.url, "rb") as stream:
-            yield stream
-
 
 @dataclass(frozen=True)
 class Inputs:
     """
-    The root (a folder), the files below it by name, names that no format is known for, and names of files
-    that have changed too recently.
+    The files to filter.
+
+    Attributes
+    ----------
+    root : str
+        URL of the folder that holds them all.
+    files : tuple of InputFile
+        By name.
+    ignored, waiting : tuple of str
+        Names of files without a known format, and of files that changed too recently.
     """
 
     root: str
@@ -92,17 +90,17 @@ def list_inputs(
     location : str
         A file, a folder (searched to any depth; names that start with ``_`` or ``.`` are skipped), or a glob.
     format : {"parquet", "csv"}, optional
-        Of every file; default: by its ending. Files of a folder with other endings are left out and named.
+        Of every file; default: by its ending. Files of a folder with other endings are ignored.
     output : str, optional
-        The run's output, which may not lie within the input.
+        The run's output, which must not overlap with the input.
     settle_seconds : float, optional
-        The input is watched: files that changed within so many seconds are left waiting, as somebody may
-        still be writing them, and there may be none.
+        The input is watched: files that changed within so many seconds wait, because they may still be
+        written, and an input without files is no error.
 
     Raises
     ------
     InputError
-        Nothing there, or nothing that can be filtered, unless the input is watched.
+        The input cannot be listed, overlaps with the output, or has no file that can be filtered.
     """
     shown = without_secrets(location)
     try:
@@ -110,47 +108,51 @@ def list_inputs(
         kind, root, found = _search(filesystem, path)
     except ImportError as error:
         raise InputError(f"reading {shown} needs a package that is not installed ({error}).") from None
-    except Exception as error:  # noqa: BLE001 - every file system brings exceptions of its own
+    except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
         raise InputError(
             f"{shown} cannot be listed ({type(error).__name__}): check the address and the network."
         ) from None
+    local = is_local(filesystem)
     files, ignored, waiting = [], [], []
     for place, info in sorted(found.items()):
         name = str(PurePosixPath(place).relative_to(root))
-        if kind != "file" and hidden(name):
+        if kind != "file" and _is_hidden(name):
             continue
-        written = format or _format_of(name)
+        written = format or SUFFIXES.get(Path(name.removesuffix(".gz")).suffix.lower())
         if written is None:
             ignored.append(name)
-            continue
-        if settle_seconds is not None and _age(info) < settle_seconds:
+        elif settle_seconds is not None and _age(info) < settle_seconds:
             waiting.append(name)
-            continue
-        local = _is_local(filesystem)
-        url = place if local else str(filesystem.unstrip_protocol(place))
-        size, version = _local_identity(place) if local else _remote_identity(info)
-        files.append(InputFile(url, name, size, version, written))
-    gone = kind == "file" and not found and _is_local(filesystem)  # a prefix of a bucket may be empty
+        else:
+            url = place if local else str(filesystem.unstrip_protocol(place))
+            files.append(InputFile(url, name, *_identity(place, None if local else info), written))
+    gone = kind == "file" and not found and local  # a prefix of a bucket may be empty
     if not files and (settle_seconds is None or gone):
-        what = "has no ending that tells its format: set filter.format" if ignored else "holds no file"
-        raise InputError(f"{shown} {what} (Parquet and CSV can be filtered).")
+        reason = "has no ending that tells its format: set filter.format" if ignored else "holds no file"
+        raise InputError(f"{shown} {reason} (Parquet and CSV can be filtered).")
     if output is not None:
         _refuse_overlap(filesystem, root, kind, files, output)
     return Inputs(str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting))
 
 
 def os_reason(error: OSError) -> str:
-    """Why the system refused; the words of Arrow and others name paths, and are long."""
+    """Reason of a system error; the texts of Arrow and others quote paths, and are long."""
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
-def hidden(name: str) -> bool:
+def is_local(filesystem: Any) -> bool:
+    """Whether a file system of fsspec is this machine's disk."""
+    protocol = filesystem.protocol
+    return "file" in (protocol if isinstance(protocol, tuple) else (protocol,))
+
+
+def _is_hidden(name: str) -> bool:
     """Whether a part of a relative path starts with ``_`` or a dot."""
     return any(part.startswith(("_", ".")) for part in PurePosixPath(name).parts)
 
 
-def _search(filesystem: Any, path: str) -> tuple[str, str, Mapping[str, Mapping[str, Any]]]:
-    """What a location is (file, folder or glob), its root, and the files with what is known of them."""
+def _search(filesystem: Any, path: str) -> tuple[str, str, Found]:
+    """Kind of a location (file, folder or glob), its root, and information on each of its files."""
     path = path.rstrip("/") or "/"
     parent = str(PurePosixPath(path).parent)
     if filesystem.isdir(path):
@@ -162,37 +164,30 @@ def _search(filesystem: Any, path: str) -> tuple[str, str, Mapping[str, Mapping[
     fixed = path[: min(path.index(mark) for mark in MAGIC if mark in path)]
     found: dict[str, Mapping[str, Any]] = {}
     for place, info in filesystem.glob(path, detail=True).items():
-        if info["type"] == "directory":
-            found.update(filesystem.find(place, detail=True))
-        else:
-            found[place] = info
+        found |= filesystem.find(place, detail=True) if info["type"] == "directory" else {place: info}
     return "glob", fixed.rpartition("/")[0] or "/", found
 
 
-def _format_of(name: str) -> str | None:
-    return SUFFIXES.get(Path(name.removesuffix(".gz")).suffix.lower())
-
-
-def _is_local(filesystem: Any) -> bool:
-    protocol = filesystem.protocol
-    return "file" in (protocol if isinstance(protocol, tuple) else (protocol,))
-
-
-def _local_identity(place: str) -> tuple[int, str]:
-    try:
-        status = os.stat(place)
-    except OSError:  # gone since, or a dangling link: reading it says so
-        return -1, ""
-    return status.st_size, str(status.st_mtime_ns)
+def _identity(place: str, info: Mapping[str, Any] | None) -> tuple[int, str]:
+    """Size and version of a file, from a file system's information, or from the local disk."""
+    if info is None:
+        try:
+            status = os.stat(place)
+        except OSError:  # removed since, or a dangling link: reading reports it
+            return -1, ""
+        return status.st_size, str(status.st_mtime_ns)
+    version: Any = next((info[key] for key in (*TAGS, *TIMES) if info.get(key)), "")
+    is_time = isinstance(version, datetime.datetime)
+    return int(info.get("size") or 0), version.isoformat() if is_time else str(version)
 
 
 def _age(info: Mapping[str, Any]) -> float:
     """
-    Seconds since a file changed; infinite where nobody says when.
+    Seconds since a file changed; infinite for file systems without times.
 
-    An object store says, but has whole objects only; what says nothing is taken for one.
+    An object store has times, but only complete objects; a file system without times counts as one.
     """
-    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+    for key in TIMES:
         value = info.get(key)
         if isinstance(value, int | float):
             return time.time() - value
@@ -200,15 +195,6 @@ def _age(info: Mapping[str, Any]) -> float:
             zone = value.tzinfo or datetime.UTC
             return time.time() - value.replace(tzinfo=zone).timestamp()
     return math.inf
-
-
-def _remote_identity(info: Mapping[str, Any]) -> tuple[int, str]:
-    size = int(info.get("size") or 0)
-    for key in ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "created"):
-        value = info.get(key)
-        if value:
-            return size, value.isoformat() if isinstance(value, datetime.datetime) else str(value)
-    return size, ""
 
 
 def _refuse_overlap(filesystem: Any, root: str, kind: str, files: list[InputFile], output: str) -> None:
@@ -219,8 +205,8 @@ def _refuse_overlap(filesystem: Any, root: str, kind: str, files: list[InputFile
     holds_inputs = any(
         PurePosixPath(filesystem._strip_protocol(file.url)).is_relative_to(target) for file in files
     )
-    # parts that are written below a folder would be its input the next time
-    below = kind == "folder" and target.is_relative_to(root) and not hidden(str(target.relative_to(root)))
+    # parts that are written below a folder would be its input in the next run
+    below = kind == "folder" and target.is_relative_to(root) and not _is_hidden(str(target.relative_to(root)))
     if holds_inputs or below:
         raise InputError(
             f"the output {without_secrets(output)} and the input overlap: choose a folder outside the input."

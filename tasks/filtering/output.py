@@ -1,4 +1,4 @@
-"""The output of a filter run: parts, records and quarantine, each there whole or not at all."""
+"""The output of a filter run: parts, records and quarantine, each complete or absent."""
 
 from __future__ import annotations
 
@@ -8,31 +8,114 @@ import os
 import re
 import shutil
 import tempfile
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import fsspec
 from filelock import FileLock, Timeout
 
 from evenhand.tasks.artifacts import sha256_of_file
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.filtering.inputs import os_reason
-from evenhand.tasks.filtering.records import Part, UnitRecord
+from evenhand.tasks.filtering.inputs import is_local, os_reason
 
-__all__ = ["OutputFolder"]
+__all__ = ["OutputFolder", "Part", "UnitRecord", "unit_name"]
 
+FORMAT = 1
 STATE = "_evenhand"
-PART_NAME = re.compile(r"part-[0-9a-f]{16}-[0-9]{5}\.parquet")
+RECORDS, QUARANTINE = (STATE, "records"), (STATE, "quarantine")
+UNIT_FILE = re.compile(r"(?:part-)?([0-9a-f]{16}-[0-9]{5,})\.(?:parquet|json)")
+
+
+def unit_name(file: str, index: int) -> str:
+    """Name of a unit, in the names of its files; it depends only on the file's relative name."""
+    return f"{hashlib.sha256(file.encode()).hexdigest()[:16]}-{index:05d}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A written file: its name below the output, bytes and sha256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class UnitRecord:
+    """
+    Counts of one finished unit. It holds no row and no time.
+
+    Attributes
+    ----------
+    file, size, version : str, int, str
+        Identity of the input file.
+    index : int
+        Number of the unit within the file.
+    last : bool
+        Whether the file ends with the unit.
+    proxy, proxy_version, settings : str
+        Digest and version of the proxy, digest of the settings.
+    rows_in, rows_out, quarantined, dropped : int
+        Rows read, accepted, set aside for breaking the contract, left out for a missing sensitive value.
+    expected : float
+        Expected number of accepted rows.
+    masses : tuple of float
+        Sums of the rows' shares in the proxy groups.
+    left_out : tuple of str
+        Sensitive columns that the output lacks.
+    part, set_aside : Part or None
+        Written files; None where no row was accepted, or set aside.
+    """
+
+    file: str
+    size: int
+    version: str
+    index: int
+    last: bool
+    proxy: str
+    proxy_version: str
+    settings: str
+    rows_in: int
+    rows_out: int
+    quarantined: int
+    dropped: int
+    expected: float
+    masses: tuple[float, ...]
+    left_out: tuple[str, ...]
+    part: Part | None
+    set_aside: Part | None
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit."""
+        return unit_name(self.file, self.index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> UnitRecord:
+        """Read :meth:`to_dict`; a ValueError, TypeError or KeyError for other content."""
+        values = dict(content)
+        if values.pop("format") != FORMAT:
+            raise ValueError("a record of another format.")
+        for key in ("part", "set_aside"):
+            values[key] = None if values[key] is None else Part(**values[key])
+        for key in ("masses", "left_out"):
+            values[key] = tuple(values[key])
+        return cls(**values)
 
 
 class OutputFolder:
     """
-    A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and what is unfinished.
+    A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and unfinished files.
 
     On a local disk files are written under a temporary name and renamed; to an object store they are sent
-    whole. A unit's record is written last: a part without one does not count.
+    whole. A unit's record is written last: a part without a record does not count.
     """
 
     def __init__(self, url: str) -> None:
@@ -43,8 +126,7 @@ class OutputFolder:
         except (ImportError, ValueError) as error:
             raise InputError(f"the output {self.shown} cannot be opened: {error}") from None
         self.root = str(root).rstrip("/")
-        protocol = self.filesystem.protocol
-        self.is_local = "file" in (protocol if isinstance(protocol, tuple) else (protocol,))
+        self.is_local = is_local(self.filesystem)
 
     def path(self, *parts: str) -> str:
         """Path on the file system."""
@@ -53,24 +135,21 @@ class OutputFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """
-        Be the only writer, among the processes of this machine.
+        Hold the output's lock, so that one process of this machine writes at a time.
 
-        The lock is the operating system's and dies with its process.
+        The lock is the operating system's and ends with its process.
 
         Raises
         ------
         NotCarriedOut
             Another run holds it, or the folder cannot be written.
         """
+        local = Path(self.path(STATE), "lock")
+        name = hashlib.sha256(self.url.encode()).hexdigest()[:24]
+        place = local if self.is_local else Path(tempfile.gettempdir(), "evenhand-locks", name)
         try:
-            if self.is_local:
-                place = Path(self.path(STATE))
-                place.mkdir(parents=True, exist_ok=True)
-            else:
-                place = Path(tempfile.gettempdir()) / "evenhand-locks"
-                place.mkdir(exist_ok=True)
-            name = "lock" if self.is_local else hashlib.sha256(self.url.encode()).hexdigest()[:24]
-            lock = FileLock(place / name, timeout=0)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(place, timeout=0)
             lock.acquire()
         except Timeout:
             raise NotCarriedOut(
@@ -85,7 +164,7 @@ class OutputFolder:
 
     def prepare(self, root: str) -> None:
         """
-        Take the folder for an input, and clear away what an interrupted run left.
+        Reserve the folder for an input, and remove the unfinished files of an interrupted run.
 
         Raises
         ------
@@ -93,8 +172,7 @@ class OutputFolder:
             The folder holds other files, or the filtered rows of another input.
         """
         self.filesystem.invalidate_cache()
-        note = self.path(STATE, "input.json")
-        given = without_secrets(root)
+        note, given = self.path(STATE, "input.json"), without_secrets(root)
         if self.filesystem.exists(note):
             known = json.loads(self.filesystem.cat_file(note)).get("root")
             if known != given:
@@ -103,27 +181,26 @@ class OutputFolder:
                     "choose another output, for files of one name would replace each other."
                 )
         else:
-            self._refuse_strangers()
-            self._write(json.dumps({"root": given}).encode(), STATE, "input.json")
+            if any(not name.startswith(("_", ".")) for name in self._names()):
+                raise InputError(f"{self.shown} holds other files already: choose an empty folder.")
+            self._write(json.dumps({"root": given}), STATE, "input.json")
         if self.is_local:
             shutil.rmtree(self.path(STATE, "tmp"), ignore_errors=True)
 
-    def _refuse_strangers(self) -> None:
-        if not self.filesystem.exists(self.root):
-            return
-        names = [PurePosixPath(item).name for item in self.filesystem.ls(self.root, detail=False)]
-        others = [name for name in names if not name.startswith(("_", "."))]
-        if others:
-            raise InputError(f"{self.shown} holds other files already: choose an empty folder.")
+    def _names(self, *folder: str) -> list[str]:
+        """Names in a folder of the output."""
+        place = self.path(*folder)
+        if not self.filesystem.exists(place):
+            return []
+        return [PurePosixPath(item).name for item in self.filesystem.ls(place, detail=False)]
 
     # writing
 
     @contextmanager
     def workdir(self) -> Iterator[Path]:
-        """A local folder for unfinished files, on the output's own disk if that is local."""
-        base = None
-        if self.is_local:
-            base = self.path(STATE, "tmp")
+        """A local folder for unfinished files, on the output's own disk if the output is local."""
+        base = self.path(STATE, "tmp") if self.is_local else None
+        if base is not None:
             Path(base).mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=base))
         try:
@@ -135,54 +212,52 @@ class OutputFolder:
         """Move a finished file to its place."""
         part = Part("/".join(parts), source.stat().st_size, sha256_of_file(source))
         target = self.path(*parts)
+        self.filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
         if self.is_local:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
             source.replace(target)
         else:
-            self.filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
             self.filesystem.put_file(str(source), target)
         return part
 
-    def write_record(self, record: UnitRecord) -> None:
-        """Write a unit's record: from now on the unit is done."""
-        text = json.dumps(record.to_dict(), sort_keys=True)
-        self._write(text.encode(), STATE, "records", record_name(record.stem, record.index))
+    def _write(self, text: str, *parts: str) -> None:
+        with self.workdir() as folder:
+            (folder / "text").write_text(text, encoding="utf-8")
+            self.put(folder / "text", *parts)
 
-    def _write(self, content: bytes, *parts: str) -> None:
-        target = self.path(*parts)
-        if self.is_local:
-            with self.workdir() as folder:
-                unfinished = folder / uuid.uuid4().hex
-                unfinished.write_bytes(content)
-                Path(target).parent.mkdir(parents=True, exist_ok=True)
-                unfinished.replace(target)
-        else:
-            self.filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
-            self.filesystem.pipe_file(target, content)
+    def write_record(self, record: UnitRecord) -> None:
+        """Write a unit's record: the unit then counts as done."""
+        self._write(json.dumps(record.to_dict(), sort_keys=True), *RECORDS, f"{record.unit}.json")
+
+    def remove(self, unit: str) -> None:
+        """Remove a unit: its record first, so that no record remains without its parts."""
+        part = f"part-{unit}.parquet"
+        for place in (self.path(*RECORDS, f"{unit}.json"), self.path(part), self.path(*QUARANTINE, part)):
+            if self.filesystem.exists(place):
+                self.filesystem.rm_file(place)
 
     # reading
 
     def records(self) -> list[UnitRecord]:
         """Every readable record, ordered by file and index."""
-        folder = self.path(STATE, "records")
-        if not self.filesystem.exists(folder):
-            return []
         found = []
-        for place in self.filesystem.ls(folder, detail=False):
+        for name in self._names(*RECORDS):
             try:
-                found.append(UnitRecord.from_dict(json.loads(self.filesystem.cat_file(place))))
+                content = json.loads(self.filesystem.cat_file(self.path(*RECORDS, name)))
+                found.append(UnitRecord.from_dict(content))
             except (ValueError, TypeError, KeyError, AttributeError):
                 continue
         return sorted(found, key=lambda record: (record.file, record.index))
 
     def is_whole(self, record: UnitRecord) -> bool:
         """
-        Whether a record's parts are there as they were written.
+        Whether a record's parts are unchanged.
 
-        Local parts are read and held against their digest. An object store keeps whole objects and checks
-        them itself, so there the size must do.
+        Local parts are compared with their digest. Object stores keep whole objects and check them, so their
+        size suffices.
         """
-        for part in record.parts:
+        for part in (record.part, record.set_aside):
+            if part is None:
+                continue
             place = self.path(*part.name.split("/"))
             if not self.filesystem.exists(place) or self.filesystem.size(place) != part.size:
                 return False
@@ -190,36 +265,7 @@ class OutputFolder:
                 return False
         return True
 
-    # removing
-
-    def remove(self, stem: str, index: int) -> None:
-        """Remove a unit: its record first, so that no record ever stands without its parts."""
-        name = f"part-{stem}-{index:05d}.parquet"
-        for place in (
-            self.path(STATE, "records", record_name(stem, index)),
-            self.path(name),
-            self.path(STATE, "quarantine", name),
-        ):
-            if self.filesystem.exists(place):
-                self.filesystem.rm_file(place)
-
-    def units(self) -> set[tuple[str, int]]:
-        """Stem and index of every unit that has left a trace, finished or not."""
-        found = set()
-        for folder in ((), (STATE, "quarantine"), (STATE, "records")):
-            place = self.path(*folder)
-            if not self.filesystem.exists(place):
-                continue
-            for item in self.filesystem.ls(place, detail=False):
-                name = PurePosixPath(item).name
-                if folder == (STATE, "records"):
-                    name = f"part-{name.removesuffix('.json')}.parquet"
-                if PART_NAME.fullmatch(name):
-                    stem, index = name[5:].removesuffix(".parquet").split("-")
-                    found.add((stem, int(index)))
-        return found
-
-
-def record_name(stem: str, index: int) -> str:
-    """File name of a unit's record."""
-    return f"{stem}-{index:05d}.json"
+    def units(self) -> set[str]:
+        """Names of all units that have any file, finished or not."""
+        names = [name for folder in ((), QUARANTINE, RECORDS) for name in self._names(*folder)]
+        return {match[1] for name in names if (match := UNIT_FILE.fullmatch(name))}

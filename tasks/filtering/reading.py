@@ -1,4 +1,4 @@
-"""Reading a unit: record batches of bounded size, with the columns that may be in the output."""
+"""Reading a unit: record batches of bounded size, with the columns that the output may have."""
 
 from __future__ import annotations
 
@@ -15,24 +15,42 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import is_text
+from evenhand.data_contracts.errors import ContractViolation, Violation, did_you_mean
+from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.filtering.bundle import ProxyBundle
-from evenhand.tasks.filtering.columns import Selection, select_columns
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
+from evenhand.tasks.filtering.checks import PROBABILITY, typed
 from evenhand.tasks.filtering.inputs import InputFile, os_reason
-from evenhand.tasks.filtering.settings import FilterSettings
 from evenhand.tasks.ingest import DELIMITERS
 
-__all__ = ["Stream", "parquet_footer", "read_csv", "read_parquet"]
+__all__ = [
+    "Selection",
+    "Stream",
+    "parquet_footer",
+    "read_csv",
+    "read_parquet",
+    "select_columns",
+    "typed_batch",
+]
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20
 BUFFER_BYTES = 1 << 20
 BLOCK_BYTES = 8 << 20
 HEADER_BYTES = 1 << 20
-# A text column of fewer bytes a value than this was written with a dictionary that fits it.
+# A text column with fewer bytes per value was written with a dictionary.
 DICTIONARY_BYTES = 4.0
-_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 WIDTHS = {"BOOLEAN": 0.0, "INT32": 4.0, "INT64": 8.0, "FLOAT": 4.0, "DOUBLE": 8.0, "INT96": 12.0}
+# Arrow cannot filter views.
+WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Columns that are read and written, in the file's order, and sensitive ones that are neither."""
+
+    kept: list[str]
+    left_out: list[str]
 
 
 @dataclass(frozen=True)
@@ -45,9 +63,8 @@ class Stream:
     batches : iterator of RecordBatch
         Text columns may come as dictionaries.
     selection : Selection
-        Columns, those left out among them.
-    schema : Schema or None
-        Types as the output shall have them; None: the batches' own, after the contract's types were given.
+    schema : Schema
+        Types of the output.
     dictionaries : list of str or True
         Columns for which the output may try a dictionary.
     first_row : int
@@ -56,9 +73,50 @@ class Stream:
 
     batches: Iterator[pa.RecordBatch]
     selection: Selection
-    schema: pa.Schema | None
+    schema: pa.Schema
     dictionaries: list[str] | bool = True
     first_row: int = 0
+
+
+def select_columns(
+    names: Sequence[str], bundle: ProxyBundle, settings: FilterSettings, file: str
+) -> Selection:
+    """
+    Check a file's column names and choose among them.
+
+    Raises
+    ------
+    InputError
+        A name stands twice, a key column is missing, or a sensitive column is refused.
+    ContractViolation
+        A feature is missing.
+    """
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise InputError(f"the column name {twice[0]!r} stands more than once in {file}: rename all but one.")
+    lacking = [name for name in bundle.features if name not in names]
+    if lacking:
+        raise ContractViolation([_missing(name, names, bundle.contract) for name in lacking])
+    left_out = [name for name in names if name in bundle.sensitive and name not in bundle.features]
+    if left_out and settings.sensitive == "refuse":
+        raise InputError(
+            f"{file} holds the sensitive column {left_out[0]!r}: take it out, or set filter.sensitive: drop."
+        )
+    for name in key_columns(bundle, settings):
+        if name not in names:
+            raise InputError(
+                f"{file} lacks the key column {name!r}: correct filter.key{did_you_mean(name, names)}"
+            )
+    if settings.probability and PROBABILITY in names:
+        raise InputError(f"{file} has a column {PROBABILITY!r} already: rename it, or leave probability off.")
+    return Selection([name for name in names if name not in left_out], left_out)
+
+
+def _missing(name: str, names: Sequence[str], contract: Contract) -> Violation:
+    known = {column.name for column in contract.columns}
+    close = did_you_mean(name, [other for other in names if other not in known])
+    cure = "add the column" + (close if "did you mean" in close else "")
+    return Violation(name, "the column to be there", 1, (), cure, "table", "none")
 
 
 def parquet_footer(file: InputFile) -> pq.FileMetaData:
@@ -68,71 +126,66 @@ def parquet_footer(file: InputFile) -> pq.FileMetaData:
     Raises
     ------
     InputError
-        It is empty, truncated or something else.
+        The file is empty, truncated or no Parquet.
     """
-    if file.size == 0:
-        raise InputError(f"{file.name} is empty: check where it is written.")
-    with _opened(file) as source, _readable(file):
-        return pq.read_metadata(source)
+    _refuse_empty(file)
+    with ExitStack() as files, _readable(file):
+        return pq.read_metadata(_opened(file, files))
 
 
-@contextmanager
 def read_parquet(
     file: InputFile,
     groups: tuple[int, int],
     bundle: ProxyBundle,
     settings: FilterSettings,
+    files: ExitStack,
     *,
     threads: bool,
-) -> Iterator[Stream]:
+) -> Stream:
     """
-    Stream row groups of a Parquet file.
+    Stream row groups of a Parquet file; `files` closes it.
 
     The size of batches follows from the file's metadata alone. Columns are read through small buffers, so
     that memory does not grow with the size of row groups.
     """
     footer = parquet_footer(file)
-    with _opened(file) as source, _readable(file), pq.ParquetFile(source, metadata=footer) as parquet:
-        # FileMetaData.schema refers back to its metadata, and neither would ever be freed
-        schema = parquet.schema_arrow
     with _readable(file):
-        selection = select_columns(schema.names, bundle, settings, file.name)
-    declared = pa.schema([schema.field(name) for name in selection.kept])
+        source = _opened(file, files)
+        with pq.ParquetFile(source, metadata=footer) as parquet:
+            # not FileMetaData.schema: it refers back to its metadata, and neither would ever be freed
+            schema = parquet.schema_arrow
+    selection = select_columns(schema.names, bundle, settings, file.name)
     wanted = list(range(*groups))
     sizes = _bytes_per_value(footer, wanted)
     total = sum(footer.row_group(i).total_byte_size for i in wanted)
     rows = sum(footer.row_group(i).num_rows for i in wanted)
-    text = [name for name in selection.kept if is_text(schema.field(name).type)]
-    as_dictionaries = [
-        name for name in text if name in bundle.categorical or sizes.get(name, 99.0) < DICTIONARY_BYTES
-    ]
     batch_rows = max(1024, min(BATCH_ROWS, int(BATCH_BYTES * max(rows, 1) / max(total, 1))))
-
-    def batches(parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-        with _readable(file):
-            columns = None if not selection.left_out else selection.kept
-            for batch in parquet.iter_batches(batch_rows, wanted, columns, use_threads=threads):
-                yield _without_views(batch.select(selection.kept))
-
-    with _opened(file) as source:
-        with _readable(file):
-            parquet = pq.ParquetFile(
+    text = [name for name in selection.kept if is_text(schema.field(name).type)]
+    short = [name for name in text if sizes.get(name, 99.0) < DICTIONARY_BYTES]
+    with _readable(file):
+        parquet = files.enter_context(
+            pq.ParquetFile(
                 source,
                 metadata=footer,
-                read_dictionary=as_dictionaries,
+                read_dictionary=[name for name in text if name in bundle.raw.categorical or name in short],
                 buffer_size=BUFFER_BYTES,
                 pre_buffer=False,
                 page_checksum_verification=True,
             )
-        with parquet:
-            before = sum(footer.row_group(i).num_rows for i in range(groups[0]))
-            tried = _worth_a_dictionary(footer, wanted, sizes)
-            yield Stream(batches(parquet), selection, declared, tried, before)
+        )
+        columns = selection.kept if selection.left_out else None
+        batches = parquet.iter_batches(batch_rows, wanted, columns, use_threads=threads)
+    return Stream(
+        (_without_views(batch.select(selection.kept)) for batch in _guarded(batches, file)),
+        selection,
+        pa.schema([schema.field(name) for name in selection.kept]),
+        _worth_a_dictionary(footer, wanted, sizes),
+        sum(footer.row_group(i).num_rows for i in range(groups[0])),
+    )
 
 
 def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Text and bytes of the usual layout: Arrow cannot filter views."""
-    plain = [_PLAIN.get(field.type, field.type) for field in batch.schema]
+    plain = [WITHOUT_VIEWS.get(field.type, field.type) for field in batch.schema]
     if plain == batch.schema.types:
         return batch
     return batch.cast(pa.schema(list(zip(batch.schema.names, plain, strict=True))))
@@ -152,7 +205,7 @@ def _bytes_per_value(footer: pq.FileMetaData, groups: Sequence[int]) -> dict[str
 def _worth_a_dictionary(
     footer: pq.FileMetaData, groups: Sequence[int], sizes: dict[str, float]
 ) -> list[str] | bool:
-    """Columns whose dictionary saved something in the input: for others, trying one is lost time."""
+    """Columns whose dictionary saved bytes in the input; trying one for the others would cost time."""
     if not groups:
         return True
     chunks = [footer.row_group(groups[0]).column(i) for i in range(footer.num_columns)]
@@ -163,72 +216,78 @@ def _worth_a_dictionary(
     ]
 
 
-@contextmanager
-def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings) -> Iterator[Stream]:
+def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, files: ExitStack) -> Stream:
     """
-    Stream a CSV file, compressed by gzip or not.
+    Stream a CSV file, compressed by gzip or not; `files` closes it.
 
-    Every column is text here: what the contract knows gets the contract's type afterwards, by the rules that
-    hold for the training table, and the rest stays text. Types are never guessed from the first rows.
+    Every column is read as text. Columns of the contract are then converted to its types, by the rules for
+    the training table; others stay text. Types are never guessed from the first rows.
     """
-    if file.size == 0:
-        raise InputError(f"{file.name} is empty: check where it is written.")
+    _refuse_empty(file)
     gzipped = _is_gzip(file)
     if file.name.endswith(".gz") and not gzipped:
         raise InputError(f"{file.name} is not compressed by gzip, whatever its ending says: rename it.")
-    with _readable(file), _text_stream(file, gzipped) as stream:
-        header = stream.read(HEADER_BYTES)
+    with ExitStack() as once, _readable(file):
+        header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
     names, delimiter, lone = _header(header, settings.delimiter, file.name)
     selection = select_columns(names, bundle, settings, file.name)
-    known = {column.name: column.logical_type for column in bundle.contract.columns}
+    categories = {column.name for column in bundle.contract.columns if column.logical_type == "string"}
     kinds = {
-        name: pa.dictionary(pa.int32(), pa.string()) if known.get(name) == "string" else pa.string()
+        name: pa.dictionary(pa.int32(), pa.string()) if name in categories else pa.string()
         for name in selection.kept
     }
+    empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), bundle.contract)
+    schema = pa.schema([(field.name, _decoded(field.type)) for field in empty.schema])
     if lone:
-        empty = pa.RecordBatch.from_pylist([], schema=pa.schema(list(kinds.items())))
-        yield Stream(iter([empty]), selection, None)
-        return
+        return Stream(iter([]), selection, schema)
     convert: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
     if settings.null_values is not None:
         convert["null_values"] = list(settings.null_values)
-    with _text_stream(file, gzipped) as stream:
-        with _readable(file):
-            reader = pyarrow.csv.open_csv(
-                stream,
-                # a single cell must fit into a block
-                read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-                parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    column_types=kinds, include_columns=selection.kept, **convert
-                ),
-            )
-        yield Stream(_guarded(reader, file), selection, None)
-
-
-@contextmanager
-def _opened(file: InputFile) -> Iterator[BinaryIO | str]:
-    with ExitStack() as stack:
-        with _readable(file):
-            source = stack.enter_context(file.open())
-        yield source
-
-
-def _guarded(batches: Iterable[pa.RecordBatch], file: InputFile) -> Iterator[pa.RecordBatch]:
     with _readable(file):
-        yield from batches
+        reader = pyarrow.csv.open_csv(
+            _text_stream(file, gzipped, files),
+            # a single cell must fit into a block
+            read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=kinds, include_columns=selection.kept, **convert
+            ),
+        )
+    return Stream(_guarded(reader, file), selection, schema)
 
 
-@contextmanager
-def _text_stream(file: InputFile, gzipped: bool) -> Iterator[pa.NativeFile]:
+def typed_batch(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+    """Convert a CSV batch's columns to the types of the contract; others stay text."""
+    known = {column.name: column for column in contract.columns}
+    columns = [
+        typed(values, known[name], contract, category=False) if name in known else values
+        for name, values in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _refuse_empty(file: InputFile) -> None:
+    if file.size == 0:
+        raise InputError(f"{file.name} is empty: check where it is written.")
+
+
+def _opened(file: InputFile, files: ExitStack) -> BinaryIO | str:
+    """The path of a local file, or a stream of a remote one."""
+    return file.url if file.is_local else files.enter_context(fsspec.open(file.url, "rb"))
+
+
+def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeFile:
     compression = "gzip" if gzipped else None
-    with _opened(file) as source:
-        if isinstance(source, str):
-            with pa.input_stream(source, compression=compression, buffer_size=BUFFER_BYTES) as stream:
-                yield stream
-        else:
-            with pa.PythonFile(source, mode="r") as plain:
-                yield pa.CompressedInputStream(plain, compression) if compression else plain
+    source = _opened(file, files)
+    if isinstance(source, str):
+        stream = pa.input_stream(source, compression=compression, buffer_size=BUFFER_BYTES)
+        return files.enter_context(stream)
+    plain = files.enter_context(pa.PythonFile(source, mode="r"))
+    return pa.CompressedInputStream(plain, compression) if compression else plain
 
 
 def _is_gzip(file: InputFile) -> bool:
@@ -241,7 +300,7 @@ def _is_gzip(file: InputFile) -> bool:
 
 
 def _header(content: bytes, delimiter: str | None, name: str) -> tuple[list[str], str, bool]:
-    """Column names, the delimiter, and whether nothing follows."""
+    """Column names, the delimiter, and whether the header is the whole file."""
     first, _, rest = content.lstrip(b"\r\n").partition(b"\n")
     try:
         line = first.decode("utf-8-sig").rstrip("\r")
@@ -255,9 +314,14 @@ def _header(content: bytes, delimiter: str | None, name: str) -> tuple[list[str]
     return names, mark, len(content) < HEADER_BYTES and not rest.strip()
 
 
+def _guarded(batches: Iterable[pa.RecordBatch], file: InputFile) -> Iterator[pa.RecordBatch]:
+    with _readable(file):
+        yield from batches
+
+
 @contextmanager
 def _readable(file: InputFile) -> Iterator[None]:
-    """Turn what a damaged file does into one line, without Arrow's words: these may quote a row."""
+    """Report a damaged file in one line, without Arrow's message, which may quote a row."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -1,24 +1,39 @@
-"""What a filter run tells: counts, names and expectations, no row."""
+"""Summary of a filter run: counts, drift from the training rows and the expected balance of the sample."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from evenhand.tasks.filtering.bundle import ProxyBundle
-from evenhand.tasks.filtering.drift import drift_of, expected_shares
-from evenhand.tasks.filtering.records import UnitRecord
-from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.fairlib.evaluation.drift import FLOOR, stability_index
+from evenhand.fairlib.randomness import generator
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.inputs import Inputs
+from evenhand.tasks.filtering.output import UnitRecord
 
-__all__ = ["FileOutcome", "FilterSummary", "summarise"]
+__all__ = [
+    "Drift",
+    "ExpectedShares",
+    "FileOutcome",
+    "FilterSummary",
+    "drift_of",
+    "expected_shares",
+    "outcome_of",
+    "summarise",
+]
+
+Float = NDArray[np.float64]
+LEVEL = 0.95
+DRAWS = 2000
 
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """What became of one file: ``done`` now, ``skipped`` as done before, or ``failed`` for a reason."""
+    """Result of one file: ``done`` now, ``skipped`` as done before, or ``failed`` for a reason."""
 
     name: str
     status: str
@@ -32,16 +47,14 @@ class FileOutcome:
 @dataclass(frozen=True)
 class FilterSummary:
     """
-    Outcome of a run, and the state of its output.
+    Result of a run, and state of its output.
 
     Attributes
     ----------
     files : list of FileOutcome
-        Those of this run's input, by name.
+        Files of this run's input, by name.
     ignored : list of str
         Files of the input's folder that are neither Parquet nor CSV.
-    waiting : list of str
-        Files of a watched input that changed too recently to be read now.
     others : int
         Files that are in the output from earlier runs and not in this input.
     rows_in, rows_out, quarantined, dropped : int
@@ -54,9 +67,11 @@ class FilterSummary:
         Sensitive columns that are not in the output.
     proxies : dict of str to dict
         For each proxy whose work is in the output, by digest: ``version`` and number of ``files``.
-    drift : dict or None
-    balance : dict or None
+    drift, balance : dict or None
+        :class:`Drift` and :class:`ExpectedShares`.
     seconds : float
+    waiting : list of str
+        Files of a watched input that changed too recently to be read now.
     """
 
     files: list[FileOutcome]
@@ -74,11 +89,11 @@ class FilterSummary:
     drift: dict[str, Any] | None
     balance: dict[str, Any] | None
     seconds: float
-    waiting: list[str] = field(default_factory=list)
+    waiting: Sequence[str] = ()
 
     @property
     def idle(self) -> bool:
-        """Whether there was nothing to do: every file was done before."""
+        """Whether every file was done before."""
         return all(file.status == "skipped" for file in self.files)
 
     @property
@@ -92,40 +107,38 @@ class FilterSummary:
 
 
 def outcome_of(name: str, status: str, records: Sequence[UnitRecord]) -> FileOutcome:
-    """A file's outcome from its records."""
+    """Outcome of a file, from its records."""
+    counts = ("rows_in", "rows_out", "quarantined", "dropped")
     return FileOutcome(
-        name,
-        status,
-        rows_in=sum(record.rows_in for record in records),
-        rows_out=sum(record.rows_out for record in records),
-        quarantined=sum(record.quarantined for record in records),
-        dropped=sum(record.dropped for record in records),
+        name, status, **{count: sum(getattr(record, count) for record in records) for count in counts}
     )
 
 
 def summarise(
     files: Sequence[FileOutcome],
-    ignored: Sequence[str],
+    inputs: Inputs,
     records: Sequence[UnitRecord],
     bundle: ProxyBundle,
     settings: FilterSettings,
     seconds: float,
 ) -> FilterSummary:
     """Add up the records of the whole output."""
-    ours = [record for record in records if record.proxy == bundle.digest]
     masses = np.zeros(len(bundle.masses))
-    for record in ours:
-        masses += record.masses
+    files_of: dict[str, set[str]] = {}
+    for record in records:
+        files_of.setdefault(record.proxy, set()).add(record.file)
+        if record.proxy == bundle.digest:
+            masses += record.masses
     drift = drift_of(masses, bundle.masses, settings.max_drift)
     balance = None
     if bundle.balance is not None:
         balance = expected_shares(masses, bundle.raw.acceptance, bundle.balance, settings.seed)
+    versions = {record.proxy: record.proxy_version for record in records}
     whole = outcome_of("", "", records)
-    listed = {file.name for file in files}
     return FilterSummary(
         files=sorted(files, key=lambda file: file.name),
-        ignored=list(ignored),
-        others=len({record.file for record in records} - listed),
+        ignored=list(inputs.ignored),
+        others=len({record.file for record in records} - {file.name for file in files}),
         rows_in=whole.rows_in,
         rows_out=whole.rows_out,
         quarantined=whole.quarantined,
@@ -134,17 +147,170 @@ def summarise(
         masses=masses.tolist(),
         expected_by_group=(masses * bundle.raw.acceptance).tolist(),
         left_out=sorted({name for record in records for name in record.left_out}),
-        proxies=_proxies(records),
-        drift=drift.to_dict() if drift else None,
-        balance=balance.to_dict() if balance else None,
+        proxies={
+            proxy: {"version": versions[proxy], "files": len(names)} for proxy, names in files_of.items()
+        },
+        drift=asdict(drift) if drift else None,
+        balance=asdict(balance) if balance else None,
         seconds=seconds,
+        waiting=list(inputs.waiting),
     )
 
 
-def _proxies(records: Sequence[UnitRecord]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    names: Mapping[str, set[str]] = {record.proxy: set() for record in records}
-    for record in records:
-        names[record.proxy].add(record.file)
-        found[record.proxy] = {"version": record.proxy_version, "files": len(names[record.proxy])}
-    return found
+@dataclass(frozen=True)
+class Drift:
+    """
+    Distance of the batch's shares of proxy groups from the training rows'.
+
+    Attributes
+    ----------
+    psi : float
+        Population stability index.
+    chi_square, p_value : float
+        Pearson's statistic and its tail probability; see :func:`drift_of`.
+    warning : bool
+        Whether the index is above the limit.
+    """
+
+    psi: float
+    chi_square: float
+    p_value: float
+    warning: bool
+
+
+def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | None:
+    r"""
+    Compare sums of shares with the training rows' shares r of the proxy groups.
+
+    With the batch's shares p, all at least 1e-6, the index is
+    :func:`evenhand.fairlib.evaluation.drift.stability_index`, and
+
+    .. math:: \chi^2 = n \sum_j \frac{(p_j - r_j)^2}{r_j}
+
+    on l - 1 degrees of freedom. A row that is in several proxy groups by shares varies less than a row in a
+    single group, so the p-value is too large rather than too small. With millions of rows it is small for
+    differences that do not matter. The index, not the p-value, therefore decides about the warning.
+
+    Parameters
+    ----------
+    masses : array-like, shape (l,)
+        Sums of the batch's shares.
+    training : array-like, shape (l,)
+    limit : float
+
+    Returns
+    -------
+    Drift or None
+        None for a batch without rows.
+    """
+    from scipy.special import chdtrc
+
+    sums, reference = np.asarray(masses, dtype=np.float64), np.asarray(training, dtype=np.float64)
+    rows = float(sums.sum())
+    if rows <= 0:
+        return None
+    shares = np.maximum(sums / rows, FLOOR)
+    reference = np.maximum(reference / reference.sum(), FLOOR)
+    statistic = float(rows * ((shares - reference) ** 2 / reference).sum())
+    freedom = len(sums) - 1
+    psi = float(stability_index(shares, reference))
+    return Drift(psi, statistic, float(chdtrc(freedom, statistic)) if freedom else 1.0, psi > limit)
+
+
+@dataclass(frozen=True)
+class ExpectedShares:
+    """
+    Expected shares of the sensitive groups in the sample.
+
+    Attributes
+    ----------
+    groups : list of str
+    shares, low, high, target : list of float
+        One number per group; low and high bound the interval of `level`.
+    imbalance, imbalance_low, imbalance_high : float
+        Distance of the shares from the target.
+    level : float
+    """
+
+    groups: list[str]
+    shares: list[float]
+    low: list[float]
+    high: list[float]
+    target: list[float]
+    imbalance: float
+    imbalance_low: float
+    imbalance_high: float
+    level: float = LEVEL
+
+
+def expected_shares(
+    masses: ArrayLike, acceptance: ArrayLike, balance: Mapping[str, Any], seed: int
+) -> ExpectedShares | None:
+    r"""
+    Shares of the groups among the accepted rows, by the proxy groups' held-out compositions A.
+
+    .. math:: s_k = \frac{\sum_j m_j \rho_j A_{jk}}{\sum_j m_j \rho_j}
+
+    The interval is a parametric bootstrap over the uncertainty of A: each attribute's part of row j is drawn
+    from the Dirichlet distribution of :math:`n_j A_{jk} + 1/2`, where :math:`n_j` are the effective held-out
+    rows of proxy group j. A proxy group with too few of them has its training composition (or, if that is
+    null too, the target), with 0 rows. The interval of the imbalance, a norm, is its value plus and minus a
+    quantile of the norm of the draws' differences, so it is wide rather than narrow. The shares assume that
+    the proxy groups of this batch are composed like those of the held-out rows; drift indicates whether they
+    are not.
+
+    Parameters
+    ----------
+    masses : array-like, shape (l,)
+        Sums of the batch's shares.
+    acceptance : array-like, shape (l,)
+    balance : mapping
+        ``groups``, ``compositions`` (null for a proxy group with too few held-out rows), ``rows``,
+        ``target``, and, if there are several attributes, ``attributes`` with the groups of each.
+    seed : int
+
+    Returns
+    -------
+    ExpectedShares or None
+        None if no row can be expected to be accepted.
+    """
+    kept = np.asarray(masses, dtype=np.float64) * np.asarray(acceptance, dtype=np.float64)
+    total = float(kept.sum())
+    if total <= 0:
+        return None
+    compositions, rows = _held_out(balance)
+    draws = generator(seed, "filter", "expected shares").standard_gamma(
+        rows[:, None] * compositions + 0.5, size=(DRAWS, *compositions.shape)
+    )
+    ends = np.cumsum([len(groups) for groups in balance.get("attributes", {"": balance["groups"]}).values()])
+    for block in np.split(np.arange(ends[-1]), ends[:-1]):
+        draws[:, :, block] /= draws[:, :, block].sum(axis=2, keepdims=True)
+    drawn = np.einsum("j,djk->dk", kept / total, draws)
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+    shares = kept @ compositions / total
+    imbalance = float(np.linalg.norm(shares - np.asarray(balance["target"], dtype=np.float64)))
+    margin = float(np.quantile(np.linalg.norm(drawn - drawn.mean(axis=0), axis=1), LEVEL))
+    return ExpectedShares(
+        list(balance["groups"]),
+        shares.tolist(),
+        # the prior's half rows move the draws away from small shares
+        np.minimum(low, shares).tolist(),
+        np.maximum(high, shares).tolist(),
+        list(balance["target"]),
+        imbalance,
+        max(0.0, imbalance - margin),
+        imbalance + margin,
+    )
+
+
+def _held_out(balance: Mapping[str, Any]) -> tuple[Float, Float]:
+    """Compositions and their effective rows; 0 rows where another composition is substituted."""
+    rows = np.array(balance["rows"], dtype=np.float64)
+    compositions = np.empty((len(rows), len(balance["groups"])))
+    training = balance.get("compositions_train") or [None] * len(rows)
+    for j, held_out in enumerate(balance["compositions"]):
+        whole = [row for row in (held_out, training[j]) if row is not None and None not in list(row)]
+        compositions[j] = whole[0] if whole else balance["target"]
+        rows[j] = rows[j] if whole and whole[0] is held_out else 0.0
+    return compositions, rows

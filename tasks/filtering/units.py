@@ -1,28 +1,69 @@
-"""Units of work: what a file is cut into, and carrying one out."""
+"""Units of work: cutting a file into units, and filtering one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import base64
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.filtering.bundle import ProxyBundle, digest_of
-from evenhand.tasks.filtering.columns import PROBABILITY, decoded_schema, typed_batch
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, digest_of
+from evenhand.tasks.filtering.checks import PROBABILITY, Judged, RowFilter
 from evenhand.tasks.filtering.inputs import InputFile, os_reason
-from evenhand.tasks.filtering.output import STATE, OutputFolder
-from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet
-from evenhand.tasks.filtering.records import UnitRecord, UnitResult, UnitSpec, part_stem
-from evenhand.tasks.filtering.rows import Judged, RowFilter
-from evenhand.tasks.filtering.settings import FilterSettings
-from evenhand.tasks.filtering.writing import PartWriter
+from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, unit_name
+from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
 
-__all__ = ["carry_out", "plan_units", "run_unit"]
+__all__ = ["UnitResult", "UnitSpec", "filter_unit", "plan_units", "run_unit"]
+
+# A row group is written when it holds this many bytes or rows.
+GROUP_BYTES = 32 << 20
+GROUP_ROWS = 1 << 19
+
+
+@dataclass(frozen=True)
+class UnitSpec:
+    """
+    A piece of one file that is filtered on its own.
+
+    Attributes
+    ----------
+    file : InputFile
+    output : str
+        Folder or URL of the run's output.
+    index : int
+        Number of the first part that it writes.
+    last : bool
+        Whether the file ends with it.
+    groups : tuple of int or None
+        For Parquet the row groups, from the first to before the second number. None: the rows of a CSV file
+        from part `index` on, which are written as several parts, because only reading shows where rows start.
+    threads : bool
+        Whether Arrow may decode with its own threads.
+    """
+
+    file: InputFile
+    output: str
+    index: int
+    last: bool
+    groups: tuple[int, int] | None
+    threads: bool = False
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """Records of a unit, or the reason why its file cannot be filtered."""
+
+    records: tuple[UnitRecord, ...] = ()
+    failure: str | None = None
 
 
 def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[UnitSpec]:
@@ -30,7 +71,7 @@ def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[U
     Cut a file into units, from its metadata alone.
 
     Parquet row groups are gathered while their rows fit into ``rows_per_unit``; a file without rows is one
-    unit, whose record says so. A CSV file is one unit that writes several parts.
+    unit. A CSV file is one unit that writes several parts.
 
     Raises
     ------
@@ -54,16 +95,13 @@ def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[U
     ]
 
 
-def run_unit(
-    unit: Mapping[str, Any], bundle_folder: str, settings: Mapping[str, Any], version: str = ""
-) -> dict[str, Any]:
+def run_unit(unit: UnitSpec, bundle_folder: str, settings: FilterSettings, version: str = "") -> UnitResult:
     """
-    Carry out one unit in any process: plain JSON in and out (:class:`UnitSpec`, :class:`UnitResult`).
+    Filter one unit in any process, with the proxy in a folder.
 
-    It neither takes the output's lock nor checks what is done already; the run that planned the unit does.
+    It neither takes the output's lock nor checks which units are done; the run that planned the unit does.
     """
-    bundle = _bundle(bundle_folder, digest_of(Path(bundle_folder)), version)
-    return carry_out(UnitSpec.from_dict(unit), bundle, FilterSettings.from_dict(settings)).to_dict()
+    return filter_unit(unit, _bundle(bundle_folder, digest_of(Path(bundle_folder)), version), settings)
 
 
 @lru_cache(maxsize=4)
@@ -71,9 +109,9 @@ def _bundle(folder: str, digest: str, version: str) -> ProxyBundle:
     return ProxyBundle.load(folder, version)
 
 
-def carry_out(unit: UnitSpec, bundle: ProxyBundle, settings: FilterSettings) -> UnitResult:
+def filter_unit(unit: UnitSpec, bundle: ProxyBundle, settings: FilterSettings) -> UnitResult:
     """
-    Filter a unit: its parts and records are written, or its file cannot be filtered.
+    Filter a unit: write its parts and records, or report why its file cannot be filtered.
 
     Raises
     ------
@@ -82,49 +120,51 @@ def carry_out(unit: UnitSpec, bundle: ProxyBundle, settings: FilterSettings) -> 
     """
     output = OutputFolder(unit.output)
     try:
-        if unit.groups is not None:
-            reading = read_parquet(unit.file, unit.groups, bundle, settings, threads=unit.threads)
-        else:
-            reading = read_csv(unit.file, bundle, settings)
-        with reading as stream, output.workdir() as folder:
-            return UnitResult(tuple(_records(unit, stream, _Work(output, folder, bundle, settings))))
+        with ExitStack() as files:
+            if unit.groups is not None:
+                stream = read_parquet(unit.file, unit.groups, bundle, settings, files, threads=unit.threads)
+            else:
+                stream = read_csv(unit.file, bundle, settings, files)
+            folder = files.enter_context(output.workdir())
+            return UnitResult(tuple(_records(_Work(unit, stream, output, folder, bundle, settings))))
     except (InputError, ContractViolation) as error:
         return UnitResult(failure=str(error))
     except pa.ArrowException as error:
         reason = f"{unit.file.name} has a column of a type that cannot be filtered ({type(error).__name__})"
         return UnitResult(failure=f"{reason}: take it out or change its type.")
-    except OSError as error:  # what reading raises is an InputError by now
+    except OSError as error:  # errors of reading are InputErrors
         raise NotCarriedOut(f"the output {output.shown} cannot be written ({os_reason(error)}).") from None
 
 
 class _Work(NamedTuple):
+    unit: UnitSpec
+    stream: Stream
     output: OutputFolder
     folder: Path
     bundle: ProxyBundle
     settings: FilterSettings
 
 
-def _records(unit: UnitSpec, stream: Stream, work: _Work) -> Iterator[UnitRecord]:
-    """Write a unit's parts, and give the record of each once it is written."""
-    judge = RowFilter(work.bundle, work.settings).judge
-    part = None
-    for index, first_row, batch in _placed(unit, stream, work.settings.rows_per_unit):
+def _records(work: _Work) -> Iterator[UnitRecord]:
+    """Write a unit's parts, and yield the record of each once it is written."""
+    unit, judge = work.unit, RowFilter(work.bundle, work.settings).judge
+    part: _OpenPart | None = None
+    for index, first_row, batch in _by_part(unit, work.stream, work.settings.rows_per_unit):
         if index < unit.index:
             continue  # done by an earlier run
         if unit.groups is None:
             batch = typed_batch(batch, work.bundle.contract)
-        if part is None or part.index != index:
-            if part is not None:
-                yield part.finish(unit.file, stream, last=False)
-            part = _OpenPart(index, work, stream.schema or decoded_schema(batch.schema), stream.dictionaries)
-        part.take(judge(batch, first_row), batch.num_rows)
-    if part is None:
-        part = _OpenPart(unit.index, work, stream.schema or pa.schema([]), True)
-    yield part.finish(unit.file, stream, last=unit.last)
+        if part is not None and part.index != index:
+            yield part.finish(last=False)
+            part = None
+        part = part or _OpenPart(index, work)
+        part.add(judge(batch, first_row), batch.num_rows)
+    part = part or _OpenPart(unit.index, work)
+    yield part.finish(last=unit.last)
 
 
-def _placed(unit: UnitSpec, stream: Stream, size: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """Batches with the part that they belong to and the number of rows before them."""
+def _by_part(unit: UnitSpec, stream: Stream, size: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Batches with the number of their part and the number of rows before them."""
     row = stream.first_row
     for batch in stream.batches:
         if unit.groups is not None:
@@ -142,18 +182,19 @@ def _placed(unit: UnitSpec, stream: Stream, size: int) -> Iterator[tuple[int, in
 class _OpenPart:
     """A part that is being written."""
 
-    def __init__(self, index: int, work: _Work, schema: pa.Schema, dictionaries: list[str] | bool) -> None:
+    def __init__(self, index: int, work: _Work) -> None:
         self.index, self.work = index, work
-        compression = work.settings.compression
+        schema, dictionaries = work.stream.schema, work.stream.dictionaries
         accepted = schema
         if work.settings.probability:
             accepted = schema.append(pa.field(PROBABILITY, pa.float64()))
-        self._accepted = PartWriter(work.folder / f"part-{index}", accepted, compression, dictionaries)
-        self._broken = PartWriter(work.folder / f"quarantine-{index}", schema, compression, dictionaries)
+        options = {"compression": work.settings.compression, "use_dictionary": dictionaries}
+        self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
+        self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
         self._rows = self._dropped = 0
         self._masses = np.zeros(len(work.bundle.masses))
 
-    def take(self, judged: Judged, rows: int) -> None:
+    def add(self, judged: Judged, rows: int) -> None:
         """Add a batch."""
         self._rows += rows
         self._dropped += judged.dropped
@@ -162,11 +203,11 @@ class _OpenPart:
         if judged.broken is not None:
             self._broken.write(judged.broken)
 
-    def finish(self, file: InputFile, stream: Stream, *, last: bool) -> UnitRecord:
-        """Put everything in place, the record last."""
-        output, bundle = self.work.output, self.work.bundle
-        name = f"part-{part_stem(file.name)}-{self.index:05d}.parquet"
-        set_aside = output.put(self._broken.path, STATE, "quarantine", name) if self._broken.close() else None
+    def finish(self, *, last: bool) -> UnitRecord:
+        """Put the parts in place, and then the record."""
+        output, bundle, file = self.work.output, self.work.bundle, self.work.unit.file
+        name = f"part-{unit_name(file.name, self.index)}.parquet"
+        set_aside = output.put(self._broken.path, *QUARANTINE, name) if self._broken.close() else None
         part = output.put(self._accepted.path, name) if self._accepted.close() else None
         record = UnitRecord(
             file=file.name,
@@ -183,9 +224,58 @@ class _OpenPart:
             dropped=self._dropped,
             expected=float(self._masses @ bundle.raw.acceptance),
             masses=tuple(self._masses.tolist()),
-            left_out=tuple(stream.selection.left_out),
+            left_out=tuple(self.work.stream.selection.left_out),
             part=part,
             set_aside=set_aside,
         )
         output.write_record(record)
         return record
+
+
+class _PartWriter:
+    """
+    Writes batches as one Parquet file of a given schema, or none if there are no rows.
+
+    Text may arrive as dictionaries. They are written as they are, which is much faster than decoding them;
+    Parquet's types are the same for both. The bytes depend only on the rows and the row groups, not on the
+    batches.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, options: dict[str, Any]) -> None:
+        self.path, self.schema, self.options = path, schema, options
+        self.rows = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = (0, 0)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        if not batch.num_rows:
+            return
+        self.rows += batch.num_rows
+        self._waiting.append(batch)
+        self._size = (self._size[0] + batch.num_rows, self._size[1] + batch.nbytes)
+        if self._size[0] >= GROUP_ROWS or self._size[1] >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> bool:
+        """Finish the file; False if there is none."""
+        if self._waiting:
+            self._flush()
+        if self._writer is None:
+            return False
+        # readers take the types from here where Parquet has fewer
+        types = base64.b64encode(self.schema.remove_metadata().serialize().to_pybytes()).decode()
+        self._writer.add_key_value_metadata({"ARROW:schema": types})
+        self._writer.close()
+        return True
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._waiting)
+        with suppress(pa.ArrowException):  # more values than the type of the indices can count
+            # with several dictionaries per column the writer would fall back to plain text
+            table = table.unify_dictionaries()
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.path, table.schema, store_schema=False, **self.options)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._waiting, self._size = [], (0, 0)

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 from contract_samples import PEOPLE, make_people
 
-from evenhand.data_contracts.model import Contract, parse_contract
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import parse_contract
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from evenhand.data_contracts.arrow import coerce
 from evenhand.data_contracts.checking import check_batch, check_table
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import infer_contract, to_yaml
-from evenhand.data_contracts.model import load_contract, parse_contract, shipped_contracts
+from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 
 
 def make_clients(rows: int = 300) -> pa.Table:
@@ -151,7 +151,7 @@ def test_ids_and_gaps_in_sensitive_columns():
     table = make_people().set_column(2, "sex", pa.array(["f", None] * 10))
     table = table.set_column(2, "sex", pa.array(["f", "m", None, "m"] * 5))
     contract = infer_contract(table, "p", "paid", ["sex"], ids=["key"])
-    assert [c.name for c in contract.ids] == ["key"]
+    assert [c.name for c in contract.columns if c.role == "id"] == ["key"]
     assert contract.missing_sensitive == "own_group"
     assert check_table(coerce(table, contract), contract).success
 

@@ -7,8 +7,8 @@ import pytest
 
 from evenhand.data_contracts.errors import ContractError, ContractViolation, Violation, nearest
 from evenhand.data_contracts.inference import to_yaml
-from evenhand.data_contracts.model import Column, Contract, load_contract, parse_contract, shipped_contracts
-from evenhand.data_contracts.page import expected_columns_markdown
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 
 
 def test_reads_every_part(contract):
@@ -18,7 +18,7 @@ def test_reads_every_part(contract):
     assert contract.label.positive is True
     assert [c.name for c in contract.features] == ["age", "income", "job", "since"]
     assert [c.name for c in contract.sensitive] == ["age", "sex"]
-    assert [c.name for c in contract.ids] == ["key"]
+    assert [c.name for c in contract.columns if c.role == "id"] == ["key"]
     assert contract.column("age").bins == (25.0, 60.0)
     assert [contract.column(n).encoding for n in ("age", "income", "job", "since", "sex", "paid")] == [
         "standard",
@@ -283,14 +283,6 @@ def test_violation_message_is_one_line():
     )
     assert isinstance(error, ValueError)
     assert len(error.violations) == 3
-
-
-def test_columns_as_markdown(contract):
-    lines = expected_columns_markdown(contract).splitlines()
-    assert len(lines) == 2 + len(contract.columns)
-    assert all(line.count("|") == 7 for line in lines)
-    age = "| `age` | integer | sensitive, model input | 18 to 99; groups cut at 25, 60 | yes |  |"
-    assert age in lines
 
 
 def test_other_columns_can_be_the_sensitive_ones() -> None:

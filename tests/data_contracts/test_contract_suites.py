@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people
 
-from evenhand.data_contracts import suites
-from evenhand.data_contracts.checking import check_table
+from evenhand.data_contracts import checking, suites
+from evenhand.data_contracts.checking import check_encoded, check_table
 from evenhand.data_contracts.errors import CheckCrashed
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.data_contracts.suites import Rule, batch_suite, encoded_suite, run_suite, table_suite
+from evenhand.data_contracts.suites import Rule, make_suite, run_suite
 
 TEXT = {"object": object, "str": "str", "string[pyarrow]": "string[pyarrow]", "category": "category"}
 
@@ -26,7 +26,7 @@ TEXT = {"object": object, "str": "str", "string[pyarrow]": "string[pyarrow]", "c
 @pytest.mark.parametrize("kind", list(TEXT))
 def test_text_of_every_pandas_kind(kind):
     frame = pd.DataFrame({"c": pd.Series(["a", "b", None, "z"], dtype=TEXT[kind])})
-    rules = [Rule("not_null", "c"), Rule("in_set", "c", {"values": ["a", "b"]})]
+    rules = [Rule("not_null", "c"), Rule("in_set", "c", {"value_set": ["a", "b"]})]
     found = run_suite(frame, rules)
     assert [outcome.rows.tolist() for outcome in found] == [[2], [3]]
     assert [outcome.checked for outcome in found] == [4, 3]
@@ -41,7 +41,7 @@ def test_text_of_every_pandas_kind(kind):
 def test_numbers_of_every_pandas_kind(kind):
     gaps = kind not in ("int64", "int8")
     frame = pd.DataFrame({"c": pd.Series([1, 5, None if gaps else 1, 99], dtype=kind)})
-    rules = [Rule("not_null", "c"), Rule("between", "c", {"minimum": 0, "maximum": 5})]
+    rules = [Rule("not_null", "c"), Rule("between", "c", {"min_value": 0, "max_value": 5})]
     found = run_suite(frame, rules)
     assert [outcome.rows.tolist() for outcome in found] == [[2] if gaps else [], [3]]
 
@@ -59,7 +59,7 @@ def test_large_integers_with_gaps_keep_their_digits():
 
 def test_row_positions_do_not_depend_on_the_frames_index():
     frame = pd.DataFrame({"c": ["a", "z", "a"]}, index=[7, 7, 9])
-    (found,) = run_suite(frame, [Rule("in_set", "c", {"values": ["a"]})])
+    (found,) = run_suite(frame, [Rule("in_set", "c", {"value_set": ["a"]})])
     assert found.rows.tolist() == [1]
 
 
@@ -75,13 +75,13 @@ def test_zero_rows():
 
 def test_missing_column_is_a_crash_not_a_violation():
     with pytest.raises(CheckCrashed, match="'between' of column 'zz' raised"):
-        run_suite(pd.DataFrame({"c": [1]}), [Rule("between", "zz", {"minimum": 0, "maximum": 1})])
+        run_suite(pd.DataFrame({"c": [1]}), [Rule("between", "zz", {"min_value": 0, "max_value": 1})])
 
 
 def test_exception_inside_an_expectation_is_a_crash_and_quotes_no_value():
     frame = pd.DataFrame({"c": ["hidden-value", 3]}, dtype=object)
     with pytest.raises(CheckCrashed) as caught:
-        run_suite(frame, [Rule("between", "c", {"minimum": 0, "maximum": 1})])
+        run_suite(frame, [Rule("between", "c", {"min_value": 0, "max_value": 1})])
     assert "hidden-value" not in str(caught.value)
 
 
@@ -95,10 +95,10 @@ def test_a_wide_frame_is_checked_in_parts_with_the_same_outcomes(monkeypatch):
 
     frame = pd.DataFrame({f"c{i}": [0.0, 1.0, 1.0] for i in range(7)})
     frame.loc[1, "c1"], frame.loc[2, "c6"] = 2.0, None
-    rules = [Rule("columns", None, {"values": tuple(frame), "exact": True})]
-    rules += [Rule("row_count", None, {"minimum": 3, "maximum": 3})]
+    rules = [Rule("columns", None, {"column_set": list(frame), "exact_match": True})]
+    rules += [Rule("row_count", None, {"min_value": 3, "max_value": 3})]
     for name in frame:
-        rules += [Rule("in_set", name, {"values": [0, 1]}), Rule("not_null", name)]
+        rules += [Rule("in_set", name, {"value_set": [0, 1]}), Rule("not_null", name)]
 
     def found():
         return [
@@ -129,7 +129,7 @@ def test_result_left_out(monkeypatch):
 
     monkeypatch.setattr(suites, "_validate", lossy)
     with pytest.raises(CheckCrashed, match="1 of 2 expectations gave no result"):
-        run_suite(pd.DataFrame({"c": [1]}), [Rule("not_null", "c"), Rule("in_set", "c", {"values": [1]})])
+        run_suite(pd.DataFrame({"c": [1]}), [Rule("not_null", "c"), Rule("in_set", "c", {"value_set": [1]})])
 
 
 @pytest.mark.parametrize(
@@ -158,23 +158,31 @@ def test_results_that_cannot_be_trusted(monkeypatch, change, message):
 def test_all_missing_passes_no_set():
     """On nothing but gaps a set is met vacuously; the table check says so all the same."""
     frame = pd.DataFrame({"c": pd.Series([None, None], dtype="str")})
-    (found,) = run_suite(frame, [Rule("in_set", "c", {"values": ["a"]})])
+    (found,) = run_suite(frame, [Rule("in_set", "c", {"value_set": ["a"]})])
     assert found.success
     assert found.checked == 0
 
 
 def test_suites_of_a_contract(contract):
-    raw = [rule.key for rule in table_suite(contract)]
+    raw = [rule.key for rule in make_suite(contract.columns, contract, exact=True)]
     assert raw == [
         "columns:", "row_count:", "not_null:key", "not_null:age", "between:age", "not_null:sex", "in_set:sex",
         "not_null:income", "between:income", "not_null:job", "in_set:job", "between:since", "not_null:paid",
     ]  # fmt: skip
-    batch = [rule.key for rule in batch_suite(contract)]
+    batch = [rule.key for rule in make_suite(contract.features, contract, exact=False)]
     assert batch == [key for key in raw if key.split(":")[1] not in ("key", "sex", "paid")]
-    assert [rule.key for rule in encoded_suite({"a": "onehot", "b": "standard", "c": "unit"})] == [
-        "columns:", "row_count:", "not_null:a", "in_set:a", "not_null:b", "between:b", "not_null:c",
-        "between:c",
-    ]  # fmt: skip
+
+
+def test_rules_of_an_encoded_matrix(monkeypatch):
+    asked = []
+    monkeypatch.setattr(checking, "run_suite", lambda frame, rules, name, callback: asked.extend(rules) or [])
+    table = pa.table({name: [0.0] for name in "abcd"})
+    check_encoded(table, {"a": "onehot", "b": "standard", "c": "unit", "d": "binary"}, rows=1)
+    assert {rule.key: list(rule.options.values()) for rule in asked} == {
+        "columns:": [["a", "b", "c", "d"], True], "row_count:": [1, 1],
+        "not_null:a": [], "in_set:a": [[0, 1]], "not_null:b": [], "between:b": [-1e6, 1e6],
+        "not_null:c": [], "between:c": [0, 1], "not_null:d": [], "in_set:d": [[0, 1]],
+    }  # fmt: skip
 
 
 def test_quiet_and_without_network(contract, capfd, caplog, monkeypatch):
@@ -191,7 +199,7 @@ def test_quiet_and_without_network(contract, capfd, caplog, monkeypatch):
 
 def test_models_load_without_the_engine():
     code = (
-        "import sys; from evenhand.data_contracts.model import load_contract; load_contract('german');"
+        "import sys; from evenhand.data_contracts.odcs import load_contract; load_contract('german');"
         "import evenhand.data_contracts.checking;"
         "sys.exit(any(m in sys.modules for m in ('great_expectations', 'pandas', 'torch')))"
     )

@@ -14,19 +14,26 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.auditor import Auditor, Goal, LogitDistance, LogLoss, WorstCase, view_of
-from evenhand.fairlib.auditor.differentiable_model import ModuleView, PerceptronView
+from evenhand.fairlib.auditor import (
+    Auditor,
+    LogitDistance,
+    LogLoss,
+    SearchObjective,
+    WorstCase,
+    as_differentiable,
+)
+from evenhand.fairlib.auditor.differentiable_model import AutogradModel, PerceptronModel
 from evenhand.fairlib.auditor.objectives import logit_distance
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
-from evenhand.fairlib.distances.feature_bounds import Domain
-from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.distances.feature_bounds import FeatureBounds
+from evenhand.fairlib.methods.networks.training import build_network
 
 
 def box(low: list[float], high: list[float], free: tuple[int, ...] = (0,)) -> SensitiveSubspace:
     """Metric that ignores some columns, within exactly these bounds."""
     metric = SensitiveSubspace(indicators=free).fit(np.array([low, high]))
     bounds = np.array([low, high])
-    metric.domain_ = Domain(*bounds, *bounds[:, list(free)])
+    metric.feature_bounds_ = FeatureBounds(*bounds, *bounds[:, list(free)])
     return metric
 
 
@@ -66,8 +73,8 @@ def brute_force(network: nn.Module, x: Tensor, goal: str, labels: Tensor, multip
     return best
 
 
-def goal_of(goal: str, network: nn.Module, x: Tensor, labels: Tensor) -> Goal:
-    return LogitDistance(view_of(network).logits(x)) if goal == "distance" else LogLoss(labels)
+def goal_of(goal: str, network: nn.Module, x: Tensor, labels: Tensor) -> SearchObjective:
+    return LogitDistance(as_differentiable(network).logits(x)) if goal == "distance" else LogLoss(labels)
 
 
 # --- closed forms ---
@@ -81,7 +88,7 @@ def test_a_linear_network_within_the_box_is_moved_as_the_closed_form_says(
     # each logit is 0.3 x_0 + 0.8 x_1: the mean over logits is the square of one, whatever K
     x = within([-1.0, -1.0], [1.0, 1.0], 20, seed=1)
     network = linear([[0.3, 0.8]] * classes)
-    view = view_of(network)
+    view = as_differentiable(network)
     metric = box([-1.0, -50.0], [1.0, 50.0])
     found = Auditor(metric, full_steps=200, tolerance=-1.0).search(
         view, x, LogitDistance(view.logits(x)), multiplier, seeded(0)
@@ -96,7 +103,7 @@ def test_a_linear_network_within_the_box_is_moved_as_the_closed_form_says(
 def test_the_distance_is_a_mean_over_the_logits_and_not_a_sum() -> None:
     # only one of three logits moves: d_Y = (2 z)^2 / 3
     x = torch.zeros(1, 2)
-    view = view_of(linear([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+    view = as_differentiable(linear([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
     found = Auditor(box([-1.0, -1.0], [0.5, 1.0])).search(
         view, x, LogitDistance(view.logits(x)), 1.0, seeded(0)
     )
@@ -111,7 +118,7 @@ def test_the_distance_is_a_mean_over_the_logits_and_not_a_sum() -> None:
 def test_where_moving_pays_more_than_it_costs_the_corner_of_the_box_is_taken(multiplier: float) -> None:
     # 0.8^2 > multiplier: the further, the better
     x = torch.zeros(3, 2)
-    view = view_of(linear([[0.3, 0.8]] * 2))
+    view = as_differentiable(linear([[0.3, 0.8]] * 2))
     metric = box([-1.0, -2.0], [1.0, 2.0])
     auditor = Auditor(metric, full_steps=40, full_rate=1.0)
     found = auditor.search(view, x, LogitDistance(view.logits(x)), multiplier, seeded(0))
@@ -123,7 +130,7 @@ def test_where_moving_pays_more_than_it_costs_the_corner_of_the_box_is_taken(mul
 def test_without_a_free_direction_people_move_only_where_it_pays() -> None:
     metric = box([-2.0, -2.0], [2.0, 2.0], free=())
     x = torch.zeros(4, 2)
-    view = view_of(linear([[0.0, 0.8]] * 2))
+    view = as_differentiable(linear([[0.0, 0.8]] * 2))
     goal = LogitDistance(view.logits(x))
     stays = Auditor(metric, full_steps=30).search(view, x, goal, 0.65, seeded(0))
     torch.testing.assert_close(stays.points, x, rtol=0, atol=1e-6)
@@ -140,7 +147,7 @@ def test_without_a_price_everyone_goes_to_the_corner_that_hurts_most(free: tuple
     labels = torch.arange(15) % 2
     network = linear([[0.0, 0.0, 0.0], [1.0, -0.5, 0.2]])
     found = Auditor(box([-1.0, -2.0, 0.0], [1.0, 2.0, 3.0], free), full_rate=1.0).search(
-        view_of(network), x, LogLoss(labels), 0.0, seeded(0)
+        as_differentiable(network), x, LogLoss(labels), 0.0, seeded(0)
     )
     # label 0 fears the largest logit of class 1, label 1 the smallest
     corner = torch.tensor([[1.0, -2.0, 3.0], [-1.0, 2.0, 0.0]])
@@ -157,7 +164,7 @@ def test_the_log_loss_of_two_classes_and_a_linear_network_is_as_bad_as_brute_for
     labels = torch.arange(40) % 2
     network = linear([[0.7, -1.1], [-0.4, 0.9]], [0.1, -0.2])
     found = Auditor(box([-1.0, -2.0], [1.0, 2.0]), full_steps=80, tolerance=-1.0).search(
-        view_of(network), x, LogLoss(labels), multiplier, seeded(0)
+        as_differentiable(network), x, LogLoss(labels), multiplier, seeded(0)
     )
     expected = brute_force(network, x, "loss", labels, multiplier)
     torch.testing.assert_close(total(found, multiplier), expected, rtol=0, atol=1e-3)
@@ -175,10 +182,10 @@ def test_hidden_layers_are_searched_nearly_as_well_as_by_brute_force(classes: in
             labels = torch.arange(30) % classes
             aim = goal_of(goal, network, x, labels)
             found = Auditor(metric, full_steps=60, tolerance=-1.0).search(
-                view_of(network), x, aim, multiplier, seeded(seed)
+                as_differentiable(network), x, aim, multiplier, seeded(seed)
             )
             best = brute_force(network, x, goal, labels, multiplier)
-            staying = aim.value(view_of(network).logits(x))
+            staying = aim.value(as_differentiable(network).logits(x))
             # the grid may miss the top by half its width
             assert (total(found, multiplier) <= best + 0.03).all()
             gained.append(float((total(found, multiplier) - staying).mean()))
@@ -193,7 +200,7 @@ def test_random_starts_find_what_the_best_corner_misses(goal: str) -> None:
     improved = 0
     for seed in range(4):
         network = build_network(2, (16,), 2, seeded(seed))
-        view = view_of(network)
+        view = as_differentiable(network)
         x = within([-1.0, -2.0], [1.0, 2.0], 30, seed=seed)
         aim = goal_of(goal, network, x, torch.arange(30) % 2)
         generator = seeded(seed)
@@ -208,7 +215,7 @@ def test_random_starts_find_what_the_best_corner_misses(goal: str) -> None:
 def test_with_few_corners_all_are_tried() -> None:
     # two free directions; the network's output distance peaks at one corner only
     network = build_network(3, (12,), 2, seeded(4))
-    view = view_of(network)
+    view = as_differentiable(network)
     x = within([-1.0] * 3, [1.0] * 3, 25, seed=4)
     goal = LogitDistance(view.logits(x))
     auditor = Auditor(box([-1.0] * 3, [1.0] * 3, free=(0, 1)), subspace_steps=4, full_steps=0, inside=0)
@@ -234,7 +241,7 @@ def test_many_free_directions_are_searched_by_the_gradient() -> None:
     labels = torch.arange(30) % 2
     weights = torch.randn(8, generator=seeded(5)).tolist()
     network = linear([weights, [0.0] * 8])
-    view = view_of(network)
+    view = as_differentiable(network)
     found = auditor.search(view, x, LogLoss(labels), 1.0, seeded(0))
     best = torch.stack([LogLoss(labels).value(view.logits(corner)) for corner in corners(x, 6)]).amax(dim=0)
     torch.testing.assert_close(found.value, best)
@@ -252,7 +259,7 @@ def test_many_free_directions_of_a_hidden_layer_come_close_to_the_best_corner(go
     shares = []
     for seed in range(5):
         network = build_network(8, (24,), 3, seeded(seed))
-        view = view_of(network)
+        view = as_differentiable(network)
         x = within([-1.0] * 8, [1.0] * 8, 30, seed=seed)
         aim = goal_of(goal, network, x, torch.arange(30) % 3)
         best = torch.stack([aim.value(view.logits(corner)) for corner in corners(x, 6)]).amax(dim=0)
@@ -281,7 +288,7 @@ def test_what_is_found_is_what_its_points_give_and_no_better_than_staying(
     )
     x = torch.tensor(X, dtype=torch.float32)
     network = build_network(4, (10,), 3, seeded(6))
-    view = view_of(network)
+    view = as_differentiable(network)
     aim = goal_of(goal, network, x, torch.arange(60) % 3)
     found = Auditor(metric).search(view, x, aim, multiplier, seeded(0), random_start=random_start)
     torch.testing.assert_close(found.value, aim.value(view.logits(found.points)))
@@ -294,7 +301,7 @@ def test_what_is_found_is_what_its_points_give_and_no_better_than_staying(
 @pytest.mark.parametrize("steps", [{"subspace_steps": 0}, {"full_steps": 0}, {"subspace_steps": 1}])
 def test_fewer_steps_never_find_worse_cases(steps: dict[str, int]) -> None:
     network = build_network(3, (10,), 2, seeded(7))
-    view = view_of(network)
+    view = as_differentiable(network)
     x = within([-1.0] * 3, [1.0] * 3, 40, seed=7)
     goal = LogitDistance(view.logits(x))
     metric = box([-1.0] * 3, [1.0] * 3)
@@ -321,10 +328,14 @@ def test_points_stay_within_the_domain(
     network = build_network(4, (8,), 2, seeded(seed))
     auditor = Auditor(metric, subspace_steps=steps[0], full_steps=steps[1])
     found = auditor.search(
-        view_of(network), x, goal_of(goal, network, x, torch.arange(8) % 2), multiplier, seeded(seed)
+        as_differentiable(network),
+        x,
+        goal_of(goal, network, x, torch.arange(8) % 2),
+        multiplier,
+        seeded(seed),
     )
-    assert (found.points.numpy() >= metric.domain_.low - 1e-5).all()
-    assert (found.points.numpy() <= metric.domain_.high + 1e-5).all()
+    assert (found.points.numpy() >= metric.feature_bounds_.low - 1e-5).all()
+    assert (found.points.numpy() <= metric.feature_bounds_.high + 1e-5).all()
 
 
 @settings(deadline=None, max_examples=8)
@@ -338,7 +349,7 @@ def test_points_along_a_learned_direction_stay_within_its_range_and_the_features
     x = torch.tensor(X, dtype=torch.float32)
     network = build_network(3, (8,), 2, seeded(seed))
     found = Auditor(metric).search(
-        view_of(network),
+        as_differentiable(network),
         x,
         goal_of("distance", network, x, x),
         multiplier,
@@ -347,8 +358,8 @@ def test_points_along_a_learned_direction_stay_within_its_range_and_the_features
     )
     points = found.points.double().numpy()
     along = points @ metric.basis_
-    assert (along >= metric.domain_.free_low - 1e-5).all()
-    assert (along <= metric.domain_.free_high + 1e-5).all()
+    assert (along >= metric.feature_bounds_.free_low - 1e-5).all()
+    assert (along <= metric.feature_bounds_.free_high + 1e-5).all()
     moved = points - X
     for i in range(len(X)):
         assert least_violation(metric, X[i], moved[i]) < 1e-5
@@ -358,7 +369,7 @@ def test_points_along_a_learned_direction_stay_within_its_range_and_the_features
 
 def least_violation(metric: Any, row: np.ndarray, move: np.ndarray) -> float:
     """By how much no z and delta within their bounds add up to a move."""
-    domain, basis = metric.domain_, metric.basis_
+    domain, basis = metric.feature_bounds_, metric.basis_
     own, (d, k) = row @ basis, basis.shape
     parts = np.concatenate([basis, np.eye(d)], axis=1)
     slack = np.ones((d, 1))
@@ -378,7 +389,7 @@ def least_violation(metric: Any, row: np.ndarray, move: np.ndarray) -> float:
 def test_random_starts_stay_within_the_domain_too() -> None:
     metric = box([-1.0, -2.0], [1.0, 2.0])
     network = build_network(2, (8,), 2, seeded(0))
-    view = view_of(network)
+    view = as_differentiable(network)
     x = within([-1.0, -2.0], [1.0, 2.0], 50, seed=0)
     goal = LogitDistance(view.logits(x))
     for seed in range(5):
@@ -394,7 +405,7 @@ def test_rows_outside_the_domain_may_stay_and_may_come_back() -> None:
     labels = torch.tensor([0, 1, 0, 1])
     network = linear([[0.0, 0.0], [1.0, 0.5]])
     found = Auditor(box([-1.0, -2.0], [1.0, 2.0]), full_rate=1.0).search(
-        view_of(network), x, LogLoss(labels), 0.0, seeded(0)
+        as_differentiable(network), x, LogLoss(labels), 0.0, seeded(0)
     )
     expected = torch.tensor([[5.0, 9.0], [-1.0, -2.0], [1.0, 2.0], [-5.0, -9.0]])
     torch.testing.assert_close(found.points, expected)
@@ -402,7 +413,7 @@ def test_rows_outside_the_domain_may_stay_and_may_come_back() -> None:
 
 def test_the_same_seed_searches_alike_and_another_one_elsewhere() -> None:
     network = build_network(3, (10,), 2, seeded(8))
-    view = view_of(network)
+    view = as_differentiable(network)
     x = within([-1.0] * 3, [1.0] * 3, 30, seed=8)
     auditor = Auditor(box([-1.0] * 3, [1.0] * 3), subspace_steps=1, full_steps=2)
 
@@ -418,7 +429,7 @@ def test_the_same_seed_searches_alike_and_another_one_elsewhere() -> None:
 
 def test_random_starts_are_spread_over_the_whole_range_of_the_free_direction() -> None:
     x = torch.zeros(400, 2)
-    view = view_of(linear([[1.0, 0.0]] * 2))
+    view = as_differentiable(linear([[1.0, 0.0]] * 2))
     auditor = Auditor(box([-1.0, -1.0], [3.0, 1.0]), subspace_steps=1, full_steps=0)
     found = auditor.search(view, x, LogitDistance(view.logits(x)), 1.0, seeded(3), random_start=True)
     counts = torch.histc(found.points[:, 0], bins=4, min=-1.0, max=3.0)
@@ -430,7 +441,7 @@ class Counting:
     """A view that counts how often the network is evaluated."""
 
     def __init__(self, network: nn.Module) -> None:
-        self.view = view_of(network)
+        self.view = as_differentiable(network)
         self.backward = self.view.backward
         self.calls = 0
 
@@ -446,7 +457,7 @@ class Counting:
 def test_a_search_ends_where_more_steps_add_nothing_to_speak_of() -> None:
     network = build_network(3, (10,), 2, seeded(23))
     x = within([-1.0] * 3, [1.0] * 3, 30, seed=23)
-    goal = LogitDistance(view_of(network).logits(x))
+    goal = LogitDistance(as_differentiable(network).logits(x))
     metric = box([-1.0] * 3, [1.0] * 3)
     calls, totals = [], []
     for tolerance in (-1.0, 1e-4, 1e9):
@@ -460,7 +471,7 @@ def test_a_search_ends_where_more_steps_add_nothing_to_speak_of() -> None:
 
 def test_a_search_follows_its_generator_and_not_the_global_one() -> None:
     network = build_network(3, (10,), 2, seeded(9))
-    view = view_of(network)
+    view = as_differentiable(network)
     x = within([-1.0] * 3, [1.0] * 3, 10, seed=9)
     state = torch.get_rng_state()
     Auditor(box([-1.0] * 3, [1.0] * 3)).search(
@@ -469,7 +480,7 @@ def test_a_search_follows_its_generator_and_not_the_global_one() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("view", [ModuleView, view_of])
+@pytest.mark.parametrize("view", [AutogradModel, as_differentiable])
 def test_the_network_is_neither_changed_nor_given_a_gradient(view: Any) -> None:
     network = build_network(3, (6,), 2, seeded(10))
     before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -501,7 +512,7 @@ def test_bad_parameters_are_named(arguments: dict[str, Any], message: str) -> No
 
 def test_a_multiplier_that_is_no_number_is_refused() -> None:
     network = linear([[1.0]])
-    view, x = view_of(network), torch.zeros(2, 1)
+    view, x = as_differentiable(network), torch.zeros(2, 1)
     goal = goal_of("distance", network, x, torch.zeros(2, dtype=torch.long))
     with pytest.raises(ValueError, match="multiplier must be a number, .*, got nan") as told:
         Auditor(box([0.0], [1.0])).search(view, x, goal, float("nan"), seeded(0))
@@ -518,8 +529,8 @@ def test_the_perceptrons_own_derivative_is_that_of_autograd(hidden: tuple[int, .
     for layer in network:
         if isinstance(layer, nn.Linear):
             nn.init.normal_(layer.bias, generator=seeded(12))
-    quick, general = view_of(network), ModuleView(network)
-    assert type(quick) is PerceptronView
+    quick, general = as_differentiable(network), AutogradModel(network)
+    assert type(quick) is PerceptronModel
     x = torch.randn(9, 4, generator=seeded(13))
     weights = torch.randn(9, classes, generator=seeded(14))
     expected_input = x.clone().requires_grad_()
@@ -554,13 +565,13 @@ def hooked() -> nn.Sequential:
     ids=str,
 )
 def test_only_a_chain_of_linear_layers_and_relu_is_differentiated_by_hand(network: nn.Module) -> None:
-    assert type(view_of(network)) is ModuleView
+    assert type(as_differentiable(network)) is AutogradModel
 
 
 def test_views_follow_the_networks_training() -> None:
     network = build_network(3, (5,), 2, seeded(15))
     x = torch.randn(4, 3, generator=seeded(16))
-    views = [view_of(network), ModuleView(network)]
+    views = [as_differentiable(network), AutogradModel(network)]
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.5)
@@ -608,7 +619,7 @@ def test_steps_in_full_space_minimise_what_a_descent_would() -> None:
     x = torch.tensor(0.1 * X, dtype=torch.float32)
     labels = torch.arange(5) % 2
     found = Auditor(metric, subspace_steps=0, full_steps=100, tolerance=-1.0).search(
-        view_of(network), x, LogLoss(labels), 5.0, seeded(0)
+        as_differentiable(network), x, LogLoss(labels), 5.0, seeded(0)
     )
     delta = torch.zeros_like(x, requires_grad=True)
     optimiser = torch.optim.LBFGS([delta], max_iter=200, line_search_fn="strong_wolfe")

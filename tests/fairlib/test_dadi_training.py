@@ -17,6 +17,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.methods.base import check_feature_groups
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi import classifier as classifier_module
@@ -29,7 +30,6 @@ from evenhand.fairlib.methods.dadi.layout import Layout
 from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
 from evenhand.fairlib.methods.dadi.problem import Problem
 from evenhand.fairlib.methods.dadi.training import JointTraining, Weights, pretrain
-from evenhand.fairlib.methods.feature_groups import check_groups
 from evenhand.fairlib.randomness import generator
 
 PLAN: dict[str, Any] = {
@@ -76,7 +76,7 @@ def _problem(costs: tuple[float, ...] = (0.0, 0.0, 0.0)) -> tuple[np.ndarray, Pr
     first = _flip(y, 0.25, rng)
     third = np.where(first == 1, _flip(s, 0.1, rng), _flip(y, 0.1, rng))
     X = np.stack([first, _flip(s, 0.1, rng), third], axis=1).astype(np.float32)
-    layout = Layout.fit(X, check_groups(None, 3))
+    layout = Layout.fit(X, check_feature_groups(None, 3))
     attribute = attribute_outcome(s, y, "demographic_parity")
     return X, Problem(
         layout, layout.rows(X), label_outcome(y, 1.0), attribute, np.ones(3, bool), np.array(costs)

@@ -14,7 +14,7 @@ from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods import METHODS, method_class
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks import base as network_module
+from evenhand.fairlib.methods.networks import training as training_module
 from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
 from evenhand.fairlib.methods.reweighing import ReweighedGBDTClassifier, kamiran_calders_weights
 
@@ -349,7 +349,7 @@ def test_mini_batches_carry_both_labels_equally(people: People, monkeypatch: pyt
             batches.append(rows[:, 0].clone())
             return self.layer(rows)
 
-    monkeypatch.setattr(network_module, "build_network", lambda *_: Recorder())
+    monkeypatch.setattr(training_module, "build_network", lambda *_: Recorder())
     NeuralNetworkClassifier(n_steps=20, batch_size=16).fit(X, y)
     assert len(batches) == 20
     for batch in batches:

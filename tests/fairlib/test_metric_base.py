@@ -18,7 +18,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
-from evenhand.fairlib.distances import EXPLORE, FACE, METRICS, Domain, Metric, SensitiveSubspace, load_metric
+from evenhand.fairlib.distances import (
+    EXPLORE,
+    FACE,
+    METRICS,
+    FeatureBounds,
+    Metric,
+    SensitiveSubspace,
+    load_metric,
+)
 
 WIDTH = 6
 KINDS = sorted(METRICS)
@@ -241,7 +249,9 @@ def test_a_saved_metric_of_any_kind_measures_alike(metric: Metric, rows: np.ndar
     assert loaded.n_features_in_ == WIDTH
     np.testing.assert_array_equal(loaded.basis_, metric.basis_)
     for name in ("low", "high", "free_low", "free_high"):
-        np.testing.assert_array_equal(getattr(loaded.domain_, name), getattr(metric.domain_, name))
+        np.testing.assert_array_equal(
+            getattr(loaded.feature_bounds_, name), getattr(metric.feature_bounds_, name)
+        )
     np.testing.assert_array_equal(loaded.pairwise(rows), metric.pairwise(rows))
     np.testing.assert_array_equal(loaded.unweigh(rows), metric.unweigh(rows))
     X = torch.tensor(rows)
@@ -282,7 +292,7 @@ def test_a_kind_or_format_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def bounds_of(*values: float) -> tuple[float, float]:
-    domain = Domain.of(np.array(values, dtype=np.float64)[:, None], np.zeros((1, 0)))
+    domain = FeatureBounds.of(np.array(values, dtype=np.float64)[:, None], np.zeros((1, 0)))
     return float(domain.low[0]), float(domain.high[0])
 
 
@@ -350,7 +360,7 @@ def test_training_rows_lie_in_the_domain_of_every_metric(seed: int, kind: str, s
         metric = FACE(1).fit(X, counterfactuals=[copies])
     else:
         metric = EXPLORE(0.1, max_iter=3, tol=1e9).fit(X, counterfactuals=[copies])
-    domain, free = metric.domain_, X @ metric.basis_
+    domain, free = metric.feature_bounds_, X @ metric.basis_
     assert (domain.low <= X).all()
     assert (domain.high >= X).all()
     assert (domain.low[1], domain.high[1]) == (0.3, 0.3)
@@ -362,13 +372,13 @@ def test_training_rows_lie_in_the_domain_of_every_metric(seed: int, kind: str, s
 
 def test_bounds_give_no_persons_number_away() -> None:
     X = np.random.default_rng(0).normal(size=(500, 3))
-    domain = SensitiveSubspace(indicators=[0]).fit(X).domain_
+    domain = SensitiveSubspace(indicators=[0]).fit(X).feature_bounds_
     bounds = np.concatenate([domain.low, domain.high, domain.free_low, domain.free_high])
     assert not np.isin(bounds, X).any()
     np.testing.assert_array_equal(bounds, np.round(bounds, 1))
 
 
 def test_a_domain_cannot_be_changed() -> None:
-    domain = fitted("face").domain_
+    domain = fitted("face").feature_bounds_
     with pytest.raises(AttributeError):
         domain.low = np.zeros(WIDTH)  # type: ignore[misc]

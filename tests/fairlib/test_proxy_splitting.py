@@ -125,12 +125,12 @@ def test_a_score_of_few_values_is_cut_between_all_of_them() -> None:
     assert {int(rows) for rows in pool.tallies[:, -1]} == {50, 150, 300, 500}
 
 
-def test_forgetting_keeps_the_others_as_they_were() -> None:
+def test_dropping_hypotheses_leaves_the_others_unchanged() -> None:
     rng = np.random.default_rng(1)
     pool = Hypotheses(rng.normal(size=(50, 2)), np.eye(2)[rng.integers(0, 2, 50)], np.ones(50))
     pool.sweep(np.array([0.6, -0.8]), 16)
     cuts, tallies = list(pool.cuts), pool.tallies.copy()
-    pool.forget(np.array([1, 3]))
+    pool.keep(np.array([1, 3]))
     assert len(pool.directions) == 2
     assert pool.cuts == [cuts[1], cuts[3]]
     np.testing.assert_array_equal(pool.tallies, tallies[[1, 3]])

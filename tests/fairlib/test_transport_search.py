@@ -10,8 +10,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from evenhand.fairlib.transport import TransportProblem, _cells, make_solver
-from evenhand.fairlib.transport._cells import Cells, Vertices, build_cells
-from evenhand.fairlib.transport.search import ColumnSearch
+from evenhand.fairlib.transport._cells import Cells, build_cells
+from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
 Draw = Callable[..., dict[str, Any]]
 KEY = 20240229
@@ -34,7 +34,7 @@ def breakpoints(cost: np.ndarray, loss: np.ndarray) -> np.ndarray:
 
 def assert_envelopes(
     search: ColumnSearch, losses: np.ndarray, low: float, high: float, what: Any = None
-) -> Vertices:
+) -> Envelopes:
     """
     Compare a search with the maximum over all rows.
 

@@ -15,7 +15,7 @@ import yaml
 
 from evenhand.fairlib.methods.registry import load_model, load_proxy, method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.proxies.hash_uniform import uniforms
+from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.dataset import read_dataset
 
@@ -68,7 +68,7 @@ def test_a_classifier_learns_from_exactly_the_rows_whose_coin_falls_below_their_
     raw = pq.read_table(artifacts["contract.checked"]).take(whole.rows)
     encoded = TableEncoder.load(proxy["preprocess.encoder"]).transform(raw.to_pandas())
     probability = load_proxy(proxy["learn_proxy.proxy"]).acceptance(encoded)
-    keep = uniforms(raw, FEATURES, 4) < probability
+    keep = hash_uniforms(raw, FEATURES, 4) < probability
     assert 20 < keep.sum() < len(keep)
     np.testing.assert_array_equal(kept.rows, whole.rows[keep])
     np.testing.assert_array_equal(kept.X, whole.X[keep])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evenhand.data_contracts.model import load_contract
+from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.flows.job import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve

@@ -13,8 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from evenhand.data_contracts.checking import check_encoded, check_table, coerce
-from evenhand.data_contracts.model import load_contract
+from evenhand.data_contracts.arrow import coerce
+from evenhand.data_contracts.checking import check_encoded, check_table
+from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.datasets import RECIPES
 from evenhand.fairlib.preprocessing import TableEncoder
 from evenhand.tasks.preprocess import column_specs

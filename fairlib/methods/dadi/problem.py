@@ -12,14 +12,13 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.base import Float32, Float64, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import fingerprint
 from evenhand.fairlib.methods.dadi._inference import Rows
 from evenhand.fairlib.methods.dadi._learner import Outcome
 from evenhand.fairlib.methods.dadi.inference import HeldOut
 from evenhand.fairlib.methods.dadi.layout import Layout
 from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
-from evenhand.fairlib.methods.feature_groups import check_groups
 from evenhand.fairlib.randomness import generator
 
 __all__ = ["Problem", "Setup", "generator_for", "prepare"]
@@ -91,7 +90,7 @@ def prepare(
         No sensitive feature or one with a single group, an unknown criterion, groups that miss or repeat a
         column, no group left to ask, a cost that is none, or too few rows left to train on.
     """
-    groups = check_groups(feature_groups, X.shape[1])
+    groups = check_feature_groups(feature_groups, X.shape[1])
     attributes, group = group_codes(sensitive_features, parameters["attributes"], len(codes))
     layout = Layout.fit(X, groups)
     never = {*layout.constant, *attributes}

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from evenhand.fairlib.cores import one_thread
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.faias.config import checked_plan
 from evenhand.fairlib.methods.faias.features import Features
@@ -25,7 +25,6 @@ from evenhand.fairlib.methods.faias.networks import selu_network
 from evenhand.fairlib.methods.faias.selector import Estimator, Selector
 from evenhand.fairlib.methods.faias.stopping import Best, judge
 from evenhand.fairlib.methods.faias.trainer import Game, class_weights
-from evenhand.fairlib.methods.feature_groups import check_groups
 from evenhand.fairlib.randomness import derive_seed, generator
 
 __all__ = ["FAIASClassifier"]
@@ -183,7 +182,7 @@ class FAIASClassifier(Method):
         self.__dict__.pop("predictor_", None)
         data, codes = self._check_training(X, y)
         plan = checked_plan(self)
-        self.groups_ = check_groups(feature_groups, data.shape[1])
+        self.groups_ = check_feature_groups(feature_groups, data.shape[1])
         self.attributes_ = self._sensitive(data, sensitive_features)
         train, held = self._split(codes)
         training = fingerprint(

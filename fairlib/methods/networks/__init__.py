@@ -2,7 +2,6 @@
 
 from evenhand.fairlib.methods.networks.clp import CLPClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks.sensei import SenSeIClassifier
-from evenhand.fairlib.methods.networks.sensr import SenSRClassifier
+from evenhand.fairlib.methods.networks.sensei import SenSeIClassifier, SenSRClassifier
 
 __all__ = ["CLPClassifier", "NeuralNetworkClassifier", "SenSRClassifier", "SenSeIClassifier"]

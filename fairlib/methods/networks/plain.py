@@ -1,22 +1,38 @@
-"""A small neural network, the unmitigated baseline of the network methods."""
+"""A neural network trained on balanced mini-batches: the baseline and base of SenSeI, SenSR and CLP."""
 
-from __future__ import annotations
+# Annotations are evaluated here, without `from __future__ import annotations`: constructors that subclasses
+# in other modules inherit show them as types, and jobs are checked against these.
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from numpy.typing import ArrayLike
-from torch import nn
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted
 
-from evenhand.fairlib.methods.base import Callback, Float32
-from evenhand.fairlib.methods.networks.base import NetworkMethod
-from evenhand.fairlib.methods.networks.training import CrossEntropy, Objective
+from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
+from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
+from evenhand.fairlib.methods.parameter_checks import check_counts, check_interval, check_widths
+from evenhand.fairlib.randomness import derive_seed
 
-__all__ = ["NeuralNetworkClassifier"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.networks.training import CrossEntropy
+
+__all__ = ["MitigatedNetwork", "NeuralNetworkClassifier"]
+
+WEIGHTS_FILE = "network.safetensors"
+CHUNK_ROWS = 65_536
+# values of "architecture" in the file's metadata
+DEFAULT_NETWORK, GIVEN_NETWORK = "perceptron", "module"
 
 
-class NeuralNetworkClassifier(NetworkMethod):
+@dataclass(kw_only=True, eq=False, repr=False)
+class NeuralNetworkClassifier(Method):
     r"""
     Network on the multinomial logistic loss, by default with equally many rows per class in a mini-batch.
 
@@ -25,7 +41,8 @@ class NeuralNetworkClassifier(NetworkMethod):
     hidden : sequence of int
         Units of each hidden layer.
     network : torch.nn.Module or None
-        A network of one's own, (n, d) to (n, K) logits, instead; training starts from a copy of it.
+        Your own network, (n, d) to (n, K) logits; training starts from a copy of it. None: a fully connected
+        one with ReLU.
     n_steps : int
         Mini-batches.
     batch_size : int
@@ -41,39 +58,29 @@ class NeuralNetworkClassifier(NetworkMethod):
     ----------
     network_ : torch.nn.Module
     history_ : dict of str to list of float
-        ``loss``, means over the 50 steps up to each ``step``.
+        Means over the 50 steps up to each ``step``: ``loss``, the minimised objective.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden: Sequence[int] = (100,),
-        network: nn.Module | None = None,
-        n_steps: int = 2000,
-        batch_size: int = 64,
-        class_balance: float = 1.0,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        random_state: int | None = None,
-    ) -> None:
-        self.hidden = hidden
-        self.network = network
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.class_balance = class_balance
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
+    multiclass = True
+
+    hidden: Sequence[int] = (100,)
+    network: Any = None
+    n_steps: int = 2000
+    batch_size: int = 64
+    class_balance: float = 1.0
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    random_state: int | None = None
 
     def fit(
         self,
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Any = None,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
-    ) -> NeuralNetworkClassifier:
+    ) -> Self:
         """
         Train.
 
@@ -81,27 +88,166 @@ class NeuralNetworkClassifier(NetworkMethod):
         ----------
         X : array-like, shape (n, d)
         y : array-like, shape (n,)
-        sensitive_features : ignored
+        sensitive_features : mapping of str to array-like, shape (n,), or None
+            Used only to fit a fair metric that is not fitted, by methods that take one.
         callback : callable or None
-            Called every 50 steps with (step, steps, {"loss": mean over these steps}).
+            Called every 50 steps with (step, steps, last entries of ``history_``).
         checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters goes on, to the same
+            Folder of a file from which a later call with the same data and parameters continues, to the same
             model, bit for bit. It is removed at the end.
 
         Raises
         ------
         ValueError
-            A batch below one row per class, fewer than one step, or a network of another shape.
+            A parameter out of its range, a batch below one row per class, a network of another shape, no fair
+            metric or one of another dimension.
         FloatingPointError
-            The loss became NaN or infinite; the message names the step.
+            The loss or a weight became NaN or infinite; the message names the step, and the last checkpoint
+            stays.
         """
-        return self._fit(X, y, callback=callback, checkpoint=checkpoint)
+        return self._fit(X, y, callback, checkpoint, sensitive_features=sensitive_features)
+
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        callback: Callback | None,
+        checkpoint: str | Path | None,
+        *,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        counterfactuals: Sequence[ArrayLike] | None = None,
+    ) -> Self:
+        data, codes = self._check_training(X, y)
+        self._check_parameters()
+        import torch
+
+        from evenhand.fairlib.methods.networks.training import Training, start_network
+
+        seed = 0 if self.random_state is None else int(self.random_state)
+        objective = self._objective(data, seed, sensitive_features, counterfactuals)
+        # layers such as dropout draw from torch's global generator, whose state belongs to the caller
+        with one_thread(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "layers"))
+            network = start_network(self, data, len(self.classes_), seed)
+            training = Training(self, network, data, codes, objective, seed)
+            metric = getattr(self, "metric_", None)
+            stored = Checkpoint(
+                checkpoint,
+                fingerprint(
+                    [torch.__version__, type(self).__name__, *self._settings()],
+                    data,
+                    codes,
+                    *([] if metric is None else [metric.kind, *metric.arrays().values()]),
+                    *map(np.asarray, [] if counterfactuals is None else counterfactuals),
+                    *(value.numpy() for value in network.state_dict().values()),
+                ),
+            )
+            arrays = stored.load()
+            if arrays is not None:
+                training.restore(arrays)
+            training.run(self.n_steps, callback, stored)
+        self.network_ = network.eval()
+        self.history_ = training.history
+        stored.remove()
+        return self
+
+    def _settings(self) -> list[tuple[str, Any]]:
+        """Parameters that the training depends on, sorted by name; the metric counts by what it learned."""
+        return sorted(item for item in self.get_params(deep=False).items() if item[0] != "metric")
+
+    def _check_parameters(self) -> None:
+        check_counts(self, "n_steps", "batch_size")
+        check_widths(self, "hidden")
+        check_interval(self, "[0, 1]", "class_balance")
+        if self.batch_size < len(self.classes_):
+            raise ValueError(
+                f"batch_size must be at least the number of classes ({len(self.classes_)}), "
+                f"got {self.batch_size!r}."
+            )
 
     def _objective(
         self,
         data: Float32,
+        seed: int,
         sensitive_features: Mapping[str, ArrayLike] | None,
         counterfactuals: Sequence[ArrayLike] | None,
-        seed: int,
-    ) -> Objective:
+    ) -> "CrossEntropy":
+        """Objective that the training minimises."""
+        from evenhand.fairlib.methods.networks.training import CrossEntropy
+
         return CrossEntropy()
+
+    def decision_logits(self, X: ArrayLike) -> Float32:
+        """
+        Logits of all classes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, K)
+        """
+        check_is_fitted(self)
+        import torch
+
+        data = torch.tensor(np.asarray(X, dtype=np.float32))
+        with torch.no_grad():
+            parts: list[NDArray[np.float32]] = [
+                self.network_(part).numpy() for part in data.split(CHUNK_ROWS)
+            ]
+        return np.concatenate(parts)
+
+    def _probabilities(self, X: Float32) -> Float64:
+        probabilities: Float64 = softmax(self.decision_logits(X).astype(np.float64), axis=1)
+        return probabilities
+
+    def _write(self, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        kind = DEFAULT_NETWORK if self.network is None else GIVEN_NETWORK
+        # safetensors refuses tensors that share their memory
+        tensors = {name: value.contiguous().clone() for name, value in self.network_.state_dict().items()}
+        save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind})
+
+    def _read(self, folder: Path) -> None:
+        from safetensors import safe_open
+
+        from evenhand.fairlib.methods.networks.training import build_network
+
+        with safe_open(str(folder / WEIGHTS_FILE), "pt") as stored:
+            kind = stored.metadata()["architecture"]
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
+        if kind == GIVEN_NETWORK and self.network is None:
+            raise ValueError(
+                f"{folder} was trained with a network of your own: give it, as in load(folder, network=...)."
+            )
+        network = (
+            build_network(self.n_features_in_, self.hidden, len(self.classes_), None)
+            if self.network is None
+            else copy.deepcopy(self.network)
+        )
+        network.load_state_dict(tensors)
+        self.network_ = network.eval()
+
+    @classmethod
+    def load(cls, folder: str | Path, network: Any = None) -> Self:
+        """Read a model written by ``save``; `network` is needed if it was trained with one of your own."""
+        return cls._load(folder, network=network)
+
+
+class MitigatedNetwork(NeuralNetworkClassifier):
+    """Base of the networks that train for more than accuracy."""
+
+    def without_adversary(self, n_rows: int) -> NeuralNetworkClassifier:
+        """
+        Plain training of the same network, to measure what the mitigation costs.
+
+        Parameters
+        ----------
+        n_rows : int
+            Training rows; not used here.
+        """
+        shared = NeuralNetworkClassifier._get_param_names()
+        return NeuralNetworkClassifier(**{name: getattr(self, name) for name in shared})

@@ -1,10 +1,12 @@
-"""The training loop of all networks: balanced mini-batches, Adam, checkpoints, and a stop at NaN."""
+"""The training loop of all networks: balanced mini-batches, Adam, checkpoints, and an error at NaN."""
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,104 +18,162 @@ from evenhand.fairlib.methods.base import Callback, Float32
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.randomness import derive_seed
 
-__all__ = ["REPORT_EVERY", "Batch", "CrossEntropy", "Objective", "Training"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 
-# Steps over which progress is averaged; the loss is looked at for NaN as often.
+__all__ = [
+    "REPORT_EVERY",
+    "Arrays",
+    "Batch",
+    "CrossEntropy",
+    "Training",
+    "build_network",
+    "class_shares",
+    "load_optimizer",
+    "optimizer_arrays",
+    "start_network",
+    "with_prefix",
+]
+
+# Progress is averaged over this many steps, and the loss is checked for NaN as often.
 REPORT_EVERY = 50
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch: features (b, d), class positions (b,), and which training rows they are (b,)."""
+    """A mini-batch: features (b, d), class positions (b,), and positions of its training rows (b,)."""
 
     x: Tensor
     labels: Tensor
     rows: Tensor
 
 
-class Objective(Protocol):
-    """What a mini-batch is to make small."""
-
-    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
-        """Loss with its graph, and what the history records of it beside ``loss``."""
-
-    def state(self) -> Arrays:
-        """Everything that the next mini-batch builds on."""
-
-    def restore(self, arrays: Arrays) -> None:
-        """Take up what :meth:`state` gave."""
-
-
 class CrossEntropy:
-    """Multinomial logistic loss, nothing else."""
+    """Multinomial logistic loss, and the base of the other training objectives."""
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
-        """Loss of a mini-batch."""
+        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
         return functional.cross_entropy(network(batch.x), batch.labels), {}
 
     def state(self) -> Arrays:
-        """Nothing: no mini-batch leaves anything behind."""
+        """Give all that the next mini-batch depends on."""
         return {}
 
     def restore(self, arrays: Arrays) -> None:
-        """Nothing to take up."""
+        """Continue from arrays that :meth:`state` gave."""
+
+
+def build_network(
+    n_inputs: int,
+    hidden: Sequence[int],
+    n_outputs: int,
+    generator: torch.Generator | None,
+    activation: type[nn.Module] = nn.ReLU,
+) -> nn.Sequential:
+    """
+    Fully connected network, linear at the end.
+
+    Biases start at 0. Weights are drawn from `generator` as the activation needs it: He uniform for ReLU;
+    for SELU normal with variance one over the number of inputs, with which its layers keep mean and variance
+    (Klambauer et al. 2017). Without a generator they are left undefined, to be loaded.
+    """
+    layers: list[nn.Module] = []
+    for width, units in itertools.pairwise((n_inputs, *hidden, n_outputs)):
+        # the default initialisation would draw from torch's global generator
+        layers += [nn.utils.skip_init(nn.Linear, width, units), activation()]
+    network = nn.Sequential(*layers[:-1])
+    for layer in network:
+        if generator is None or not isinstance(layer, nn.Linear):
+            continue
+        if activation is nn.SELU:
+            nn.init.normal_(layer.weight, 0.0, layer.in_features**-0.5, generator=generator)
+        else:
+            nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu", generator=generator)
+        nn.init.zeros_(layer.bias)
+    return network
+
+
+def start_network(estimator: NeuralNetworkClassifier, data: Float32, n_classes: int, seed: int) -> nn.Module:
+    """
+    Network before its first mini-batch: drawn from the seed, or a copy of the given one.
+
+    Raises
+    ------
+    ValueError
+        The given network does not map rows of this width to a logit per class.
+    """
+    if estimator.network is None:
+        generator = torch.Generator().manual_seed(derive_seed(seed, "network"))
+        return build_network(data.shape[1], estimator.hidden, n_classes, generator)
+    network: nn.Module = copy.deepcopy(estimator.network).train()
+    try:
+        with torch.no_grad():
+            shape = tuple(network.eval()(torch.tensor(data[:2])).shape)
+    except (RuntimeError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"network does not take rows of {data.shape[1]} features: {reason}") from None
+    if shape != (len(data[:2]), n_classes):
+        raise ValueError(
+            f"network must give one logit per class, shape (n, {n_classes}), got {shape} for two rows."
+        )
+    return network.train()
 
 
 class Training:
     """
-    Network, optimiser and history of one training, mini-batch by mini-batch.
+    Network, optimizer and history of one training.
 
-    Every mini-batch holds as many rows of each class as the others do, drawn with replacement.
+    A mini-batch has a fixed number of rows of each class, drawn with replacement.
 
     Parameters
     ----------
+    estimator : NeuralNetworkClassifier
+        Its batch size, class balance, learning rate and weight decay are used.
     network : torch.nn.Module
         Trained in place.
     data : ndarray of float32, shape (n, d)
     codes : ndarray of int64, shape (n,)
         Class positions.
-    objective : Objective
-    batch_size, class_balance, learning_rate, weight_decay
-        As in the estimators.
+    objective : CrossEntropy
     seed : int
     """
 
     def __init__(
         self,
+        estimator: NeuralNetworkClassifier,
         network: nn.Module,
         data: Float32,
         codes: NDArray[np.int64],
-        objective: Objective,
-        *,
-        batch_size: int,
-        class_balance: float,
-        learning_rate: float,
-        weight_decay: float,
+        objective: CrossEntropy,
         seed: int,
     ) -> None:
         self.network = network
         self.objective = objective
         self.features = torch.tensor(data)
         self.by_label = [torch.from_numpy(np.flatnonzero(codes == k)) for k in range(int(codes.max()) + 1)]
-        self.shares = class_shares([len(rows) for rows in self.by_label], batch_size, class_balance)
+        counts = [len(rows) for rows in self.by_label]
+        self.shares = class_shares(counts, estimator.batch_size, estimator.class_balance)
         self.labels = torch.arange(len(self.by_label)).repeat_interleave(torch.tensor(self.shares))
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "batches"))
-        self.optimiser = torch.optim.Adam(
-            network.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True
+        self.optimizer = torch.optim.Adam(
+            network.parameters(),
+            lr=estimator.learning_rate,
+            weight_decay=estimator.weight_decay,
+            fused=True,
         )
         self.step = 0
         self.history: dict[str, list[float]] = {"step": [], "loss": []}
         self._sums: dict[str, float] = {}
 
-    def run(self, steps: int, callback: Callback | None, stored: Checkpoint) -> None:
+    def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
         """
-        Train up to that many steps in all.
+        Train until `steps` mini-batches were taken in all.
 
         Raises
         ------
         FloatingPointError
-            The loss became NaN or infinite; the last checkpoint before it stays.
+            The loss or a weight became NaN or infinite; the last checkpoint before that stays.
         """
         while self.step < steps:
             for name, value in self.advance().items():
@@ -121,83 +181,67 @@ class Training:
             if self.step % REPORT_EVERY and self.step != steps:
                 continue
             progress = self._record()
-            self._check_weights()
+            # the loss is that before the step, so the last step can break the weights unnoticed
+            if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
+                raise self._not_finite("weights are")
             if callback is not None:
                 callback(self.step, steps, progress)
-            if stored.due():
-                stored.save(self.state())
+            if checkpoint.due():
+                checkpoint.save(self.state())
 
     def advance(self) -> dict[str, float]:
-        """One mini-batch; gives its loss and what the objective says of it."""
+        """Take one mini-batch; return its loss and what the objective logs."""
         rows = torch.cat(
             [
                 pool[torch.randint(len(pool), (share,), generator=self.generator)]
                 for pool, share in zip(self.by_label, self.shares, strict=True)
             ]
         )
-        loss, told = self.objective(self.network, Batch(self.features[rows], self.labels, rows))
-        self.optimiser.zero_grad()
+        loss, logs = self.objective(self.network, Batch(self.features[rows], self.labels, rows))
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
+        self.optimizer.step()
         self.step += 1
-        return {"loss": float(loss.detach()), **told}
+        return {"loss": float(loss.detach()), **logs}
 
     def _record(self) -> dict[str, float]:
-        """Means since the last record."""
+        """Append the means since the last record to the history, and return them."""
         taken = (self.step - 1) % REPORT_EVERY + 1
         progress = {name: total / taken for name, total in self._sums.items()}
         self._sums = {}
         if not all(np.isfinite(value) for value in progress.values()):
-            raise FloatingPointError(self._broken("loss is"))
+            raise self._not_finite("loss is")
         for name, value in {"step": float(self.step), **progress}.items():
             self.history.setdefault(name, []).append(value)
         return progress
 
-    def _check_weights(self) -> None:
-        """The loss is that before the step: the step itself may have been the one too many."""
-        if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
-            raise FloatingPointError(self._broken("weights are"))
-
-    def _broken(self, what: str) -> str:
-        rate = self.optimiser.param_groups[0]["lr"]
-        return f"the {what} no longer finite at step {self.step}: lower learning_rate (now {rate})."
+    def _not_finite(self, subject: str) -> FloatingPointError:
+        rate = self.optimizer.param_groups[0]["lr"]
+        return FloatingPointError(
+            f"the {subject} no longer finite at step {self.step}: lower learning_rate (now {rate})."
+        )
 
     def state(self) -> Arrays:
-        """Everything that the next mini-batch builds on, as plain arrays; call it right after a record."""
-        arrays = {f"network.{name}": value.numpy() for name, value in self.network.state_dict().items()}
-        for name, value in self._moments().items():
-            arrays[f"moments.{name}"] = value.numpy()
-        arrays |= {f"history.{name}": np.array(values) for name, values in self.history.items()}
-        arrays |= {f"objective.{name}": value for name, value in self.objective.state().items()}
-        return arrays | {
+        """Give all that the next mini-batch depends on, as plain arrays; only valid right after a record."""
+        return {
+            **{f"network.{name}": value.numpy() for name, value in self.network.state_dict().items()},
+            **optimizer_arrays(self.optimizer, "moments."),
+            **{f"history.{name}": np.array(values) for name, values in self.history.items()},
+            **{f"objective.{name}": value for name, value in self.objective.state().items()},
             "step": np.array(self.step),
             "generator": self.generator.get_state().numpy(),
             "layers": torch.get_rng_state().numpy(),
         }
 
-    def _moments(self) -> dict[str, Tensor]:
-        return {
-            f"{index}.{name}": value
-            for index, moments in self.optimiser.state_dict()["state"].items()
-            for name, value in moments.items()
-        }
-
     def restore(self, arrays: Arrays) -> None:
-        """Take up what :meth:`state` gave: the rest of the training is the same, bit for bit."""
-        self.network.load_state_dict(_tensors(arrays, "network."))
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in _tensors(arrays, "moments.").items():
-            index, _, kind = name.partition(".")
-            moments.setdefault(int(index), {})[kind] = value
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
-        self.history = {
-            name.removeprefix("history."): values.tolist()
-            for name, values in arrays.items()
-            if name.startswith("history.")
-        }
-        self.objective.restore(
-            {k.removeprefix("objective."): v for k, v in arrays.items() if k.startswith("objective.")}
+        """Continue from arrays that :meth:`state` gave: the rest of the training is the same, bit for bit."""
+        weights = with_prefix("network.", arrays)
+        self.network.load_state_dict(
+            {name: torch.from_numpy(value.copy()) for name, value in weights.items()}
         )
+        load_optimizer(self.optimizer, "moments.", arrays)
+        self.history = {name: values.tolist() for name, values in with_prefix("history.", arrays).items()}
+        self.objective.restore(with_prefix("objective.", arrays))
         self.step = int(arrays["step"])
         self.generator.set_state(torch.from_numpy(arrays["generator"]))
         torch.set_rng_state(torch.from_numpy(arrays["layers"]))
@@ -214,7 +258,7 @@ def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list
     batch_size : int
         At least the number of classes.
     balance : float
-        :math:`\beta` in [0, 1]: 1 gives every class as many rows, 0 as many as it has in the table.
+        :math:`\beta` in [0, 1]: 1 gives every class the same number of rows, 0 its share of the table.
 
     Returns
     -------
@@ -234,9 +278,24 @@ def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list
     return [int(share) for share in shares]
 
 
-def _tensors(arrays: Arrays, prefix: str) -> dict[str, Tensor]:
+def with_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def optimizer_arrays(optimizer: torch.optim.Optimizer, prefix: str) -> Arrays:
+    """Copies of an optimizer's moments, named PREFIX, position of the parameter, name of the moment."""
     return {
-        name.removeprefix(prefix): torch.from_numpy(value.copy())
-        for name, value in arrays.items()
-        if name.startswith(prefix)
+        f"{prefix}{index}.{name}": value.detach().numpy().copy()
+        for index, moments in optimizer.state_dict()["state"].items()
+        for name, value in moments.items()
     }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Load moments that :func:`optimizer_arrays` gave."""
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in with_prefix(prefix, arrays).items():
+        index, _, kind = name.partition(".")
+        moments.setdefault(int(index), {})[kind] = torch.from_numpy(value.copy())
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})

@@ -14,11 +14,11 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.distances.feature_bounds import Domain
+from evenhand.fairlib.distances.feature_bounds import FeatureBounds
 from evenhand.fairlib.evaluation.budget_allocation import purchases
 from evenhand.fairlib.evaluation.certificates import Certificate, certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
-from evenhand.fairlib.methods.networks.architecture import build_network
+from evenhand.fairlib.methods.networks.training import build_network
 
 Float = NDArray[np.float64]
 BUDGETS = np.array([0.001, 0.01, 0.1, 0.5])
@@ -28,7 +28,7 @@ def box(low: list[float], high: list[float], free: tuple[int, ...] = (0,)) -> Se
     """Metric that ignores some columns, within exactly these bounds."""
     metric = SensitiveSubspace(indicators=free).fit(np.array([low, high]))
     bounds = np.array([low, high])
-    metric.domain_ = Domain(*bounds, *bounds[:, list(free)])
+    metric.feature_bounds_ = FeatureBounds(*bounds, *bounds[:, list(free)])
     return metric
 
 

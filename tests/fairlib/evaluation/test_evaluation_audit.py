@@ -12,7 +12,7 @@ from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.audit import _Moves, audit, audit_losses
 from evenhand.fairlib.evaluation.bootstrap import percentile_interval
 from evenhand.fairlib.randomness import generator
-from evenhand.fairlib.transport._cells import Vertices
+from evenhand.fairlib.transport.search import Envelopes
 
 
 def worst_loss(losses: Any, costs: Any, labels: Any, budget: float, weights: Any) -> float:
@@ -137,7 +137,7 @@ def test_a_budget_within_rounding_of_all_moves_buys_them_all(seed: int) -> None:
     n = 200
     cost, gain, weights = rng.random(n), rng.random(n), rng.integers(1, 4, n) * 1.0
     start = np.arange(0, 2 * n + 1, 2)
-    vertices = Vertices(
+    vertices = Envelopes(
         start, np.stack([0 * cost, cost], 1).ravel(), np.stack([0 * gain, gain], 1).ravel(), np.arange(2 * n)
     )
     moves = _Moves(vertices)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evenhand.tasks.filtering.drift import drift_of, expected_shares
+from evenhand.tasks.filtering.summary import drift_of, expected_shares
 
 
 def test_drift_by_hand() -> None:

@@ -18,11 +18,9 @@ from evenhand.data_contracts.checking import check_batch
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.proxies.raw import RawAcceptance
-from evenhand.tasks.filtering.bundle import ProxyBundle
-from evenhand.tasks.filtering.checks import Verdict, check_features
-from evenhand.tasks.filtering.columns import typed
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.checks import BatchCheck, check_features, typed
 from evenhand.tasks.filtering.engine import filter_files
-from evenhand.tasks.filtering.settings import FilterSettings
 
 Make = Callable[..., pa.Table]
 WRONG: dict[str, list[Any]] = {
@@ -46,14 +44,14 @@ def spoilt(table: pa.Table, seed: int) -> pa.Table:
     return table
 
 
-def verdict_on(table: pa.Table, bundle: ProxyBundle) -> Verdict:
+def verdict_on(table: pa.Table, bundle: ProxyBundle) -> BatchCheck:
     contract = bundle.contract
     values = {
         name: typed(
             table[name].combine_chunks(),
             contract.column(name),
             contract,
-            category=name in bundle.categorical,
+            category=name in bundle.raw.categorical,
         )
         for name in bundle.features
     }

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import filter_files
-from evenhand.tasks.filtering.settings import FilterSettings
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]
@@ -24,9 +23,8 @@ SETTINGS = FilterSettings(key=("id",), rows_per_unit=2000)
 
 RUN = """
 import sys
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import filter_files
-from evenhand.tasks.filtering.settings import FilterSettings
 
 bundle = ProxyBundle.load(sys.argv[1], "7")
 settings = FilterSettings(key=("id",), rows_per_unit=2000)

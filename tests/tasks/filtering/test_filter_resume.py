@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import cloudpickle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock
 
 from evenhand.tasks.errors import NotCarriedOut
-from evenhand.tasks.filtering.bundle import ProxyBundle
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import filter_files
-from evenhand.tasks.filtering.output import OutputFolder
-from evenhand.tasks.filtering.records import UnitRecord, UnitResult, UnitSpec
-from evenhand.tasks.filtering.settings import FilterSettings
-from evenhand.tasks.filtering.units import carry_out, run_unit
+from evenhand.tasks.filtering.output import OutputFolder, UnitRecord
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, filter_unit, run_unit
 
 Make = Callable[..., pa.Table]
 Put = Callable[..., Path]
@@ -48,7 +47,7 @@ def stops_after(count: int, bundle: ProxyBundle, done: list[UnitSpec]) -> Callab
             if len(done) == count:
                 raise Interrupt
             done.append(unit)
-            yield unit, carry_out(unit, bundle, SETTINGS)
+            yield unit, filter_unit(unit, bundle, SETTINGS)
 
     return work
 
@@ -198,9 +197,10 @@ def test_any_order_and_any_worker_gives_the_same_bytes(
 
     def elsewhere(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
         for unit in reversed(units):
-            sent = json.loads(json.dumps([unit.to_dict(), SETTINGS.to_dict()]))
-            answer = json.loads(json.dumps(run_unit(sent[0], str(bundle_folder), sent[1], "7")))
-            yield unit, UnitResult.from_dict(answer)
+            # as a cluster sends them
+            sent = cloudpickle.loads(cloudpickle.dumps((unit, SETTINGS)))
+            result = run_unit(sent[0], str(bundle_folder), sent[1], "7")
+            yield unit, cloudpickle.loads(cloudpickle.dumps(result))
 
     filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "far"), SETTINGS, workers=elsewhere)
     outputs.append(contents(tmp_path / "far"))
@@ -217,7 +217,7 @@ def test_too_many_bad_rows_are_noticed_though_the_run_ended_before_it_could(
 
     def dies_at_the_end(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
         for unit in units:
-            assert carry_out(unit, bundle, SETTINGS).failure is None
+            assert filter_unit(unit, bundle, SETTINGS).failure is None
         raise Interrupt
         yield
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from evenhand.tasks.filtering.drift import drift_of, expected_shares
-from evenhand.tasks.filtering.settings import FilterSettings
-from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary
+from evenhand.tasks.filtering.bundle import FilterSettings
+from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, drift_of, expected_shares
 
 GROUPS = {"job": ["admin.", "management", "retired", "student"]}
 # Proxy groups are not in the order of their size, as in a published proxy.
@@ -76,8 +76,8 @@ def filter_context(
         "expected_by_group": (masses * ACCEPTANCE).tolist(),
         "left_out": ["job"],
         "proxies": {"a" * 64: {"version": "3", "files": 3}} if rows else {},
-        "drift": drift.to_dict() if drift else None,
-        "balance": expected.to_dict() if expected else None,
+        "drift": asdict(drift) if drift else None,
+        "balance": asdict(expected) if expected else None,
         "seconds": 41.2,
     }
     summary = FilterSummary(**{**values, **changes})

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report_svg import assert_apart, boxes, parse
 
-from evenhand.tasks.filtering.settings import FilterSettings
+from evenhand.tasks.filtering.bundle import FilterSettings
 from evenhand.tasks.filtering.summary import FileOutcome
 from evenhand.tasks.reporting import formats
 from evenhand.tasks.reporting.filter_files import MOST_FILES, TOP, by_folder

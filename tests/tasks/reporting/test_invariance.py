@@ -332,7 +332,7 @@ def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget
     content = json.loads((tmp_path / "certificate.json").read_text())
     (written,) = invariance_sections(content, {"n": 40})
     # of a linear model the worst exchange is at an end of both ranges: x1 anywhere, x2 by 0.1 at most
-    low, high = metric.domain_.low, metric.domain_.high
+    low, high = metric.feature_bounds_.low, metric.feature_bounds_.high
     ends = [
         np.stack([np.full(40, end), np.clip(X[:, 1] + move, low[1], high[1])], axis=1) - X
         for end in (low[0], high[0])

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenhand.fairlib.proxies.hash_uniform import uniforms
+from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 
 G, MASK = 0x9E3779B97F4A7C15, 2**64 - 1
 
@@ -69,7 +69,7 @@ def coin(row: dict[str, Any], seed: int) -> float:
 
 
 def drawn(values: list[Any], kind: pa.DataType | None = None, seed: int = 0) -> list[float]:
-    return uniforms(pa.table({"key": pa.array(values, kind)}), ["key"], seed).tolist()
+    return hash_uniforms(pa.table({"key": pa.array(values, kind)}), ["key"], seed).tolist()
 
 
 VALUES: list[tuple[list[Any], pa.DataType | None]] = [
@@ -107,11 +107,13 @@ def test_several_columns_are_the_documented_hash_in_any_order() -> None:
     expected = [
         coin({"a": r["a"], "b": r["b"], "c": r["c"]}, 3) for r in rows.drop_columns("unused").to_pylist()
     ]
-    assert uniforms(rows, ["a", "b", "c"], 3).tolist() == expected
-    assert uniforms(rows.select(["c", "b", "a"]), ["c", "a", "b"], 3).tolist() == expected
+    assert hash_uniforms(rows, ["a", "b", "c"], 3).tolist() == expected
+    assert hash_uniforms(rows.select(["c", "b", "a"]), ["c", "a", "b"], 3).tolist() == expected
     assert expected[0] == expected[2] != expected[1]
     swapped = rows.rename_columns(["c", "a", "b", "unused"])
-    assert not set(uniforms(swapped, ["a", "b", "c"], 3)) & set(expected), "a value belongs to its column"
+    assert not set(hash_uniforms(swapped, ["a", "b", "c"], 3)) & set(expected), (
+        "a value belongs to its column"
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,8 +122,8 @@ def test_several_columns_are_the_documented_hash_in_any_order() -> None:
 )
 def test_the_width_of_a_number_does_not_matter(kind: pa.DataType) -> None:
     whole = pa.array([0, 1, 5, None, 120], pa.int64())
-    expected = uniforms(pa.table({"key": whole}), ["key"], 5)
-    np.testing.assert_array_equal(uniforms(pa.table({"key": whole.cast(kind)}), ["key"], 5), expected)
+    expected = hash_uniforms(pa.table({"key": whole}), ["key"], 5)
+    np.testing.assert_array_equal(hash_uniforms(pa.table({"key": whole.cast(kind)}), ["key"], 5), expected)
 
 
 def test_other_carriers_of_a_value_do_not_matter() -> None:
@@ -149,17 +151,17 @@ def test_other_carriers_of_a_value_do_not_matter() -> None:
 def test_chunks_slices_and_dictionaries_do_not_matter(texts: list[str | None], cut: int, seed: int) -> None:
     whole = pa.table({"key": pa.array(texts, pa.string())})
     expected = [coin({"key": text}, seed) for text in texts]
-    assert uniforms(whole, ["key"], seed).tolist() == expected
+    assert hash_uniforms(whole, ["key"], seed).tolist() == expected
     chunked = pa.concat_tables([whole.slice(0, cut), whole.slice(cut)])
-    assert uniforms(chunked, ["key"], seed).tolist() == expected
-    assert uniforms(whole.slice(cut), ["key"], seed).tolist() == expected[cut:]
+    assert hash_uniforms(chunked, ["key"], seed).tolist() == expected
+    assert hash_uniforms(whole.slice(cut), ["key"], seed).tolist() == expected[cut:]
     encoded = pa.table({"key": whole["key"].combine_chunks().dictionary_encode()})
-    assert uniforms(encoded, ["key"], seed).tolist() == expected
-    assert uniforms(encoded.slice(cut), ["key"], seed).tolist() == expected[cut:]
+    assert hash_uniforms(encoded, ["key"], seed).tolist() == expected
+    assert hash_uniforms(encoded.slice(cut), ["key"], seed).tolist() == expected[cut:]
 
 
 def neighbours(count: int, seed: int) -> np.ndarray:
-    return uniforms(pa.table({"id": pa.array(np.arange(count))}), ["id"], seed)
+    return hash_uniforms(pa.table({"id": pa.array(np.arange(count))}), ["id"], seed)
 
 
 def test_a_million_running_ids_are_uniform() -> None:
@@ -194,7 +196,7 @@ def test_every_bit_moves_half_of_the_bits(where: str) -> None:
     keys = np.random.default_rng(0).integers(0, 2**62, 2000)
 
     def bits(seed: int, values: np.ndarray) -> np.ndarray:
-        u = uniforms(pa.table({"id": pa.array(values)}), ["id"], seed)
+        u = hash_uniforms(pa.table({"id": pa.array(values)}), ["id"], seed)
         words = (u * 2.0**53).astype(np.uint64)
         return (words[:, None] >> np.arange(53, dtype=np.uint64)) & np.uint64(1)
 
@@ -214,13 +216,13 @@ def test_a_missing_value_has_a_fate_of_its_own() -> None:
 def test_what_cannot_be_a_key_is_refused() -> None:
     rows = pa.table({"a": [[1]], "b": [1]})
     with pytest.raises(ValueError, match=r"'a' of type list<.*cannot be part of the key"):
-        uniforms(rows, ["a"], 0)
+        hash_uniforms(rows, ["a"], 0)
     with pytest.raises(ValueError, match="at least one column"):
-        uniforms(rows, [], 0)
+        hash_uniforms(rows, [], 0)
     with pytest.raises(ValueError, match="only once"):
-        uniforms(rows, ["b", "b"], 0)
+        hash_uniforms(rows, ["b", "b"], 0)
     with pytest.raises(ValueError, match="'c' is missing"):
-        uniforms(rows, ["c"], 0)
+        hash_uniforms(rows, ["c"], 0)
 
 
 def test_no_rows_have_no_coins() -> None:

@@ -4,10 +4,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from contract_samples import make_people, put
+from contract_samples import PEOPLE, make_people, put
 
 from evenhand.data_contracts.checking import check_table
-from evenhand.data_contracts.page import validation_html
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import parse_contract
+from evenhand.tasks.reporting.contract_check import render_check
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "!doctype"}
 
@@ -41,9 +43,14 @@ def read(page: str) -> Balance:
     return parser
 
 
+@pytest.fixture
+def contract() -> Contract:
+    return parse_contract(PEOPLE)
+
+
 def test_every_check_is_on_the_page(contract):
     result = check_table(make_people(), contract).to_json()
-    page = read(validation_html(result))
+    page = read(render_check(result))
     assert sum(tag == "tr" for tag, _ in page.tags) == 1 + len(result["checks"])
     assert all(attrs.get("scope") in ("col", "row") for tag, attrs in page.tags if tag == "th")
     assert ("html", {"lang": "en"}) in page.tags
@@ -58,7 +65,7 @@ def test_violations_are_escaped_and_nothing_is_fetched(contract):
     table = put(make_people(), "job", {0: hostile})
     table = table.append_column(hostile, table.column("job"))
     result = check_table(table, contract).to_json()
-    text = validation_html(result)
+    text = render_check(result)
     page = read(text)
     assert not any(tag == "script" for tag, _ in page.tags)
     assert hostile in page.words
@@ -72,7 +79,7 @@ def test_rows_set_aside_are_stated(contract):
 
     lenient = dataclasses.replace(contract, on_violation="quarantine", missing_sensitive="drop")
     table = put(put(make_people(), "job", {0: "x"}), "sex", {1: None})
-    text = validation_html(check_table(table, lenient).to_json())
+    text = render_check(check_table(table, lenient).to_json())
     assert "passed, with rows set aside" in text
     assert "1 row set aside" in text
     assert "1 row dropped for lack of a sensitive value" in text
@@ -86,7 +93,7 @@ def _luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("ink", ["ink", "soft", "good", "bad"])
 def test_contrast_in_light_and_dark(contract, ink):
-    text = validation_html(check_table(make_people(), contract).to_json())
+    text = render_check(check_table(make_people(), contract).to_json())
     themes = list(
         zip(re.findall(rf"--{ink}: (#\w{{6}})", text), re.findall(r"--paper: (#\w{6})", text), strict=True)
     )

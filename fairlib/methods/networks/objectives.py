@@ -1,0 +1,160 @@
+"""Training objectives that compare outputs at each row with outputs elsewhere: SenSeI, SenSR and CLP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
+from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
+from evenhand.fairlib.auditor.search import Auditor, WorstCase
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntropy
+from evenhand.fairlib.randomness import derive_seed
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
+
+__all__ = ["Adversary", "LogitPairing", "Robustness", "SetInvariance", "next_multiplier"]
+
+
+def next_multiplier(value: float, rate: float, budget: float, spent: float) -> float:
+    r"""
+    Multiplier :math:`\lambda` of the squared fair distance after a mini-batch.
+
+    .. math:: \lambda_{t+1} = \max\{0, \lambda_t - \eta (\epsilon - \tfrac1B \sum_b d_X(x_b, x'_b))\}
+
+    Yurochkin and Sun 2021, Algorithm 1.
+
+    Parameters
+    ----------
+    value, rate, budget : float
+        :math:`\lambda_t`, :math:`\eta` (with SenSeI: times :math:`\rho`) and :math:`\epsilon`.
+    spent : float
+        Mean squared distance of the mini-batch.
+    """
+    return max(0.0, value - rate * (budget - spent))
+
+
+class Adversary:
+    """
+    Auditor, multiplier and random draws of one training.
+
+    Parameters
+    ----------
+    estimator : AuditedNetwork
+        Its parameters of the search and of the multiplier are used.
+    metric : fitted fair metric
+    seed : int
+    scale : float
+        The multiplier's rate is ``multiplier_rate`` times this.
+    """
+
+    def __init__(self, estimator: AuditedNetwork, metric: Metric, seed: int, *, scale: float = 1.0) -> None:
+        self.auditor = Auditor(
+            metric,
+            subspace_steps=estimator.subspace_steps,
+            full_steps=estimator.full_steps,
+            full_rate=estimator.full_rate,
+            tolerance=estimator.tolerance,
+        )
+        self.multiplier = estimator.multiplier_start
+        self.rate = estimator.multiplier_rate * scale
+        self.budget = estimator.perturbation_budget
+        self.generator = torch.Generator().manual_seed(derive_seed(seed, "auditor"))
+
+    def worst_case(
+        self, network: nn.Module, x: Tensor, objective_of: Callable[[DifferentiableModel], SearchObjective]
+    ) -> tuple[WorstCase, dict[str, float]]:
+        """
+        Search at the current multiplier, then update it; also returns what the history records of that.
+
+        The search sees the network as it predicts: without dropout, and with fixed batch statistics.
+        """
+        network.eval()
+        model = as_differentiable(network)
+        found = self.auditor.search(model, x, objective_of(model), self.multiplier, self.generator)
+        network.train()
+        spent = float(found.squared_distance.mean(dtype=torch.float64))
+        logs = {"spent": spent, "multiplier": self.multiplier}
+        self.multiplier = next_multiplier(self.multiplier, self.rate, self.budget, spent)
+        return found, logs
+
+
+class Robustness(CrossEntropy):
+    """Cross-entropy at the worst comparable treatment of each row (SenSR)."""
+
+    def __init__(self, adversary: Adversary) -> None:
+        self.adversary = adversary
+
+    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
+        worst, logs = self.adversary.worst_case(network, batch.x, lambda model: LogLoss(batch.labels))
+        return functional.cross_entropy(network(worst.points), batch.labels), logs
+
+    def state(self) -> Arrays:
+        """Give all that the next mini-batch depends on."""
+        return {
+            "multiplier": np.array(self.adversary.multiplier),
+            "generator": self.adversary.generator.get_state().numpy(),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from arrays that :meth:`state` gave."""
+        self.adversary.multiplier = float(arrays["multiplier"])
+        self.adversary.generator.set_state(torch.from_numpy(arrays["generator"]))
+
+
+class SetInvariance(Robustness):
+    """Cross-entropy plus rho times the distance of outputs from those at the worst case (SenSeI)."""
+
+    def __init__(self, adversary: Adversary, rho: float) -> None:
+        super().__init__(adversary)
+        self.rho = rho
+
+    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
+        worst, logs = self.adversary.worst_case(
+            network, batch.x, lambda model: LogitDistance(model.logits(batch.x))
+        )
+        loss, distances = _paired_loss(network, batch, worst.points, self.rho)
+        return loss, logs | distances
+
+
+class LogitPairing(CrossEntropy):
+    """Cross-entropy plus rho times the distance of outputs from those of a random counterfactual (CLP)."""
+
+    def __init__(self, copies: Sequence[Float32], rho: float, seed: int) -> None:
+        self.copies = torch.tensor(np.stack(copies))
+        self.rho = rho
+        self.generator = torch.Generator().manual_seed(derive_seed(seed, "counterfactuals"))
+
+    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
+        drawn = torch.randint(len(self.copies), batch.rows.shape, generator=self.generator)
+        return _paired_loss(network, batch, self.copies[drawn, batch.rows], self.rho)
+
+    def state(self) -> Arrays:
+        """Give all that the next mini-batch depends on."""
+        return {"generator": self.generator.get_state().numpy()}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from arrays that :meth:`state` gave."""
+        self.generator.set_state(torch.from_numpy(arrays["generator"]))
+
+
+def _paired_loss(
+    network: nn.Module, batch: Batch, others: Tensor, rho: float
+) -> tuple[Tensor, dict[str, float]]:
+    """Cross-entropy plus rho times the mean distance of outputs at the rows and at others."""
+    own, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
+    loss = functional.cross_entropy(own, batch.labels)
+    distance = logit_distance(own, paired).mean()
+    logs = {"classification_loss": float(loss.detach()), "output_distance": float(distance.detach())}
+    return loss + rho * distance, logs

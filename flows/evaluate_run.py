@@ -36,11 +36,11 @@ from evenhand.tasks.evaluating.markdown import markdown_of_evaluation
 from evenhand.tasks.evaluating.verdicts import (
     check_gates,
     digest_of_gates,
-    judge,
     read_gates,
     without_baseline,
 )
 from evenhand.tasks.fingerprint import git_state, library_versions
+from evenhand.tasks.gate import judge
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.reporting.contract_check import render_check
 from evenhand.tasks.reporting.evaluation import render_evaluation

@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import log, provenance, write_result
-from evenhand.fairlib.evaluation import Outcomes, compare, evaluate
 from evenhand.fairlib.evaluation.bootstrap import CellCounts, score_table
-from evenhand.fairlib.evaluation.counts import count_cells
-from evenhand.fairlib.evaluation.evaluate import metric_values
+from evenhand.fairlib.evaluation.evaluate import evaluate, metric_values
 from evenhand.fairlib.evaluation.metrics import auc
-from evenhand.fairlib.evaluation.outcomes import encode_groups, with_intersections
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
+from evenhand.fairlib.evaluation.paired import compare
 
 ROWS = 1_000_000
 DRAWS = 1000
@@ -132,6 +131,12 @@ def resampled_metrics(
     )
     values: dict[str, Any] = metric_values(counts, len(rows))
     return values | {"auc": auc(*score_table(y_true, outcomes.score[rows]))}
+
+
+def count_cells(codes: np.ndarray, n_groups: int, y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
+    """Rows per group, label and prediction, shape (n_groups, 2, 2)."""
+    cell = (codes * 2 + y_true) * 2 + y_pred
+    return np.bincount(cell, minlength=n_groups * 4).reshape(n_groups, 2, 2)
 
 
 def people(n: int) -> tuple[Outcomes, Outcomes]:

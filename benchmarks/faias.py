@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.methods.faias import FAIASClassifier
-from evenhand.fairlib.methods.faias.features import Features
-from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias.masks import Features
 from evenhand.fairlib.methods.faias.selector import (
     one_flip_gradient,
     score_function_gradient,
     straight_through_gradient,
 )
 from evenhand.fairlib.methods.faias.trainer import sensitivity
+from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.tasks.artifacts import Artifact
@@ -143,7 +143,7 @@ def gradient_part(kept: dict[str, Any]) -> None:
     groups, rows, draws = 10, 64, 4000
     seeds = torch.Generator().manual_seed(0)
     features = Features.of({f"x{j}": [j] for j in range(groups + 1)}, ["x0"])
-    predictor = selu_network(groups + 1, (32, 32), 2, seeds)
+    predictor = build_network(groups + 1, (32, 32), 2, seeds, torch.nn.SELU)
     x = torch.rand(rows, groups + 1, generator=seeds)
     p = torch.full((1, groups + 1), 0.7) * features.free
 

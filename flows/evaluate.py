@@ -25,8 +25,9 @@ from evenhand.tasks.bundle import Bundle, open_bundle
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.junit import junit_of_decision
 from evenhand.tasks.evaluating.markdown import markdown_of_evaluation
-from evenhand.tasks.evaluating.verdicts import check_gates, digest_of_gates, judge, read_limits
+from evenhand.tasks.evaluating.verdicts import check_gates, digest_of_gates, read_limits
 from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.gate import judge
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.store import Store

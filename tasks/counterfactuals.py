@@ -1,14 +1,19 @@
-"""Counterfactuals of a job held against what the training rows have."""
+"""The counterfactuals of a job: checked against the training rows' values, and their copies of the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import StepContext
 
-__all__ = ["check_counterfactuals"]
+__all__ = ["check_counterfactuals", "counterfactual_copies"]
 
 
 def check_counterfactuals(
@@ -33,3 +38,11 @@ def check_counterfactuals(
                 f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has one value "
                 "in the training rows; change another column."
             )
+
+
+def counterfactual_copies(context: StepContext, X: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """Copies of encoded rows under all counterfactuals of the step's parameters."""
+    counterfactuals = context.parameters["counterfactuals"]
+    encoder = TableEncoder.load(context.inputs["encoder"])
+    check_counterfactuals(counterfactuals, encoder)
+    return [copy for changes in counterfactuals.values() for copy in encoded_copies(encoder, X, changes)]

@@ -12,10 +12,8 @@ from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
-from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.randomness import derive_seed
-from evenhand.tasks.counterfactuals import check_counterfactuals
+from evenhand.tasks.counterfactuals import counterfactual_copies
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import Step, StepContext, StepResult
@@ -77,13 +75,7 @@ def _comparable(context: StepContext, data: Dataset) -> dict[str, Any]:
         positions = [position for name in columns for position in data.groups[name]]
         _, ids = np.unique(data.X[:, positions], axis=0, return_inverse=True)
         return {"groups": ids}
-    counterfactuals = context.parameters["counterfactuals"]
-    encoder = TableEncoder.load(context.inputs["encoder"])
-    check_counterfactuals(counterfactuals, encoder)
-    copies = [
-        copy for changes in counterfactuals.values() for copy in encoded_copies(encoder, data.X, changes)
-    ]
-    return {"counterfactuals": copies}
+    return {"counterfactuals": counterfactual_copies(context, data.X)}
 
 
 def _check_rank(metric: Metric) -> None:

@@ -1,27 +1,44 @@
-"""Gate: may this model ship?"""
+"""Gate: decide whether a model may be published."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from evenhand.fairlib.evaluation.evaluate import Evaluation
-from evenhand.fairlib.evaluation.gates import decide, parse_gates
+from evenhand.fairlib.evaluation.gates import Decision, decide, parse_gates
+from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import Step, StepContext, StepResult
 
-__all__ = ["STEP"]
+__all__ = ["STEP", "judge"]
 
 
 def gate(context: StepContext) -> StepResult:
     """Write ``decision.json``: each gate's value, bound and verdict."""
-    evaluation = Evaluation.from_json(json.loads(context.inputs["metrics"].read_text()))
+    metrics = json.loads(context.inputs["metrics"].read_text())
+    decision = judge(metrics, context.parameters["gates"])
+    outputs = context.write_json("decision", decision.to_json(), sort_keys=True)
+    return StepResult(outputs, {"verdict": decision.verdict})
+
+
+def judge(
+    evaluation: Mapping[str, Any], gates: Mapping[str, Any], comparison: Mapping[str, Any] | None = None
+) -> Decision:
+    """
+    Decide on an evaluation, and a comparison with a baseline, in their JSON forms.
+
+    Raises
+    ------
+    InputError
+        A gate on a metric that was not measured.
+    """
+    compared = None if comparison is None else Comparison.from_json(comparison)
     try:
-        decision = decide(evaluation, parse_gates(context.parameters["gates"]))
+        return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared)
     except ValueError as error:
         raise InputError(f"gates: {error}") from None
-    path = context.workdir / "decision.json"
-    path.write_text(json.dumps(decision.to_json(), indent=1, sort_keys=True))
-    return StepResult({"decision": (path, "decision")}, {"verdict": decision.verdict})
 
 
 STEP = Step("gate", gate)

@@ -1,10 +1,10 @@
-"""Ingest: whatever the table is stored as becomes one Parquet file."""
+"""Ingest: read the table from the files that hold it, and write it as one Parquet file."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from evenhand.fairlib.datasets.loans import make_loans
-from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import Step, StepContext, StepResult
-from evenhand.tasks.table_files import SUFFIXES, files_of
 
-__all__ = ["STEP", "read_table"]
+__all__ = ["STEP", "delimiter_of", "files_of", "format_of", "read_table"]
 
 DELIMITERS = ",;\t|"
 BLOCK_BYTES = 1 << 24
@@ -27,11 +24,15 @@ BLOCK_BYTES = 1 << 24
 
 def ingest(context: StepContext) -> StepResult:
     """Read the table and write ``raw.parquet``."""
+    from evenhand.fairlib.datasets.loans import make_loans
+    from evenhand.fairlib.datasets.recipes import RECIPES
+
     source = context.parameters["source"]
-    if source["name"] == "loans" and not (source.get("path") or source.get("sql")):
+    known = not (source.get("path") or source.get("sql"))
+    if known and source["name"] == "loans":
         frame = make_loans(source.get("rows") or 20_000, seed=context.parameters["seed"])
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    elif source["name"] in RECIPES and not (source.get("path") or source.get("sql")):
+    elif known and source["name"] in RECIPES:
         table = pa.Table.from_pandas(RECIPES[source["name"]].read(context.inputs), preserve_index=False)
     else:
         (path,) = context.inputs.values()
@@ -42,14 +43,45 @@ def ingest(context: StepContext) -> StepResult:
     if twice:
         raise InputError(_twice(twice[0]))
     target = context.workdir / "raw.parquet"
-    # one digest for one content: no pandas metadata, whose version notes would change it
-    # and one chunk per column, whatever the reader's blocks were
+    # the digest depends on the content only: not on pandas' metadata, nor on the reader's blocks
     pq.write_table(table.replace_schema_metadata(None).combine_chunks(), target)
     return StepResult({"raw": (target, "raw")}, {"rows": table.num_rows, "columns": table.num_columns})
 
 
 def _twice(column: str) -> str:
     return f"the column name {column!r} stands more than once in the table: rename all but one."
+
+
+def format_of(name: str) -> str | None:
+    """Format of a table file by the ending of its name: ``csv``, ``parquet``, or None."""
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return "parquet"
+    return "csv" if suffix in (".csv", ".tsv", ".txt", ".data") else None
+
+
+def files_of(folder: Path) -> list[Path]:
+    """
+    Table files below a folder, all Parquet or all CSV; empty if there is none.
+
+    Hidden files, and files in hidden folders, are left out.
+
+    Raises
+    ------
+    InputError
+        There are files of both kinds.
+    """
+    found: dict[str | None, list[Path]] = {"parquet": [], "csv": [], None: []}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not any(part[0] in "._" for part in path.relative_to(folder).parts):
+            found[format_of(path.name)].append(path)
+    parquet, text = found["parquet"], found["csv"]
+    if parquet and text:
+        raise InputError(
+            f"the folder {folder.name} holds Parquet and CSV files, such as {parquet[0].name} and "
+            f"{text[0].name}: keep one kind."
+        )
+    return parquet or text
 
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
@@ -65,12 +97,14 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     Raises
     ------
     InputError
-        An empty, truncated or ragged file, or one that is not what its ending says.
+        An empty, truncated or ragged file, or one of another format than its ending says.
     """
     name = Path(str(source.get("path") or path).split("?")[0]).name
-    kind = source.get("format") or _format_of(name, path)
     if path.is_dir():
         return _read_folder(path, name, source)
+    kind = source.get("format") or format_of(name)
+    if kind is None:
+        raise InputError(f"{name} has no ending that tells its format: set table.format to csv or parquet.")
     if path.stat().st_size == 0:
         raise InputError(f"{name} is empty: check where it is written.")
     with path.open("rb") as stream:
@@ -80,7 +114,7 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
             raise InputError(
                 f"{name} is not a Parquet file, whatever its ending says: set table.format in the job."
             )
-        return _read_parquet(path, name)
+        return _read_parquet([path], name)
     if magic == b"PAR1" or magic[:2] == b"PK":
         found = "Parquet" if magic == b"PAR1" else "a zip archive"
         raise InputError(
@@ -94,14 +128,15 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
 
 def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table:
     files = files_of(folder)
-    if not files or SUFFIXES.get(files[0].suffix.lower()) == "parquet":
-        return _read_parquet(folder, name)
+    if not files or format_of(files[0].name) == "parquet":
+        return _read_parquet(files, name)
     tables = [read_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
-    # codes such as 01234 are text in the file that has one, and numbers in a file that has none
-    texts = {
-        name for table in tables for name in table.column_names if _is_text(table.schema.field(name).type)
-    }
-    tables = [_with_texts(table, texts) for table in tables]
+    # a column of codes such as 01234 is text in a file that has such a code, and numbers in the others
+    texts = {field.name for table in tables for field in table.schema if pa.types.is_string(field.type)}
+    for position, table in enumerate(tables):
+        coded = [f.name in texts and pa.types.is_integer(f.type) for f in table.schema]
+        kinds = [pa.string() if code else f.type for code, f in zip(coded, table.schema, strict=True)]
+        tables[position] = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
     try:
         # a column of whole numbers in one file may have fractions in another
         return pa.concat_tables(tables, promote_options="permissive")
@@ -111,30 +146,8 @@ def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table
         ) from None
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _with_texts(table: pa.Table, texts: set[str]) -> pa.Table:
-    """The table with whole numbers of the named columns as text, as they were written; the rest as it is."""
-    for index, field in enumerate(table.schema):
-        if field.name in texts and pa.types.is_integer(field.type):
-            table = table.set_column(index, field.name, table[field.name].cast(pa.string()))
-    return table
-
-
-def _format_of(name: str, path: Path) -> str:
-    if path.is_dir():
-        return "parquet"
-    suffix = Path(name.removesuffix(".gz")).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(f"{name} has no ending that tells its format: set table.format to csv or parquet.")
-    return SUFFIXES[suffix]
-
-
-def _read_parquet(path: Path, name: str) -> pa.Table:
+def _read_parquet(files: Sequence[Path], name: str) -> pa.Table:
     try:
-        files = files_of(path) if path.is_dir() else [path]
         tables = [pq.read_table(file) for file in files]
     except (pa.ArrowException, OSError) as error:
         twice = re.match(r"Multiple matches for FieldRef\.Name\((.*?)\) in ", str(error), re.DOTALL)
@@ -197,7 +210,7 @@ def _parse_csv(content: bytes, parse: Mapping[str, Any], convert: Mapping[str, A
 def _codes(
     table: pa.Table, content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]
 ) -> list[str]:
-    """Columns that were read as numbers though they hold codes such as 01234, whose zeros matter."""
+    """Return columns that were read as numbers but hold codes such as 01234, which must keep their zeros."""
     numeric = [
         name
         for name, kind in zip(table.column_names, table.schema.types, strict=True)
@@ -207,19 +220,21 @@ def _codes(
         return []
     as_text = {**convert, "include_columns": numeric, "column_types": dict.fromkeys(numeric, pa.string())}
     texts = _parse_csv(content, parse, as_text)
-    return [name for name in numeric if _any_code(texts[name])]
-
-
-def _any_code(values: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.match_substring_regex(values, r"^\s*[+-]?0[0-9]")).as_py())
+    zeros = r"^\s*[+-]?0[0-9]"
+    return [name for name in numeric if pc.any(pc.match_substring_regex(texts[name], zeros)).as_py()]
 
 
 def _sniff(content: bytes, name: str) -> str:
-    """Delimiter of the header line: the candidate that splits it into most fields."""
+    """Return the delimiter of a CSV file's header line."""
     lines = content[:65536].decode("utf-8", errors="replace").splitlines()
     header = next((line for line in lines if line.strip()), "")
     if not header:
         raise InputError(f"{name} is empty: check where it is written.")
+    return delimiter_of(header)
+
+
+def delimiter_of(header: str) -> str:
+    """Delimiter of a header line: the candidate that splits it into most fields."""
     counts = {mark: len(next(csv.reader([header], delimiter=mark))) for mark in DELIMITERS}
     return max(counts, key=lambda mark: (counts[mark], -DELIMITERS.index(mark)))
 

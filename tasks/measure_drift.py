@@ -1,25 +1,44 @@
-"""Measure drift: how far a batch is from what a published model's training rows looked like."""
+"""Measure drift: the distance of a batch of new rows from a published model's training rows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from evenhand.data_contracts.arrow import decode
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.evaluation.comparison import holm
-from evenhand.fairlib.evaluation.drift import ColumnDrift, largest, mean_of
+from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, largest, mean_of, share, share_change
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.errors import InputError
-from evenhand.tasks.monitoring.compare import Column, Settings, compare_column
+from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.tasks.evaluating.decisions import Published, decide_table, loading
+from evenhand.tasks.monitoring.batch import read_batch
+from evenhand.tasks.monitoring.columns import InputDrift, Settings, compare_column
 from evenhand.tasks.monitoring.gates import known_metrics
-from evenhand.tasks.monitoring.people import Groups, compare_groups, compare_label, labels_of
-from evenhand.tasks.monitoring.predictions import Predictions, predictions
-from evenhand.tasks.monitoring.reading import Batch, read_batch
+from evenhand.tasks.monitoring.groups import GroupDrift, compare_groups, compare_label, labels_of
 from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
+
+
+@dataclass(frozen=True)
+class PredictionDrift:
+    """Rows that the model can answer, its selection rate on them, and the change of that rate."""
+
+    rows: int
+    unanswered: int
+    rate: MetricValue
+    then: float | None
+    now: float | None
+    change: MetricValue
 
 
 def measure_drift(context: StepContext) -> StepResult:
@@ -35,88 +54,129 @@ def measure_drift(context: StepContext) -> StepResult:
     bundle = context.inputs["bundle"]
     settings = Settings(**context.parameters["settings"], seed=context.parameters["seed"])
     reference = json.loads((bundle / "reference.json").read_text())
-    try:
+    inputs = json.loads((bundle / "inputs.json").read_text())
+    with loading("model"):
         encoder = TableEncoder.load(bundle / "encoder.json")
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the model cannot be loaded ({type(error).__name__}): publish it again.") from error
     batch = read_batch(context.inputs["raw"], contract, list(reference["columns"]))
     columns = {
-        name: compare_column(batch, contract.column(name), told, encoder.categories_.get(name), settings)
-        for name, told in reference["columns"].items()
+        name: compare_column(batch, contract.column(name), entry, encoder.categories_.get(name), settings)
+        for name, entry in reference["columns"].items()
     }
-    labels = labels_of(batch.table, contract, json.loads((bundle / "inputs.json").read_text()))
+    adjusted = holm([column.p_value for column in columns.values()])
+    columns = {
+        name: replace(column, p_value=p) for (name, column), p in zip(columns.items(), adjusted, strict=True)
+    }
+    labels = labels_of(batch.table, contract, inputs)
     groups = {
-        name: compare_groups(batch.table, contract.column(name), told, labels, settings)
-        for name, told in reference["groups"].items()
+        name: compare_groups(batch.table, contract.column(name), entry, labels, settings)
+        for name, entry in reference["groups"].items()
     }
     label = compare_label(labels, reference, settings)
-    predicts = "label_values" in json.loads((bundle / "inputs.json").read_text())
-    predicted = (
-        predictions(context, batch.table, bundle, encoder, list(reference["columns"]), settings)
-        if predicts
-        else None
-    )
-    adjusted = dict(zip(columns, holm([column.drift.p for column in columns.values()]), strict=True))
-    metrics = _metrics(columns, adjusted, groups, label.metric, predicted)
+    # A proxy predicts no label.
+    predicts = "label_values" in inputs
+    features = batch.table.select(list(reference["columns"]))
+    predictions = _predictions(context, features, bundle, encoder, settings) if predicts else None
+    metrics = _metrics(columns, groups, label.change, predictions)
     ordered = {name: metrics[name] for name in known_metrics(reference, predicts=predicts)}
-    evaluation = Evaluation(ordered, {}, batch.table.num_rows, context.parameters["settings"])
+    rows, given = batch.table.num_rows, context.parameters["settings"]
     drift = {
-        "rows": batch.table.num_rows,
+        "rows": rows,
         "reference_rows": reference["rows"],
         "ignored_columns": batch.ignored,
-        "settings": context.parameters["settings"],
-        "columns": {name: column.to_json(adjusted[name]) for name, column in columns.items()},
-        "groups": {name: found.to_json() for name, found in groups.items()},
-        "label": {"name": contract.label.name, **label.to_json()},
-        "prediction": None if predicted is None else predicted.to_json(),
+        "settings": given,
+        "columns": {name: asdict(column) for name, column in columns.items()},
+        "groups": {name: asdict(found) for name, found in groups.items()},
+        "label": {"name": contract.label.name, **asdict(label)},
+        "prediction": None if predictions is None else asdict(predictions),
     }
-    outputs = {}
-    for name, content in (("metrics", evaluation.to_json()), ("drift", drift)):
-        path = context.workdir / f"{name}.json"
-        path.write_text(json.dumps(content, indent=1, allow_nan=False))
-        outputs[name] = (path, name)
-    return StepResult(outputs, _facts(batch))
-
-
-def _facts(batch: Batch) -> dict[str, Any]:
-    return {"rows": batch.table.num_rows, "ignored_columns": batch.ignored}
+    outputs = context.write_json("metrics", Evaluation(ordered, {}, rows, given).to_json())
+    outputs |= context.write_json("drift", drift)
+    return StepResult(outputs, {"rows": rows, "ignored_columns": batch.ignored})
 
 
 def _metrics(
-    columns: Mapping[str, Column],
-    adjusted: Mapping[str, float | None],
-    groups: Mapping[str, Groups],
+    columns: Mapping[str, InputDrift],
+    groups: Mapping[str, GroupDrift],
     label: MetricValue,
-    predicted: Predictions | None,
+    predictions: PredictionDrift | None,
 ) -> dict[str, MetricValue]:
     """Every metric by its flat name."""
-    indices = [column.drift.psi for column in columns.values()]
+    indices = [column.psi for column in columns.values()]
     unseen = {name: column.unseen for name, column in columns.items() if column.unseen is not None}
-    outside = {name: column.outside for name, column in columns.items()}
     metrics = {
         "psi_max": largest(indices),
         "psi_mean": mean_of(indices),
-        # with no category there is nothing that could be new
+        # Without a categorical input no category can be new.
         "unseen_max": largest(list(unseen.values())) if unseen else MetricValue(0.0),
-        "outside_contract_max": largest(list(outside.values())),
+        "outside_contract_max": largest([column.outside_contract for column in columns.values()]),
         "label_rate_change": label,
     }
     for name, column in columns.items():
-        metrics[f"psi.{name}"] = column.drift.psi
-        metrics[f"p_value.{name}"] = _p_value(column.drift, adjusted[name])
-        metrics[f"missing_change.{name}"] = column.missing.metric
-        metrics[f"outside_contract.{name}"] = column.outside
+        p = column.p_value
+        metrics[f"psi.{name}"] = column.psi
+        metrics[f"p_value.{name}"] = (
+            MetricValue.insufficient(column.psi.reason) if p is None else MetricValue(p)
+        )
+        metrics[f"missing_change.{name}"] = column.missing.change
+        metrics[f"outside_contract.{name}"] = column.outside_contract
     metrics |= {f"unseen.{name}": value for name, value in unseen.items()}
     for name, found in groups.items():
-        metrics[f"group_share_change.{name}"] = found.shares
-        metrics[f"label_rate_change.{name}"] = found.rates
-    if predicted is not None:
-        metrics |= {"prediction_rate": predicted.rate, "prediction_rate_change": predicted.change.metric}
+        metrics[f"group_share_change.{name}"] = found.share_change
+        metrics[f"label_rate_change.{name}"] = found.label_rate_change
+    if predictions is not None:
+        metrics |= {"prediction_rate": predictions.rate, "prediction_rate_change": predictions.change}
     return metrics
 
 
-def _p_value(drift: ColumnDrift, adjusted: float | None) -> MetricValue:
-    return MetricValue.insufficient(drift.psi.reason) if adjusted is None else MetricValue(adjusted)
+def _predictions(
+    context: StepContext, features: pa.Table, bundle: Path, encoder: TableEncoder, settings: Settings
+) -> PredictionDrift:
+    """
+    Predict the rows that the model accepts.
+
+    A row that the model would refuse, because of a category that training never saw or a number that is not
+    finite, is left out and counted.
+    """
+    model = Published.load("model", bundle)
+    rows = features.filter(pa.array(_answerable(features, encoder)))
+    n, positive = rows.num_rows, 0
+    if n:
+        (decided,) = decide_table([model], rows, {}, context.progress)
+        positive = int((decided.predicted == 1).sum())
+    rate = share(positive, n, level=settings.level)
+    before = context.parameters["predicted"]
+    if before is None or rate.value is None:
+        reason = rate.reason or "the metrics of its training run are not in this store"
+        then = before and before["positive"] / before["rows"]
+        change = Change(then, rate.value, MetricValue.insufficient(reason))
+    else:
+        change = share_change(
+            positive, n, before["positive"], before["rows"], level=settings.level, least=LEAST_ROWS
+        )
+    return PredictionDrift(n, features.num_rows - n, rate, change.then, change.now, change.change)
+
+
+def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
+    """Rows that the encoder accepts, shape (n,)."""
+    fit = np.ones(table.num_rows, dtype=bool)
+    for spec in encoder.columns:
+        values = decode(table[spec.name])
+        if spec.kind in NUMERIC_KINDS:
+            if pa.types.is_floating(values.type):
+                fit &= ~np.isinf(values.to_numpy())
+        elif encoder.unseen == "error":
+            known = encoder.categories_[spec.name]
+            distinct = [value.as_py() for value in pc.unique(values.combine_chunks())]
+            strange = [value for value in distinct if _category(value) not in known]
+            if strange:
+                among = pc.is_in(values, value_set=pa.array(strange, type=values.type))
+                fit &= ~np.asarray(among.to_numpy(), dtype=bool)
+    return fit
+
+
+def _category(value: Any) -> str:
+    """A value's category, as the encoder names it."""
+    return MISSING if value is None or value != value else category_name(value)
 
 
 STEP = Step("measure_drift", measure_drift)

@@ -1,21 +1,24 @@
-"""Profile: what the training rows look like, in counts that tell nothing about single people."""
+"""Profile: counts of the training rows that describe their distribution and no single person."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from evenhand.data_contracts.arrow import decode
+from evenhand.data_contracts.groups import group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
-from evenhand.tasks.monitoring.columns import category_counts, group_codes, is_numeric, numbers_of
+from evenhand.fairlib.preprocessing.encoder import category_name
 from evenhand.tasks.step import Step, StepContext, StepResult
 
-__all__ = ["FORMAT", "STEP"]
+__all__ = ["FORMAT", "STEP", "category_counts", "group_codes", "numbers_of"]
 
 FORMAT = 1
 
@@ -26,12 +29,12 @@ def profile(context: StepContext) -> StepResult:
 
     Per model input the counts of quantile bins or of categories, and of missing values; per sensitive
     attribute the counts of its groups and of the label within each; the label's counts. Categories and
-    groups of fewer than `min_cell` rows are told only together, as ``other``, and bins have rows enough to
-    hide in.
+    groups of fewer than `min_cell` rows are only counted together, as ``other``, and bins have too many rows
+    to show a single person.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]
-    # of the dataset only the positions are needed, not its wide matrix
+    # Only the positions of the dataset are needed, not its wide matrix.
     rows = pq.read_table(context.inputs["train"] / "y.parquet", columns=["row"])["row"]
     features = [contract.column(name) for name in context.parameters["features"]]
     wanted = dict.fromkeys(column.name for column in (*features, *contract.sensitive, contract.label))
@@ -48,38 +51,30 @@ def profile(context: StepContext) -> StepResult:
         },
         "label": {"name": label.name, "positive": int(positive.sum())},
     }
-    path = context.workdir / "reference.json"
-    path.write_text(json.dumps(reference, indent=1, allow_nan=False))
-    return StepResult({"reference": (path, "reference")}, {"rows": table.num_rows})
+    return StepResult(context.write_json("reference", reference), {"rows": table.num_rows})
 
 
 def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:
-    if is_numeric(column):
+    found: dict[str, Any]
+    # The model takes a date as a number of days.
+    if column.logical_type == "date" or column.encoding in ("standard", "unit"):
         numbers = numbers_of(values, column)
         bins = numeric_bins(numbers)
         missing = int(np.isnan(numbers).sum())
         kind = "date" if column.logical_type == "date" else "number"
-        return {
-            "kind": kind,
-            "edges": list(bins.edges),
-            "counts": list(bins.counts),
-            "missing": _told(missing, column, least),
+        found = {"kind": kind, "edges": list(bins.edges), "counts": list(bins.counts)}
+    else:
+        counts, missing = category_counts(values)
+        named, other = pool_small(dict(sorted(counts.items())), least)
+        found = {
+            "kind": "category",
+            "names": list(named),
+            "counts": list(named.values()),
+            "other": other,
         }
-    counts, missing = category_counts(values)
-    told = _told(missing, column, least)
-    named, other = pool_small(dict(sorted(counts.items())), least)
-    return {
-        "kind": "category",
-        "names": list(named),
-        "counts": list(named.values()),
-        "other": other,
-        "missing": told,
-    }
-
-
-def _told(missing: int, column: Column, least: int) -> int:
-    """Missing values; of a sensitive attribute they are a group, and a small one is nobody's business."""
-    return 0 if column.role == "sensitive" and missing < least else missing
+    # Missing values of a sensitive attribute are a group, whose size is hidden if it is small.
+    hidden = column.role == "sensitive" and missing < least
+    return found | {"missing": 0 if hidden else missing}
 
 
 def _groups(
@@ -89,16 +84,43 @@ def _groups(
     sizes = np.bincount(codes, minlength=len(names))
     positives = np.bincount(codes, weights=positive, minlength=len(names)).astype(int)
     named, other = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
-    of = dict(zip(names, positives.tolist(), strict=True))
-    # a rest of fewer rows than that has nobody to hide among, and is left out
+    positives_of = dict(zip(names, positives.tolist(), strict=True))
+    # A rest of fewer rows would show single people, so it is left out.
     rest = other if other >= least else 0
     return {
         "names": list(named),
         "counts": list(named.values()),
-        "positives": [of[name] for name in named],
+        "positives": [positives_of[name] for name in named],
         "other": rest,
-        "other_positives": sum(count for name, count in of.items() if name not in named) if rest else 0,
+        "other_positives": sum(n for name, n in positives_of.items() if name not in named) if rest else 0,
     }
+
+
+def numbers_of(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
+    """Values as float64, dates as days since 1970-01-01, missing ones as NaN; shape (n,)."""
+    values = decode(values)
+    if column.logical_type == "date":
+        values = values.cast(pa.date32(), safe=False).cast(pa.int32())
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
+    """Rows by category, under the encoder's names, and rows without one (NaN counts as none)."""
+    counts: Counter[str] = Counter()
+    missing = 0
+    for item in pc.value_counts(decode(values).combine_chunks()):
+        value, count = item["values"].as_py(), item["counts"].as_py()
+        if value is None or value != value:
+            missing += count
+        else:
+            counts[category_name(value)] += count
+    return dict(counts), missing
+
+
+def group_codes(values: pa.ChunkedArray, column: Column) -> tuple[list[str], NDArray[np.int64]]:
+    """Names of a sensitive column's groups, sorted, and the position of each row's group; shape (n,)."""
+    names, codes = np.unique(group_labels(values, column), return_inverse=True)
+    return names.tolist(), codes.astype(np.int64)
 
 
 STEP = Step("profile", profile)

@@ -1,6 +1,6 @@
-"""Where a table's bytes come from: files, folders, URLs, databases, or a generator.
+"""Fetch a table's bytes: files, folders, URLs, databases; a generated table has none.
 
-Finding the bytes is not cached, reading them is: the digests found here are part of the reading step's key.
+Fetching is not cached, reading is: the digests found here are part of the reading step's key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from evenhand.fairlib.progress import Progress
 from evenhand.tasks.artifacts import Artifact, sha256_of_file, sha256_of_path
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.store import Store
-from evenhand.tasks.table_files import files_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,22 +26,23 @@ if TYPE_CHECKING:
 
 __all__ = ["FETCH", "data_folder", "fetch_source", "needs_network"]
 
-FETCH = "fetch kB"  # what its progress is shown as
+FETCH = "fetch kB"  # name of its progress bar
 TIMEOUT_S = 60
 COPY_BYTES = 1 << 20
 
 
 def data_folder() -> Path:
     """Folder of the publishers' raw files: ``EVENHAND_DATA``, or a per-user cache."""
-    given = os.environ.get("EVENHAND_DATA")
-    if given:
-        return Path(given)
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(os.environ.get("EVENHAND_DATA") or _download_folder())
+
+
+def _download_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "evenhand" / "data"
 
 
 def needs_network(source: Mapping[str, Any]) -> bool:
-    """Whether fetching may leave this machine, and so deserves retries."""
+    """Whether fetching may leave this machine, so that it is retried."""
     if source.get("sql"):
         return True
     if source.get("path"):
@@ -52,15 +52,8 @@ def needs_network(source: Mapping[str, Any]) -> bool:
 
 
 def _present(raw: RawFile) -> Path | None:
-    for folder in (data_folder(), _download_folder()):
-        if (folder / raw.name).is_file():
-            return folder / raw.name
-    return None
-
-
-def _download_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "evenhand" / "data"
+    folders = (data_folder(), _download_folder())
+    return next((folder / raw.name for folder in folders if (folder / raw.name).is_file()), None)
 
 
 def fetch_source(
@@ -75,7 +68,7 @@ def fetch_source(
     source : mapping
         The job's ``table``: a known name, or a ``path`` (local or fsspec URL), or ``sql`` and ``connection``.
     progress : callable, optional
-        ``progress(done, total)``, in kB, of every file that is downloaded and whose size its place tells.
+        ``progress(done, total)``, in kB, for every downloaded file whose size is known.
 
     Returns
     -------
@@ -85,16 +78,14 @@ def fetch_source(
     Raises
     ------
     InputError
-        Nothing there, unreachable, or a digest other than the pinned one.
+        The source does not exist or cannot be reached, or its digest is not the pinned one.
     """
     if source.get("sql"):
         return {"query.parquet": _query(store, source)}
     if source.get("path"):
         return _from_path(store, source, progress)
     recipe = RECIPES.get(source["name"])
-    if recipe is None:
-        return {}
-    return {raw.name: _known_file(store, raw, progress) for raw in recipe.files}
+    return {} if recipe is None else {raw.name: _known_file(store, raw, progress) for raw in recipe.files}
 
 
 def _handle(path: Path) -> Artifact:
@@ -172,7 +163,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
 
 
 def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> None:
-    """Copy a remote file; not every place tells how large it is."""
+    """Copy a remote file; report progress if the server gives its size."""
     size = getattr(stream, "size", None)
     done = 0
     while chunk := stream.read(COPY_BYTES):
@@ -184,29 +175,24 @@ def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> None:
 
 def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | None) -> dict[str, Artifact]:
     location = os.path.expandvars(source["path"])  # a secret in an address stays in the environment
-    if "://" in location and not location.startswith("file://"):
-        with store.workdir() as folder:
-            part = folder / (Path(location.split("?")[0]).name or "table")
-            _download(location, part, progress)
-            if part.is_dir() and not files_of(part):
-                raise InputError(
-                    f"{without_secrets(location)} holds no table: "
-                    "give a file, or a folder of Parquet or CSV files."
-                )
-            if source.get("sha256"):
-                _check_digest(part, source["sha256"], without_secrets(location))
-            name = part.name
-            return {name: store.put(part, "source")}
-    path = Path(location.removeprefix("file://")).expanduser()
-    if not path.exists():
-        raise InputError(f"there is no file {path}: check the table's path in the job.")
-    if path.is_dir() and not files_of(path):
-        raise InputError(
-            f"the folder {path} holds no table: give a file, or a folder of Parquet or CSV files."
-        )
-    if source.get("sha256"):
-        _check_digest(path, source["sha256"], str(path))
-    return {path.name: _handle(path)}
+    remote = "://" in location and not location.startswith("file://")
+    with store.workdir() as folder:
+        if remote:
+            shown, path = without_secrets(location), folder / (Path(location.split("?")[0]).name or "table")
+            _download(location, path, progress)
+        else:
+            path = Path(location.removeprefix("file://")).expanduser()
+            shown = str(path)
+            if not path.exists():
+                raise InputError(f"there is no file {path}: check the table's path in the job.")
+        if path.is_dir():
+            from evenhand.tasks.ingest import files_of
+
+            if not files_of(path):
+                raise InputError(f"{shown} holds no table: give a file, or a folder of Parquet or CSV files.")
+        if source.get("sha256"):
+            _check_digest(path, source["sha256"], shown)
+        return {path.name: store.put(path, "source") if remote else _handle(path)}
 
 
 def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
@@ -250,7 +236,7 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
 
 
 def _sql_column(series: pd.Series) -> pa.Array:
-    """A column of a query's result; a driver may hand out several types in one column."""
+    """Convert a column of a query's result; some drivers return several types in one column."""
     import pyarrow as pa
 
     try:

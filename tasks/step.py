@@ -20,22 +20,34 @@ __all__ = ["Step", "StepContext", "StepResult", "run_step", "step_key"]
 
 CACHE_FORMAT = 1
 
+Outputs = dict[str, tuple[Path, str]]
+"""Finished local paths by output name, each with its kind."""
+
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step's function returns: finished local paths by output name, each with its kind, and facts."""
+    """Result of a step's function: its outputs, and facts for the record."""
 
-    outputs: dict[str, tuple[Path, str]]
+    outputs: Outputs
     facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class StepContext:
     """
-    What a step's function works with.
+    Arguments of a step's function.
 
-    `inputs` are verified local paths; `workdir` is where it writes; `progress` reports (done, total, values);
-    `checkpoint` is a folder that outlives a killed run: the next run of the same key finds what was left.
+    Parameters
+    ----------
+    parameters : mapping
+    inputs : mapping of str to Path
+        Verified local paths.
+    workdir : Path
+        Where the function writes.
+    progress : callable
+        Reports ``(done, total, values)``.
+    checkpoint : Path or None
+        Folder that a killed run leaves behind for the next run of the same key.
     """
 
     parameters: Mapping[str, Any]
@@ -43,6 +55,14 @@ class StepContext:
     workdir: Path
     progress: Callable[[int, int, Mapping[str, float]], None]
     checkpoint: Path | None = None
+
+    def write_json(
+        self, name: str, content: Any, kind: str | None = None, *, sort_keys: bool = False
+    ) -> Outputs:
+        """Write ``NAME.json``, without NaN, and return it as an output of `kind` (default: its name)."""
+        path = self.workdir / f"{name}.json"
+        path.write_text(json.dumps(content, indent=1, sort_keys=sort_keys, allow_nan=False))
+        return {name: (path, kind or name)}
 
 
 @dataclass(frozen=True)
@@ -54,9 +74,9 @@ class Step:
     ----------
     name : str
     function : callable
-        ``StepContext -> StepResult``; it may depend on nothing but the context.
+        ``StepContext -> StepResult``; it depends on nothing but the context.
     modules : tuple of str
-        Roots of the source files that the step depends on, beside the function's own module.
+        Roots of the source files that the step depends on, in addition to the function's own module.
     """
 
     name: str
@@ -70,8 +90,8 @@ def step_key(
     """
     Cache key: name, parameters, inputs' digests, digest of the code used, versions of numeric libraries.
 
-    The seed is among the parameters. `extra` names further modules that these parameters bring in, such as
-    a method's own.
+    The parameters include the seed. `extra` names further modules that these parameters need, such as those
+    of a method.
     """
     content = {
         "format": CACHE_FORMAT,
@@ -94,9 +114,9 @@ def run_step(
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
 ) -> tuple[StepRecord, bool]:
     """
-    Run a step unless its record is there, and say whether it was.
+    Run a step unless its record exists, and say whether it did.
 
-    Runs of the same key at the same moment compute once: the others wait for the lock and find the record.
+    Simultaneous runs of one key compute once: the others wait for the lock and find the record.
 
     Returns
     -------
@@ -110,7 +130,7 @@ def run_step(
         if record is not None:
             return record, True
         started = time.perf_counter()
-        # among the temporary files: what nobody comes back for is swept away like them
+        # The folder is among the store's temporary files, which are removed once they are old.
         checkpoint = store.scratch() / f"checkpoint-{step.name}-{key[:32]}"
         with store.workdir() as workdir:
             context = StepContext(

@@ -5,16 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from evenhand.fairlib.distances.registry import load_metric
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
-from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.randomness import derive_seed
-from evenhand.tasks.counterfactuals import check_counterfactuals
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.counterfactuals import counterfactual_copies
+from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import Step, StepContext, StepResult
 
@@ -25,12 +20,12 @@ def train(context: StepContext) -> StepResult:
     """
     Write ``model/`` and, where the method has them, ``history.json`` and ``without_adversary/``.
 
-    The history holds numbers over the training steps; the latter is the model that the same trees or network
-    give without the method's adversary, to measure what fairness cost.
+    The history has numbers over the training steps; ``without_adversary`` is the same model trained without
+    the method's adversary, to measure the price of fairness.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):
-        # where the job was checked it was: this worker is another machine
+        # The job was checked on another machine, where the extra is installed.
         raise InputError(needed_extra(spec))
     data = read_dataset(context.inputs["train"])
     arguments = dict(context.parameters["arguments"])
@@ -43,9 +38,9 @@ def train(context: StepContext) -> StepResult:
     groups = {name: data.sensitive[name].astype(str) for name in chosen}
     options: dict[str, Any] = {"checkpoint": context.checkpoint} if spec.resumable else {}
     if spec.needs_counterfactuals:
-        options["counterfactuals"] = _copies(context, data)
+        options["counterfactuals"] = counterfactual_copies(context, data.X)
     if spec.needs_feature_groups:
-        # as in the matrix: the dataset lists them by name
+        # In the order of the matrix; the dataset lists them by name.
         options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
     try:
         model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress, **options)  # type: ignore[attr-defined]
@@ -64,14 +59,6 @@ def train(context: StepContext) -> StepResult:
         plain.save(context.workdir / "without_adversary")
         outputs["without_adversary"] = (context.workdir / "without_adversary", "model")
     return StepResult(outputs, {"method": spec.name})
-
-
-def _copies(context: StepContext, data: Dataset) -> list[NDArray[np.float32]]:
-    """Counterfactual copies of the training rows, of all that the job defines."""
-    definitions = context.parameters["counterfactuals"]
-    encoder = TableEncoder.load(context.inputs["encoder"])
-    check_counterfactuals(definitions, encoder)
-    return [copy for changes in definitions.values() for copy in encoded_copies(encoder, data.X, changes)]
 
 
 STEP = Step("train", train)

@@ -1,19 +1,19 @@
-"""What is kept of a column to recognise its law: counts of bins and categories, and of nobody alone."""
+"""Counts that describe a column's distribution and no single person: of bins and of categories."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BIN_ROWS", "MAX_BINS", "Bins", "count_bins", "numeric_bins", "pool_small"]
+__all__ = ["BIN_ROWS", "MAX_BINS", "Bins", "count_bins", "merge_bins", "numeric_bins", "pool_small"]
 
 MAX_BINS = 10
 BIN_ROWS = 20
-"""Rows that a bin of numbers has at least."""
+"""Fewest rows of a bin of numbers."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     With at most `most` distinct values every value is a bin, else there are at most `most` bins of about
     equal size; then bins of fewer than `least` rows join the smaller neighbour. An edge is a round number
     near a quantile, a value of the column only if at least `least` rows have it, and the outer bins are
-    open: neither the smallest nor the largest value is told. A constant that at least `least`
-    rows share has a bin of its own between two empty ones, so that any other value shows.
+    open: the smallest and the largest value stay hidden. A constant that at least `least` rows share has a
+    bin of its own between two empty ones, so that any other value is counted apart from it.
 
     Parameters
     ----------
     values : array-like of float, shape (n,)
         NaN and infinite ones do not count.
     most : int
-        Bins at most, at least 1.
+        Largest number of bins, at least 1.
     least : int
-        Rows of a bin at least, at least 1.
+        Fewest rows of a bin, at least 1.
 
     Returns
     -------
@@ -78,11 +78,11 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     if len(distinct) <= most:
         pairs = list(zip(distinct[:-1], distinct[1:], strict=True))
     else:
-        # anywhere near the quantile will do: the wider the range, the rounder the edge, and the less it tells
+        # An edge may lie anywhere near its quantile: a wider range allows a rounder edge, which reveals less.
         ordered, reach = np.sort(numbers), len(numbers) / (4 * most)
         wanted = len(numbers) * np.arange(1, most) / most
         near = np.clip([wanted - reach, wanted + reach], 0, len(numbers) - 1).astype(int)
-        # a value that many rows have gets a bin of its own
+        # A value that many rows have gets a bin of its own.
         crowded = np.flatnonzero(counts >= 2 * reach)
         ends = [(place, place + 1) for one in crowded for place in (one - 1, one)]
         pairs = [(distinct[a], distinct[b]) for a, b in ends if a >= 0 and b < len(distinct)]
@@ -91,14 +91,47 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
         pairs += [(low, high) for low, high in quantiles if low < high and not {low, high} & many]
     shared = {float(value) for value, count in zip(distinct, counts, strict=True) if count >= least}
     edges = sorted({_edge(float(low), float(high), distinct, shared) for low, high in pairs})
-    sizes = count_bins(numbers, edges).tolist()
-    while len(sizes) > 1 and (min(sizes) < least or len(sizes) > most):
+    sizes = count_bins(numbers, edges)
+    merged = merge_bins(sizes.tolist(), least, most, len(sizes))
+    return Bins(
+        tuple(edges[part[0] - 1] for part in merged[1:]), tuple(int(sizes[part].sum()) for part in merged)
+    )
+
+
+def merge_bins(
+    sizes: Sequence[float], least: float, most: int | None = None, ordered: int = 0
+) -> list[list[int]]:
+    """
+    Merge bins, the smallest first, until each has `least` rows and there are at most `most`.
+
+    Parameters
+    ----------
+    sizes : sequence of float, length B
+        Rows of each bin.
+    least : float
+    most : int, optional
+    ordered : int
+        How many of the bins, from the first on, have an order: such a bin joins the smaller of its
+        neighbours among these. Any other bin joins the smallest of all.
+
+    Returns
+    -------
+    list of list of int
+        Positions of the bins that became one.
+    """
+    sizes, parts = list(sizes), [[j] for j in range(len(sizes))]
+    while len(parts) > 1 and (min(sizes) < least or len(parts) > (most or len(parts))):
         small = sizes.index(min(sizes))
-        beside = [i for i in (small - 1, small + 1) if 0 <= i < len(sizes)]
-        left = min(small, min(beside, key=sizes.__getitem__))
-        sizes[left : left + 2] = [sizes[left] + sizes[left + 1]]
-        del edges[left]
-    return Bins(tuple(edges), tuple(sizes))
+        line = [i for i, part in enumerate(parts) if part[0] < ordered]
+        others = [i for i in range(len(parts)) if i != small]
+        if small in line and len(line) > 1:
+            others = [i for i in others if i in line and abs(line.index(i) - line.index(small)) == 1]
+        into = min(others, key=sizes.__getitem__)
+        left, right = min(small, into), max(small, into)
+        parts[left] = sorted(parts[left] + parts[right])
+        sizes[left] += sizes[right]
+        del parts[right], sizes[right]
+    return parts
 
 
 def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
@@ -110,7 +143,7 @@ def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
     values : array-like of float, shape (n,)
         NaN do not count; infinite ones are in the outer bins.
     edges : array-like of float, shape (B - 1,)
-        As :class:`Bins` has them.
+        As in :class:`Bins`.
 
     Returns
     -------
@@ -123,14 +156,9 @@ def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
 
 def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], int]:
     """
-    Separate the names that enough rows have from the rest, which is only told together.
+    Separate the names that at least `least` rows have from the rest, which is only counted together.
 
     The rest takes further names, smallest first, until it has `least` rows itself or is empty.
-
-    Parameters
-    ----------
-    counts : mapping of str to int
-    least : int
 
     Returns
     -------
@@ -165,7 +193,7 @@ def _short_between(low: float, high: float, *, closed: bool = True) -> float:
     """Number with the fewest digits that is above `low` and at most (not `closed`: below) `high`."""
     power = math.floor(math.log10(max(abs(low), abs(high), 1e-300))) + 1
     for exponent in range(power, power - 17, -1):
-        # by division for negative powers: 3 / 10 is 0.3, 3 * 0.1 is not
+        # Division keeps negative powers exact: 3 / 10 is 0.3, 3 * 0.1 is not.
         unit = 10.0 ** abs(exponent)
         whole = math.floor(low / unit if exponent >= 0 else low * unit) + 1
         candidate = whole * unit if exponent >= 0 else whole / unit

@@ -1,9 +1,8 @@
-"""Percentile bootstrap over joint cells: rows are read once, so a million cost as much as a thousand.
+"""Percentile bootstrap over joint cells: its cost does not grow with the number of rows.
 
-Rows that agree in everything a metric looks at are one *atom*. Resampling n rows with replacement is then
-one multinomial draw over the atoms, and every count is a sum of atoms, so that all metrics come from the
-same draws. Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13, gives the
-percentile interval.
+Rows that agree in everything a metric looks at are one *atom*. Resampling n rows with replacement is one
+multinomial draw over the atoms, and every count is a sum of atoms, so all metrics come from the same draws.
+Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13, gives the percentile interval.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.progress import Progress
 
 CHUNK_BYTES = 64 * 2**20
-"""Upper size of one array of draws; a few such arrays live at a time."""
+"""Largest size of one array of draws; a few such arrays exist at a time."""
 
 MAX_SCORE_BINS = 10_000
 """Distinct scores kept in the bootstrap of the AUC; two labels make at most 20,000 atoms of them."""
@@ -26,10 +25,13 @@ MAX_SCORE_BINS = 10_000
 MIN_DEFINED = 0.5
 """Share of draws in which a metric must be defined for its interval to be given."""
 
+Codes = Mapping[str, tuple[NDArray[np.int64], int]]
+Flags = Mapping[str, NDArray[np.bool_]]
+
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Counts of one draw or many; leading axes are draws.
+    """Counts of one draw or of many; leading axes are draws.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class CellCounts:
 
 
 class CellSum:
-    """Sum atoms into cells along the last axis; cells that no atom falls in are zero.
+    """Sum atoms into cells along the last axis; a cell without an atom is zero.
 
     Parameters
     ----------
@@ -69,12 +71,8 @@ class CellSum:
         return result
 
 
-Codes = Mapping[str, tuple[NDArray[np.int64], int]]
-Flags = Mapping[str, NDArray[np.bool_]]
-
-
 class _Counter:
-    """Turn weights of atoms into the counts of one set of predictions; every column is per atom."""
+    """Turn weights of atoms into the counts of one model; every column is per atom."""
 
     def __init__(
         self, label: NDArray[np.int64], prediction: NDArray[np.int64], codes: Codes, consistent: Flags
@@ -95,8 +93,32 @@ class _Counter:
         )
 
 
-class _Atoms:
-    """Rows compressed to atoms over a label, sets of predictions with their flags, and groups."""
+class JointTable:
+    """The rows compressed to atoms, so that one draw resamples all models' answers alike.
+
+    Atoms are distinct combinations of label, groups, and every model's prediction and agreement. Their order
+    does not depend on that of the rows.
+
+    Parameters
+    ----------
+    y_true : int array, shape (n,)
+        Labels in {0, 1}.
+    predictions : sequence of int array, shape (n,)
+        Predictions in {0, 1}, per model.
+    codes : mapping of str to (int array of shape (n,), int)
+        Per sensitive attribute, the group number of every row and the number of groups.
+    consistent : sequence of mapping of str to bool array, shape (n,)
+        Agreement of the counterfactual copies, per model.
+
+    Attributes
+    ----------
+    weights : int array, shape (A,)
+        Rows per atom.
+    n : int
+        Number of rows.
+    counters : list of callable
+        Per model, from weights of atoms, shape (..., A), to its counts.
+    """
 
     def __init__(
         self,
@@ -108,10 +130,10 @@ class _Atoms:
         self.n = len(y_true)
         columns = [(y_true, 2), *((y_pred, 2) for y_pred in predictions), *codes.values()]
         columns += [(column.astype(np.int64), 2) for flags in consistent for column in flags.values()]
-        # One row stands for each atom: what it says of an attribute, all rows of the atom say.
+        # All rows of an atom agree in every column, so its first row stands for it.
         row_of_atom, self.weights = distinct_rows(columns)
         groups = {name: (code[row_of_atom], n_groups) for name, (code, n_groups) in codes.items()}
-        self._counters = [
+        self.counters = [
             _Counter(
                 y_true[row_of_atom],
                 y_pred[row_of_atom],
@@ -121,35 +143,9 @@ class _Atoms:
             for y_pred, flags in zip(predictions, consistent, strict=True)
         ]
 
-
-class JointTable(_Atoms):
-    """The rows compressed to atoms: distinct combinations of label, prediction, groups and agreement.
-
-    Parameters
-    ----------
-    y_true, y_pred : int array, shape (n,)
-        Labels and predictions in {0, 1}.
-    codes : mapping of str to (int array of shape (n,), int)
-        Per sensitive attribute, the group number of every row and the number of groups.
-    consistent : mapping of str to bool array, shape (n,)
-        Agreement of the counterfactual copies.
-
-    Attributes
-    ----------
-    weights : int array, shape (A,)
-        Rows per atom; atoms are in an order that does not depend on that of the rows.
-    n : int
-        Number of rows.
-    """
-
-    def __init__(
-        self, y_true: NDArray[np.int64], y_pred: NDArray[np.int64], codes: Codes, consistent: Flags
-    ) -> None:
-        super().__init__(y_true, [y_pred], codes, [consistent])
-
-    def counts(self, weights: NDArray[np.int64]) -> CellCounts:
-        """Turn weights of atoms, shape (..., A), into counts."""
-        return self._counters[0](weights)
+    def counts(self, weights: NDArray[np.int64]) -> list[CellCounts]:
+        """Turn weights of atoms, shape (..., A), into counts, per model."""
+        return [counter(weights) for counter in self.counters]
 
     def draws(
         self,
@@ -158,76 +154,17 @@ class JointTable(_Atoms):
         chunk_bytes: int = CHUNK_BYTES,
         *,
         callback: Progress | None = None,
-    ) -> Iterator[CellCounts]:
+    ) -> Iterator[list[CellCounts]]:
         """Resample the rows, in chunks of draws.
 
-        Parameters
-        ----------
-        draws : int
-            Number of bootstrap draws in all.
-        rng : numpy.random.Generator
-            Source of randomness; the draws do not depend on ``chunk_bytes``.
-        chunk_bytes : int
-            Upper size of one array of draws.
-        callback : callable, optional
-            ``callback(done, total)``, in draws.
+        Parameters are those of :func:`multinomial_chunks`. The draws do not depend on ``chunk_bytes``.
 
         Yields
         ------
-        CellCounts
-            Counts with one leading axis of draws.
+        list of CellCounts
+            Per model, with one leading axis of draws.
         """
         for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes, callback=callback):
-            yield self.counts(weights)
-
-
-class PairedTable(_Atoms):
-    """The rows as two models see them, compressed to atoms, so that one draw resamples both alike.
-
-    Parameters
-    ----------
-    y_true : int array, shape (n,)
-        Labels in {0, 1}.
-    predictions : pair of int array, shape (n,)
-        Predictions in {0, 1} of the model and of the baseline.
-    codes : mapping of str to (int array of shape (n,), int)
-        Per sensitive attribute, the group number of every row and the number of groups.
-    consistent : pair of mapping of str to bool array, shape (n,)
-        Agreement of the counterfactual copies under the model and under the baseline.
-
-    Attributes
-    ----------
-    weights : int array, shape (A,)
-        Rows per atom; atoms are in an order that does not depend on that of the rows.
-    n : int
-        Number of rows.
-    """
-
-    def __init__(
-        self,
-        y_true: NDArray[np.int64],
-        predictions: tuple[NDArray[np.int64], NDArray[np.int64]],
-        codes: Codes,
-        consistent: tuple[Flags, Flags],
-    ) -> None:
-        super().__init__(y_true, predictions, codes, consistent)
-
-    def counts(self, weights: NDArray[np.int64]) -> tuple[CellCounts, CellCounts]:
-        """Turn weights of atoms, shape (..., A), into the counts of the model and of the baseline."""
-        model, baseline = self._counters
-        return model(weights), baseline(weights)
-
-    def draws(
-        self, draws: int, rng: np.random.Generator, chunk_bytes: int = CHUNK_BYTES
-    ) -> Iterator[tuple[CellCounts, CellCounts]]:
-        """Resample the rows, in chunks of draws; parameters as in :meth:`JointTable.draws`.
-
-        Yields
-        ------
-        pair of CellCounts
-            Of the model and of the baseline on the same resampled rows, with one leading axis of draws.
-        """
-        for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes):
             yield self.counts(weights)
 
 
@@ -244,11 +181,11 @@ def distinct_rows(
     Returns
     -------
     first, weights : int array, shape (A,)
-        Per combination, in the order of its values, the first row that has it and how many rows do.
+        The first row of each combination and its number of rows; combinations are in the order of values.
     """
     code, size = columns[0]
     for values, n_values in columns[1:]:
-        if size * n_values >= 2**62:  # re-number, so that the mixed-radix code fits 64 bits
+        if size * n_values >= 2**62:  # number anew, so that the mixed-radix code fits 64 bits
             seen, code = np.unique(code, return_inverse=True)
             size = len(seen)
         code, size = code * n_values + values, size * n_values
@@ -275,9 +212,9 @@ def multinomial_chunks(
     rng : numpy.random.Generator
         Source of randomness.
     chunk_bytes : int
-        Upper size of one chunk.
+        Largest size of one chunk.
     callback : callable, optional
-        ``callback(done, total)``, in draws; called when the next chunk is asked for.
+        ``callback(done, total)``, in draws; called when the next chunk is requested.
 
     Yields
     ------
@@ -302,10 +239,10 @@ def score_table(
     y_true : int array, shape (n,)
         Labels in {0, 1}.
     score : float array, shape (n,)
-        Scores; equal ones always share a bin.
+        Equal scores always share a bin.
     max_bins : int, optional
-        If there are more distinct scores, neighbours are merged into at most this many bins of about equal
-        row count.
+        More distinct scores are merged with their neighbours into at most this many bins of about equal row
+        count.
 
     Returns
     -------
@@ -335,24 +272,11 @@ def auc_draws(
 ) -> NDArray[np.float64]:
     """Bootstrap the AUC by resampling atoms of (score, label).
 
-    With more than ``max_bins`` distinct scores, the draws (never the point estimate) see scores merged by
-    rank into that many bins, inside which rows count as tied. This moves the AUC by far less than the
-    interval's width, at most by half the share of (positive, negative) pairs that fall in one bin.
+    With more than ``max_bins`` distinct scores, the draws (never the point estimate) use scores merged by
+    rank into that many bins, inside which rows count as tied. This moves the AUC by at most half the share of
+    (positive, negative) pairs that fall in one bin, which is far less than the interval's width.
 
-    Parameters
-    ----------
-    y_true : int array, shape (n,)
-        Labels in {0, 1}.
-    score : float array, shape (n,)
-        Scores.
-    draws : int
-        Number of draws.
-    rng : numpy.random.Generator
-        Source of randomness.
-    max_bins, chunk_bytes : int
-        Bounds on bins and on the size of one chunk of draws.
-    callback : callable, optional
-        ``callback(done, total)``, in draws.
+    Parameters are those of :func:`score_table` and :func:`multinomial_chunks`.
 
     Returns
     -------
@@ -383,8 +307,8 @@ def percentile_interval(
     level : float
         Coverage in (0, 1), e.g. 0.95.
     point : float, optional
-        Point estimate. The interval is widened to hold it: the resampled largest difference between groups
-        is biased upwards, so that the plain percentiles of a difference near zero can lie wholly above its
+        Point estimate. The interval is widened to contain it, because the resampled largest difference
+        between groups is biased upwards: the percentiles of a difference near zero can all lie above its
         estimate.
 
     Returns

@@ -1,116 +1,83 @@
-"""Counts of rows per group, label and prediction: all that a group metric needs to know."""
+"""Counts by group, as plain JSON types: of labels with predictions, and of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.evaluation.outcomes import encode_groups
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
+
+__all__ = ["list_cells", "score_histograms"]
 
 
-@dataclass(frozen=True, eq=False)
-class GroupCounts:
-    """Counts of one sensitive attribute.
+def list_cells(groups: Sequence[str], counts: NDArray[np.int64], min_cell: int) -> list[dict[str, Any]]:
+    """List the counts of one sensitive attribute, two rows per group.
 
     Parameters
     ----------
-    groups : tuple of str, length K
-        Sorted group labels.
+    groups : sequence of str, length K
     counts : int array, shape (K, 2, 2)
         Rows per group, true label and predicted label.
-    """
-
-    groups: tuple[str, ...]
-    counts: NDArray[np.int64]
-
-    @property
-    def cells(self) -> NDArray[np.int64]:
-        """Rows per group and true label, shape (K, 2)."""
-        return np.asarray(self.counts.sum(axis=-1))
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """Rows per group, shape (K,)."""
-        return np.asarray(self.counts.sum(axis=(-2, -1)))
-
-    def table(self, min_cell: int) -> list[dict[str, str | int | float | bool | None]]:
-        """List the cells as plain rows, two per group, none left out.
-
-        Parameters
-        ----------
-        min_cell : int
-            Cells with fewer rows are marked ``enough: False``.
-
-        Returns
-        -------
-        list of dict
-            ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n
-            (None in an empty cell) and ``enough``.
-        """
-        listing: list[dict[str, str | int | float | bool | None]] = []
-        for k, group in enumerate(self.groups):
-            for label in (0, 1):
-                n, positive = int(self.counts[k, label].sum()), int(self.counts[k, label, 1])
-                listing.append(
-                    {
-                        "group": group,
-                        "label": label,
-                        "n": n,
-                        "predicted_positive": positive,
-                        "rate": positive / n if n else None,
-                        "enough": n >= min_cell,
-                    }
-                )
-        return listing
-
-
-def count_cells(
-    codes: NDArray[np.int64], n_groups: int, y_true: NDArray[np.int64], y_pred: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Count rows per group, label and prediction in one pass.
-
-    Parameters
-    ----------
-    codes : int array, shape (n,)
-        Group number of every row.
-    n_groups : int
-        Number K of groups.
-    y_true, y_pred : int array, shape (n,)
-        Labels and predictions in {0, 1}.
+    min_cell : int
+        Cells with fewer rows are marked ``enough: False``.
 
     Returns
     -------
-    int array, shape (K, 2, 2)
-        Rows per group, true label and predicted label.
+    list of dict
+        ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n
+        (None in an empty cell) and ``enough``; no cell is left out.
     """
-    cell = (codes * 2 + y_true) * 2 + y_pred
-    return np.bincount(cell, minlength=n_groups * 4).reshape(n_groups, 2, 2).astype(np.int64)
+    return [
+        {
+            "group": group,
+            "label": label,
+            "n": negative + positive,
+            "predicted_positive": positive,
+            "rate": positive / (negative + positive) if negative + positive else None,
+            "enough": negative + positive >= min_cell,
+        }
+        for group, cells in zip(groups, counts.tolist(), strict=True)
+        for label, (negative, positive) in enumerate(cells)
+    ]
 
 
-def group_counts(
-    column: NDArray[np.object_],
-    y_true: NDArray[np.int64],
-    y_pred: NDArray[np.int64],
-    groups: Iterable[str] = (),
-) -> GroupCounts:
-    """Count the rows of one sensitive attribute.
+def score_histograms(outcomes: Outcomes, *, bins: int = 20, min_cell: int = 5) -> dict[str, dict[str, Any]]:
+    """Count scores per sensitive attribute, group and bin.
 
     Parameters
     ----------
-    column : object array of str, shape (n,)
-        Group label of every row.
-    y_true, y_pred : int array, shape (n,)
-        Labels and predictions in {0, 1}.
-    groups : iterable of str
-        Groups to list even if no row has them.
+    outcomes : Outcomes
+    bins : int
+        Number of equal bins of [0, 1].
+    min_cell : int
+        A group with fewer rows has None in place of its counts, because so few scores would show single
+        people.
 
     Returns
     -------
-    GroupCounts
-        Groups in sorted order and their counts.
+    dict
+        Per attribute ``{"edges": [bins + 1 floats], "groups": {group: [bins ints] or None}}``.
+
+    Raises
+    ------
+    ValueError
+        If ``bins`` or ``min_cell`` is less than 1.
     """
-    names, codes = encode_groups(column, groups)
-    return GroupCounts(names, count_cells(codes, len(names), y_true, y_pred))
+    for argument, number in (("bins", bins), ("min_cell", min_cell)):
+        if number < 1:
+            raise ValueError(f"{argument}: got {number}, expected at least 1")
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    bin_of_row = np.clip(np.searchsorted(edges, outcomes.score, side="right") - 1, 0, bins - 1)
+    result = {}
+    for attribute, column in outcomes.sensitive.items():
+        groups, codes = encode_groups(column, outcomes.groups.get(attribute, ()))
+        table = np.bincount(codes * bins + bin_of_row, minlength=len(groups) * bins).reshape(-1, bins)
+        counts = {
+            group: row.tolist() if row.sum() >= min_cell else None
+            for group, row in zip(groups, table, strict=True)
+        }
+        result[attribute] = {"edges": edges.tolist(), "groups": counts}
+    return result

@@ -1,29 +1,28 @@
-r"""How far a batch is from a reference, told from counts alone: stability index, test, changes of shares.
+r"""Distance of a batch from a reference, from counts alone: stability index, test, changes of shares.
 
 The population stability index of shares p against a reference r is the symmetrised Kullback-Leibler
 divergence
 
 .. math:: \mathrm{PSI} = \sum_{j=1}^{B} (p_j - r_j) \log \frac{p_j}{r_j}
 
-which industry reads as: below 0.1 stable, above 0.2 (or 0.25) changed. It has a bias: of two samples of n
-and m rows of one law it is about :math:`(B - 1)(1/n + 1/m)` on average, not 0.
+Industry reads an index below 0.1 as stable and one above 0.2 (or 0.25) as changed. The index is biased: for
+two samples of n and m rows from one distribution its mean is about :math:`(B - 1)(1/n + 1/m)`, not 0.
 
 Sources: Lin, "Divergence Measures Based on the Shannon Entropy", IEEE Transactions on Information Theory 37
 (1991), for the divergence; Yurdakul and Naranjo, "Statistical Properties of the Population Stability Index",
-Journal of Risk Model Validation 14 (2020), for its law without drift.
+Journal of Risk Model Validation 14 (2020), for its distribution without drift.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2, chi2_contingency
 
-from evenhand.fairlib.evaluation.acquisition import wilson_interval
+from evenhand.fairlib.evaluation.binning import merge_bins
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 
 __all__ = [
@@ -45,18 +44,18 @@ __all__ = [
 
 Float = NDArray[np.float64]
 FLOOR = 1e-6
-"""Share that stands for none at all, for the logarithm."""
+"""Smallest share in the logarithm: it replaces a share of zero."""
 LEAST_ROWS = 20
-"""Rows that a share is of at least, to be compared."""
+"""Fewest rows of a share that is compared."""
 CELL_ROWS = 5
-"""Rows of a bin that a law common to both samples expects at least, in the smaller (Cochran's rule)."""
+"""Fewest expected rows of a bin in the smaller sample (Cochran's rule)."""
 CHANGED = 0.2
 """Index above which a column is commonly said to have changed."""
 FALSE_ALARM = 0.001
-"""Chance of such an index without drift that is still accepted, for one column."""
+"""Accepted probability of such an index without drift, for one column."""
 MOST_BINS = 1000
 NEGLIGIBLE = 0.05
-"""Share of all other values below which a single remaining bin says that nothing has changed."""
+"""Share of all other values below which a single remaining bin counts as no change."""
 
 
 def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
@@ -87,7 +86,7 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
 
 def expected_without_drift(bins: int, n: int, m: int) -> float:
     r"""
-    Approximate mean of the index of two samples of one law, :math:`(B - 1)(1/n + 1/m)`.
+    Approximate mean of the index of two samples of one distribution, :math:`(B - 1)(1/n + 1/m)`.
 
     n m / (n + m) times the index is about chi-square with B - 1 degrees of freedom (Yurdakul and Naranjo
     2020).
@@ -97,9 +96,10 @@ def expected_without_drift(bins: int, n: int, m: int) -> float:
 
 def most_bins(n: int, m: int) -> int:
     r"""
-    Bins that samples of n and m rows may be compared by.
+    Largest number of bins by which samples of n and m rows may be compared.
 
-    The most for which an index above 0.2 has a chance below 0.1% without drift, by its chi-square law:
+    It is the most for which the probability of an index above 0.2 without drift stays below 0.1%, by the
+    index's chi-square distribution:
 
     .. math:: \chi^2_{B - 1;\, 0.999} \left(\frac1n + \frac1m\right) \le 0.2
 
@@ -108,8 +108,10 @@ def most_bins(n: int, m: int) -> int:
     int
         1 where two bins are too many already: fewer than some 55 rows.
     """
+    from scipy.special import chdtri
+
     bins = 1
-    while float(chi2.isf(FALSE_ALARM, bins)) * (1.0 / n + 1.0 / m) <= CHANGED and bins < MOST_BINS:
+    while float(chdtri(bins, FALSE_ALARM)) * (1.0 / n + 1.0 / m) <= CHANGED and bins < MOST_BINS:
         bins += 1
     return bins
 
@@ -118,20 +120,16 @@ def coarsen(
     now: ArrayLike, then: ArrayLike, ordered: int = 0, least: float = CELL_ROWS, most: int | None = None
 ) -> list[list[int]]:
     """
-    Merge bins until the law that both samples have in common expects `least` rows of each in both.
+    Merge bins until both samples expect `least` rows in each bin under a common distribution.
 
-    The smallest bin joins the smallest one that it may join: for one of the first `ordered` bins a neighbour
-    among these, for any other whichever there is. Bins that are empty in both samples vanish. Only the sum of
-    the two samples decides, so the merging favours no answer.
+    As :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples only, so that the
+    merging favours neither answer. Bins that are empty in both samples vanish.
 
     Parameters
     ----------
     now, then : array-like of int, shape (B,)
-    ordered : int
-        How many of the bins, from the first on, have an order that merging must keep.
-    least : float
-    most : int, optional
-        Merging goes on until there are no more bins than this.
+    ordered, least, most
+        As for :func:`evenhand.fairlib.evaluation.binning.merge_bins`.
 
     Returns
     -------
@@ -142,25 +140,15 @@ def coarsen(
     total = a + b
     rows = float(total.sum())
     scale = min(a.sum(), b.sum()) / rows if rows else 0.0
-    parts = [[j] for j in range(len(total)) if total[j] > 0]
-    sizes = [float(total[part].sum()) * scale for part in parts]
-    while len(parts) > 1 and (min(sizes) < least or len(parts) > (most or len(parts))):
-        small = sizes.index(min(sizes))
-        line = [i for i, part in enumerate(parts) if part[0] < ordered]
-        others = [i for i in range(len(parts)) if i != small]
-        if small in line and len(line) > 1:
-            others = [i for i in others if i in line and abs(line.index(i) - line.index(small)) == 1]
-        into = min(others, key=sizes.__getitem__)
-        left, right = min(small, into), max(small, into)
-        parts[left] = sorted(parts[left] + parts[right])
-        sizes[left] += sizes[right]
-        del parts[right], sizes[right]
-    return parts
+    present = np.flatnonzero(total > 0)
+    sizes = (total[present] * scale).tolist()
+    merged = merge_bins(sizes, least, most, int(np.sum(present < ordered)))
+    return [present[part].tolist() for part in merged]
 
 
 def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
     """
-    P-value of Pearson's chi-square test that two rows of counts have one law.
+    P-value of Pearson's chi-square test that two rows of counts have one distribution.
 
     Parameters
     ----------
@@ -170,9 +158,11 @@ def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
     Returns
     -------
     float
-        1 where all rows are in one bin. The approximation is poor where a bin is expected to have less than
-        some five rows: see :func:`coarsen`.
+        1 where all rows are in one bin. The approximation is poor where a bin is expected to have fewer than
+        about five rows: see :func:`coarsen`.
     """
+    from scipy.stats import chi2_contingency
+
     table = np.stack([np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)])
     table = table[:, table.sum(axis=0) > 0]
     if table.shape[1] < 2:
@@ -183,16 +173,16 @@ def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
 @dataclass(frozen=True)
 class ColumnDrift:
     """
-    What became of one column.
+    Drift of one column.
 
     Parameters
     ----------
     psi : MetricValue
         Stability index with its interval.
     expected : float or None
-        What the index would be on average without drift; None where it has no evidence.
+        Mean of the index without drift; None where the index has no evidence.
     p : float or None
-        P-value of the two-sample test, not corrected for there being several columns.
+        P-value of the two-sample test, not corrected for the number of columns.
     bins : int
         Bins that were compared.
     """
@@ -216,11 +206,11 @@ def column_drift(
     Compare a column's counts in a batch with those of the reference.
 
     Bins are merged by :func:`coarsen` first, down to :func:`most_bins`, and half a row is added to each bin
-    of both samples, so that an empty one does not decide alone. The interval is a parametric bootstrap: both
-    samples are drawn anew from the multinomial laws that they suggest, which gives indices with the
-    quantiles q about the estimate :math:`\hat\theta`. They are biased upwards about it as it is about the
-    truth, so plain percentiles would often lie above the truth. The upper distance, which holds bias and
-    spread, is taken to both sides:
+    of both samples, so that an empty bin does not decide alone. The interval is a parametric bootstrap: both
+    samples are drawn anew from their multinomial distributions, which gives indices with the quantiles q
+    about the estimate :math:`\hat\theta`. They are biased upwards about it as it is about the truth, so plain
+    percentiles would often lie above the truth. The upper distance, which contains bias and spread, is taken
+    to both sides:
 
     .. math:: \left[\max(0,\, 2\hat\theta - q_{1 - \alpha/2}),\; q_{1 - \alpha/2}\right]
 
@@ -256,28 +246,28 @@ def column_drift(
     if (a < 0).any() or (b < 0).any():
         raise ValueError("now, then: got a negative count, expected numbers of rows")
     n, m = int(a.sum()), int(b.sum())
+    reason = f"{min(n, m):,} rows are too few to tell a change from chance"
+    too_few = ColumnDrift(MetricValue.insufficient(reason), None, None, 0)
     most = most_bins(n, m) if n and m else 1
     if most == 1:
-        return _too_few(n, m)
+        return too_few
     parts = coarsen(a, b, ordered, most=most)
     if len(parts) == 1:
         others = 1.0 - float((a + b).max()) / (n + m)
         zero = MetricValue(0.0, 0.0, 0.0) if draws else MetricValue(0.0)
-        return ColumnDrift(zero, 0.0, 1.0, 1) if others <= NEGLIGIBLE else _too_few(n, m)
+        return ColumnDrift(zero, 0.0, 1.0, 1) if others <= NEGLIGIBLE else too_few
     a = np.array([a[part].sum() for part in parts])
     b = np.array([b[part].sum() for part in parts])
     p, r = _smoothed(a), _smoothed(b)
     value = float(stability_index(p, r))
-    expected = expected_without_drift(len(parts), n, m)
-    if not draws:
-        return ColumnDrift(MetricValue(value), expected, two_sample_p(a, b), len(parts))
-    drawn = stability_index(
-        _smoothed(random.multinomial(n, p, size=draws)), _smoothed(random.multinomial(m, r, size=draws))
-    )
-    tail = (1.0 - level) / 2.0
-    high = max(value, float(np.quantile(drawn, 1.0 - tail)))
-    low = max(0.0, 2 * value - high)
-    return ColumnDrift(MetricValue(value, low, high), expected, two_sample_p(a, b), len(parts))
+    psi = MetricValue(value)
+    if draws:
+        drawn = stability_index(
+            _smoothed(random.multinomial(n, p, size=draws)), _smoothed(random.multinomial(m, r, size=draws))
+        )
+        high = max(value, float(np.quantile(drawn, 1.0 - (1.0 - level) / 2.0)))
+        psi = MetricValue(value, max(0.0, 2 * value - high), high)
+    return ColumnDrift(psi, expected_without_drift(len(parts), n, m), two_sample_p(a, b), len(parts))
 
 
 def _smoothed(counts: NDArray[np.int64]) -> Float:
@@ -287,17 +277,12 @@ def _smoothed(counts: NDArray[np.int64]) -> Float:
     return result
 
 
-def _too_few(n: int, m: int) -> ColumnDrift:
-    reason = f"{min(n, m):,} rows are too few to tell a change from chance"
-    return ColumnDrift(MetricValue.insufficient(reason), None, None, 0)
-
-
 def largest(metrics: Sequence[MetricValue]) -> MetricValue:
     """
     Largest of several metrics, its interval from the largest lower and the largest upper end.
 
-    The upper end holds whatever the metrics have to do with each other: the truth's largest is at most its
-    own upper end, and so at most the largest. The lower one holds less surely the more metrics there are.
+    The upper end holds whatever the dependence between the metrics: the largest true value is at most its own
+    upper end, and so at most the largest upper end. The lower end is less certain the more metrics there are.
 
     Returns
     -------
@@ -319,21 +304,24 @@ def mean_of(metrics: Sequence[MetricValue]) -> MetricValue:
     return _combined(metrics, lambda numbers: math.fsum(numbers) / len(numbers))
 
 
-def _combined(metrics: Sequence[MetricValue], combine: object) -> MetricValue:
+def _combined(metrics: Sequence[MetricValue], combine: Callable[[list[float]], float]) -> MetricValue:
     lacking = [metric for metric in metrics if metric.status != "ok"]
     if lacking or not metrics:
         return MetricValue.insufficient(lacking[0].reason if lacking else "there is nothing to compare")
-    values = [metric.value for metric in metrics]
-    value = combine(values)  # type: ignore[operator]
-    if any(metric.low is None for metric in metrics):
-        return MetricValue(value)
-    low = combine([metric.low for metric in metrics])  # type: ignore[operator]
-    high = combine([metric.high for metric in metrics])  # type: ignore[operator]
-    return MetricValue(value, min(low, value), max(high, value))
+    value, low, high = (
+        [number for number in column if number is not None]
+        for column in zip(*((metric.value, metric.low, metric.high) for metric in metrics), strict=True)
+    )
+    found = combine(value)
+    if len(low) < len(metrics):
+        return MetricValue(found)
+    return MetricValue(found, min(combine(low), found), max(combine(high), found))
 
 
 def share(count: int, n: int, *, level: float, least: int = LEAST_ROWS) -> MetricValue:
     """Share of rows with Wilson's interval; insufficient below `least` rows."""
+    from evenhand.fairlib.evaluation.acquisition import wilson_interval
+
     if n < max(least, 1):
         return MetricValue.insufficient(f"{n:,} rows are fewer than {least}")
     return MetricValue(count / n, *wilson_interval(count, n, level))
@@ -346,17 +334,18 @@ class Change:
 
     Parameters
     ----------
-    then, now : float
-    size : MetricValue
+    then, now : float or None
+        None where the share is not known.
+    change : MetricValue
         Absolute difference, with the interval of :func:`share_change`.
     """
 
-    then: float
-    now: float
-    size: MetricValue
+    then: float | None
+    now: float | None
+    change: MetricValue
 
 
-def share_change(count: int, n: int, count_then: int, m: int, *, level: float) -> Change:
+def share_change(count: int, n: int, count_then: int, m: int, *, level: float, least: int = 1) -> Change:
     r"""
     Absolute change of a share between two samples.
 
@@ -365,48 +354,53 @@ def share_change(count: int, n: int, count_then: int, m: int, *, level: float) -
     .. math:: \left[d - \sqrt{(p - l_p)^2 + (u_r - r)^2},\; d + \sqrt{(u_p - p)^2 + (r - l_r)^2}\right]
 
     (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics in
-    Medicine 17 (1998), method 10); that of its size follows from where it lies about 0.
+    Medicine 17 (1998), method 10); the interval of its size follows from its position relative to 0.
 
     Parameters
     ----------
     count, n : int
-        Rows with the property, and all rows, now; n >= 1.
+        Rows with the property, and all rows, now.
     count_then, m : int
         The same then.
     level : float
+    least : int
+        With fewer rows, now or then, the change is insufficient and the present share is not given.
 
     Returns
     -------
     Change
     """
+    from evenhand.fairlib.evaluation.acquisition import wilson_interval
+
+    if min(n, m) < least:
+        reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
+        return Change(count_then / m if m else None, None, reason)
     p, r = count / n, count_then / m
     (lp, up), (lr, ur) = wilson_interval(count, n, level), wilson_interval(count_then, m, level)
     low = p - r - math.hypot(p - lp, ur - r)
     high = p - r + math.hypot(up - p, r - lr)
     ends = sorted((abs(low), abs(high)))
     size = abs(p - r)
-    least = 0.0 if low <= 0.0 <= high else min(ends[0], size)
-    return Change(r, p, MetricValue(size, least, min(max(ends[1], size), 1.0)))
+    nearest = 0.0 if low <= 0.0 <= high else min(ends[0], size)
+    return Change(r, p, MetricValue(size, nearest, min(max(ends[1], size), 1.0)))
 
 
 def largest_change(
     now: Sequence[tuple[int, int]], then: Sequence[tuple[int, int]], *, level: float
-) -> tuple[list[Change], MetricValue]:
+) -> MetricValue:
     """
-    Changes of several shares and the largest; together their intervals hold with `level` (Bonferroni).
+    Largest change of several shares, whose intervals hold together with `level` (Bonferroni).
 
     Parameters
     ----------
     now, then : sequence of (int, int), length K
-        Rows with each property and all rows that it is a share of.
+        Rows with each property and all rows of which they are a share, at least 1.
     level : float
 
     Returns
     -------
-    changes : list of Change, length K
-    largest : MetricValue
+    MetricValue
         Insufficient if K is 0.
     """
     each = 1.0 - (1.0 - level) / max(len(now), 1)
-    changes = [share_change(*new, *old, level=each) for new, old in zip(now, then, strict=True)]
-    return changes, largest([change.size for change in changes])
+    return largest([share_change(*new, *old, level=each).change for new, old in zip(now, then, strict=True)])

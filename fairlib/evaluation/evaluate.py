@@ -1,11 +1,12 @@
-"""One evaluation: every metric with its interval, or the reason why the evidence does not suffice for it."""
+"""Every metric with its bootstrap interval, or the reason why the evidence does not suffice for it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
-from evenhand.fairlib.evaluation.counts import GroupCounts
+from evenhand.fairlib.evaluation.counts import list_cells
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
 from evenhand.fairlib.progress import Progress, shifted
@@ -26,7 +27,7 @@ from evenhand.fairlib.randomness import generator
 Status = Literal["ok", "insufficient_evidence"]
 
 MIN_DRAWS = 20
-"""Fewer draws than this (other than none) give an interval that says nothing, or has no width at all."""
+"""Fewest bootstrap draws, other than none: an interval from fewer draws has hardly any information."""
 
 
 @dataclass(frozen=True)
@@ -57,36 +58,35 @@ class MetricValue:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what a reader could mistake for a measured number."""
-        name = type(self).__name__
+        """Refuse values that a reader could mistake for a measured number."""
         numbers = [x for x in (self.value, self.low, self.high) if x is not None]
         if not all(math.isfinite(x) for x in numbers):
-            raise ValueError(f"{name}: got NaN or infinity, expected a finite number; use insufficient()")
+            raise ValueError("MetricValue: got NaN or infinity, expected a finite number; use insufficient()")
         if self.status not in ("ok", "insufficient_evidence"):
             raise ValueError(f"status: got {self.status!r}, expected 'ok' or 'insufficient_evidence'")
         if self.status == "ok" and self.value is None:
-            raise ValueError(f"{name}: got no value with status 'ok'; use insufficient()")
+            raise ValueError("MetricValue: got no value with status 'ok'; use insufficient()")
         if self.status != "ok" and numbers:
-            raise ValueError(f"{name}: got a number with status 'insufficient_evidence'; leave it None")
+            raise ValueError("MetricValue: got a number with status 'insufficient_evidence'; leave it None")
         if (self.low is None) != (self.high is None):
-            raise ValueError(f"{name}: got one bound of the interval, expected both or none")
+            raise ValueError("MetricValue: got one bound of the interval, expected both or none")
 
     @classmethod
-    def insufficient(cls, reason: str) -> Self:
+    def insufficient(cls, reason: str) -> MetricValue:
         """Metric without a number, because of ``reason``."""
         return cls(None, None, None, "insufficient_evidence", reason)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that an evaluation found out.
+    """Result of an evaluation.
 
     Parameters
     ----------
     metrics : mapping of str to MetricValue
         Flat metric name to value, in reading order.
     counts : mapping of str to list of dict
-        Per sensitive attribute, the rows of :meth:`evenhand.fairlib.evaluation.counts.GroupCounts.table`.
+        Per sensitive attribute, the rows of :func:`evenhand.fairlib.evaluation.counts.list_cells`.
     n : int
         Number of rows evaluated.
     settings : mapping
@@ -108,7 +108,7 @@ class Evaluation:
         return result
 
     def to_json(self) -> dict[str, Any]:
-        """Give the evaluation as plain JSON types, without NaN; ``from_json`` turns it back."""
+        """Give the evaluation as plain JSON types, without NaN; ``from_json`` reads it."""
         return {
             "n": self.n,
             "settings": dict(self.settings),
@@ -118,22 +118,28 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
-        """Rebuild an evaluation from ``to_json``.
+        """Read the result of ``to_json``.
 
         Raises
         ------
         ValueError
             If a part is missing or a metric is malformed.
         """
-        try:
+        with reading_json("evaluation"):
             metrics = {name: MetricValue(**metric) for name, metric in data["metrics"].items()}
             counts = {name: [dict(row) for row in rows] for name, rows in data["counts"].items()}
             return cls(metrics, counts, int(data["n"]), dict(data.get("settings", {})))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"evaluation: got malformed JSON ({type(error).__name__}: {error}); "
-                "expected what Evaluation.to_json writes"
-            ) from error
+
+
+@contextmanager
+def reading_json(what: str) -> Iterator[None]:
+    """Turn the faults of reading malformed JSON into a ``ValueError`` that names it."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{what}: got malformed JSON ({type(error).__name__}: {error}); expected the result of to_json"
+        ) from error
 
 
 def evaluate(
@@ -151,7 +157,7 @@ def evaluate(
     Parameters
     ----------
     outcomes : Outcomes
-        The rows to judge.
+        The rows to evaluate.
     draws : int
         Bootstrap draws; 0 for none (no intervals).
     level : float
@@ -185,15 +191,16 @@ def evaluate(
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
-    table = JointTable(outcomes.y_true, outcomes.y_pred, codes, outcomes.consistent)
+    table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent])
 
-    counts = table.counts(table.weights)
+    (counts,) = table.counts(table.weights)
     point = metric_values(counts, outcomes.n)
     point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score))
     shortages = find_shortages(counts, min_cell)
 
     total = draws if shortages["auc"] else 2 * draws
-    resampled = _resample(table, draws, seed, shifted(callback, 0, total))
+    rng = generator(seed, "bootstrap", "cells")
+    (resampled,) = resample_metrics(table, draws, rng, shifted(callback, 0, total))
     if draws and not shortages["auc"]:
         resampled["auc"] = auc_draws(
             outcomes.y_true,
@@ -202,23 +209,15 @@ def evaluate(
             generator(seed, "bootstrap", "auc"),
             callback=shifted(callback, draws, total),
         )
-
-    metrics = {
-        name: measured(MetricValue, float(point[name]), shortages[name], resampled.get(name), level)
-        for name in reading_order(point, outcomes.consistent)
-    }
     return Evaluation(
-        metrics,
-        {
-            attribute: GroupCounts(names[attribute], counts.groups[attribute]).table(min_cell)
-            for attribute in names
-        },
+        estimates(point, shortages, resampled, level),
+        {name: list_cells(groups, counts.groups[name], min_cell) for name, groups in names.items()},
         outcomes.n,
         {"draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections},
     )
 
 
-def check_settings(draws: int, level: float, min_cell: int) -> None:
+def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
     """Refuse, with ``ValueError``, settings of a bootstrap that are out of their range."""
     if draws != 0 and draws < MIN_DRAWS:
         raise ValueError(f"draws: got {draws}, expected 0 or at least {MIN_DRAWS}; 1000 is usual")
@@ -231,16 +230,7 @@ def check_settings(draws: int, level: float, min_cell: int) -> None:
 def encode_sensitive(
     sensitive: Mapping[str, NDArray[np.object_]], groups: Mapping[str, Iterable[str]], intersections: bool
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[NDArray[np.int64], int]]]:
-    """Give the groups of every attribute numbers.
-
-    Parameters
-    ----------
-    sensitive : mapping of str to object array of str, shape (n,)
-        Group label of every row, per sensitive attribute.
-    groups : mapping of str to iterable of str
-        Groups that are known to exist, per attribute.
-    intersections : bool
-        Whether to add the intersection of every pair of attributes.
+    """Number the groups of every attribute; `groups` are those that are known to exist.
 
     Returns
     -------
@@ -268,18 +258,20 @@ def metric_values(counts: CellCounts, n: int) -> dict[str, NDArray[np.float64]]:
     return values
 
 
-def _resample(
-    table: JointTable, draws: int, seed: int, callback: Progress | None
-) -> dict[str, NDArray[np.float64]]:
-    chunks: dict[str, list[NDArray[np.float64]]] = {}
-    for counts in table.draws(draws, generator(seed, "bootstrap", "cells"), callback=callback):
-        for name, values in metric_values(counts, table.n).items():
-            chunks.setdefault(name, []).append(values)
-    return {name: np.concatenate(parts) for name, parts in chunks.items()}
+def resample_metrics(
+    table: JointTable, draws: int, rng: np.random.Generator, callback: Progress | None = None
+) -> list[dict[str, NDArray[np.float64]]]:
+    """Metrics of every draw by name, shape (draws,), per model of the table; empty without draws."""
+    chunks: list[dict[str, list[NDArray[np.float64]]]] = [{} for _ in table.counters]
+    for models in table.draws(draws, rng, callback=callback):
+        for values, counts in zip(chunks, models, strict=True):
+            for name, column in metric_values(counts, table.n).items():
+                values.setdefault(name, []).append(column)
+    return [{name: np.concatenate(parts) for name, parts in values.items()} for values in chunks]
 
 
 def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
-    """Say per metric why its cells hold too few rows; empty where they suffice."""
+    """Say per metric why its cells have too few rows; empty where they suffice."""
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
     overall["auc"] = "cells"
     overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
@@ -306,7 +298,7 @@ def _shortage(subject: str, cells: NDArray[np.int64], needs: Needs, min_cell: in
     short = int(np.sum(needed < min_cell))
     if not short:
         return ""
-    # The table as a whole is one group, and its cells are best called labels.
+    # The table as a whole is one group, and its cells are called labels.
     kind = kind if subject != "the table" else {"rows": "whole", "cells": "label"}[needs]
     return (
         f"{subject}: {short} of {needed.size} cells ({kind}) have fewer than {min_cell} rows, "
@@ -314,46 +306,30 @@ def _shortage(subject: str, cells: NDArray[np.int64], needs: Needs, min_cell: in
     )
 
 
-M = TypeVar("M", bound=MetricValue)
+def estimates(
+    point: Mapping[str, NDArray[np.float64]],
+    shortages: Mapping[str, str],
+    resampled: Mapping[str, NDArray[np.float64]],
+    level: float,
+) -> dict[str, MetricValue]:
+    """Metrics with their intervals: performance, consistency, each attribute's differences, Theil index."""
+    first = ["accuracy", "balanced_accuracy", "auc"]
+    names = [*first, *(name for name in point if name not in (*first, "theil_index")), "theil_index"]
+    return {
+        name: _estimate(float(point[name]), shortages[name], resampled.get(name), level) for name in names
+    }
 
 
-def measured(
-    kind: type[M], value: float, shortage: str, draws: NDArray[np.float64] | None, level: float
-) -> M:
-    """Give a number its interval, or the reason why there is none.
-
-    Parameters
-    ----------
-    kind : type
-        ``MetricValue`` or a subclass of it.
-    value : float
-        Point estimate; NaN where it is undefined.
-    shortage : str
-        Why the rows do not suffice; empty if they do.
-    draws : float array, shape (draws,), or None
-        Bootstrap values; None for no interval.
-    level : float
-        Coverage of the interval.
-
-    Returns
-    -------
-    kind
-        Insufficient if rows are short, the value is undefined, or too few draws are defined.
-    """
+def _estimate(value: float, shortage: str, draws: NDArray[np.float64] | None, level: float) -> MetricValue:
+    """Insufficient if rows are short, the value is undefined (NaN), or too few draws are defined."""
     if shortage:
-        return kind.insufficient(shortage)
+        return MetricValue.insufficient(shortage)
     if math.isnan(value):
-        return kind.insufficient("undefined on these rows: it would divide by zero")
+        return MetricValue.insufficient("undefined on these rows: it would divide by zero")
     if draws is None:
-        return kind(value)
+        return MetricValue(value)
     interval = percentile_interval(draws, level, value)
     if interval is None:
-        defined = int(np.sum(~np.isnan(draws)))
-        return kind.insufficient(f"undefined in {len(draws) - defined} of {len(draws)} bootstrap draws")
-    return kind(value, *interval)
-
-
-def reading_order(values: Iterable[str], copies: Iterable[str]) -> list[str]:
-    """List performance, consistency per set of copies, then attribute by attribute, then the Theil index."""
-    first = ["accuracy", "balanced_accuracy", "auc", *(f"consistency.{name}" for name in copies)]
-    return [*first, *(name for name in values if name not in first and name != "theil_index"), "theil_index"]
+        undefined = int(np.isnan(draws).sum())
+        return MetricValue.insufficient(f"undefined in {undefined} of {len(draws)} bootstrap draws")
+    return MetricValue(value, *interval)

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evenhand.fairlib.catalogue import better
-from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
-from evenhand.fairlib.evaluation.paired import Comparison, Difference
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
+    from evenhand.fairlib.evaluation.paired import Comparison
 
 Bound = Literal["point", "interval"]
 Kind = Literal["min", "max", "no_worse_than_baseline"]
@@ -19,7 +21,7 @@ Verdict = Literal["passed", "refused", "insufficient_evidence"]
 GATE_KEYS = ("min", "max", "bound", "no_worse_than_baseline")
 
 ROUNDING = 1e-12
-"""Two metrics' difference this near a tolerance is equal to it: 0.8 - 0.79 is no more than 0.01."""
+"""A difference this near to a tolerance counts as equal to it: 0.8 - 0.79 is no more than 0.01."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,10 @@ class Gate:
     metric : str
         Flat metric name.
     min, max : float or None
-        Smallest and largest value allowed; at least one is given.
+        Smallest and largest value allowed.
     bound : {"point", "interval"}
-        What is compared: the point estimate, or the unfavourable end of the interval (``low`` with ``min``,
-        ``high`` with ``max``; of the difference from a baseline, whichever end is worse).
+        The number that is compared: the point estimate, or the unfavourable end of the interval (``low`` with
+        ``min``, ``high`` with ``max``; of the difference from a baseline, the worse end).
     no_worse_than_baseline : float or None
         How much worse than a baseline on the same rows the metric may be, at least 0.
 
@@ -76,20 +78,18 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateResult:
-    """How one limit was kept.
+    """Result of one limit.
 
     Parameters
     ----------
-    metric : str
-        Flat metric name.
-    bound : {"point", "interval"}
-        What was compared.
+    metric, bound
+        As in :class:`Gate`.
     limit : float
         The limit.
     kind : {"min", "max", "no_worse_than_baseline"}
-        Which side the limit is on, or that it is on how much worse than a baseline the metric is.
+        The key of the limit.
     value : float or None
-        The number compared with it, positive if worse than the baseline; None if the evidence is
+        The number compared with the limit, positive if worse than the baseline; None if the evidence is
         insufficient.
     passed : bool
         True only if the value keeps the limit.
@@ -159,8 +159,7 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     Raises
     ------
     ValueError
-        If a key is unknown, a limit is missing or not a finite number, ``min`` exceeds ``max``, or a
-        tolerance is negative.
+        If a key is unknown, or as :class:`Gate` raises it.
     """
     if not isinstance(gates, Mapping):
         raise ValueError(f"gates: got {type(gates).__name__}, expected a mapping of metric names to limits")
@@ -178,27 +177,25 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
 
 
 def decide(evaluation: Evaluation, gates: Sequence[Gate], comparison: Comparison | None = None) -> Decision:
-    """Compare an evaluation, and what sets it apart from a baseline, with gates.
+    """Compare an evaluation, and its differences from a baseline, with gates.
 
     Parameters
     ----------
     evaluation : Evaluation
-        What was measured.
     gates : sequence of Gate
-        What must hold.
     comparison : Comparison, optional
         Differences from a baseline on the same rows, for gates with ``no_worse_than_baseline``.
 
     Returns
     -------
     Decision
-        A missing number never passes: it is "insufficient_evidence", which only a refused gate outranks.
+        A metric without a number never passes: it is "insufficient_evidence" unless another gate is refused.
 
     Raises
     ------
     ValueError
         If a gate names a metric that the evaluation, or the comparison that the gate needs, does not have;
-        if a gate needs a comparison and there is none, or neither way of its metric is better.
+        if a gate needs a comparison and there is none, or its metric has no direction.
     """
     for gate in gates:
         _check_known(gate, "evaluation", evaluation.metrics)
@@ -211,12 +208,12 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate], comparison: Comparison
     for gate in gates:
         metric = evaluation.metrics[gate.metric]
         if gate.min is not None:
-            results.append(_compare(gate, "min", gate.min, metric))
+            results.append(_compare(gate, "min", float(gate.min), metric))
         if gate.max is not None:
-            results.append(_compare(gate, "max", gate.max, metric))
+            results.append(_compare(gate, "max", float(gate.max), metric))
         if gate.no_worse_than_baseline is not None and comparison is not None:
             difference = comparison.differences[gate.metric]
-            results.append(_compare_with_baseline(gate, gate.no_worse_than_baseline, difference))
+            results.append(_compare_with_baseline(gate, float(gate.no_worse_than_baseline), difference))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -232,34 +229,33 @@ def _check_known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> No
 
 
 def _compare(gate: Gate, kind: Literal["min", "max"], limit: float, metric: MetricValue) -> GateResult:
-    limit = float(limit)
-    words = "at least" if kind == "min" else "at most"
+    words, end, side, value = {
+        "min": ("at least", "lower", "low", metric.low),
+        "max": ("at most", "upper", "high", metric.high),
+    }[kind]
+    label = gate.metric
     if gate.bound == "point":
-        value, label = metric.value, gate.metric
-    elif kind == "min":
-        value, label = metric.low, f"{gate.metric} (lower end of its interval)"
+        value = metric.value
     else:
-        value, label = metric.high, f"{gate.metric} (upper end of its interval)"
+        label += f" ({end} end of its interval)"
     if value is None:
         return _undecided(gate, kind, limit, f"must be {words} {limit:g}", metric)
-    missing = limit - value if kind == "min" else value - limit
-    passed = missing <= 0
-    shown, asked = _distinct(value, limit)
-    end = "passed" if passed else f"refused, {missing:.3g} {'too low' if kind == 'min' else 'too high'}"
-    text = f"{label} is {shown} and must be {words} {asked}: {end}"
-    return GateResult(gate.metric, gate.bound, limit, kind, value, passed, "ok", max(missing, 0.0), text)
+    excess = limit - value if kind == "min" else value - limit
+    shown, allowed = _distinct(value, limit)
+    verdict = "passed" if excess <= 0 else f"refused, {excess:.3g} too {side}"
+    text = f"{label} is {shown} and must be {words} {allowed}: {verdict}"
+    return GateResult(gate.metric, gate.bound, limit, kind, value, excess <= 0, "ok", max(excess, 0.0), text)
 
 
-def _compare_with_baseline(gate: Gate, limit: float, difference: Difference) -> GateResult:
-    limit = float(limit)
+def _compare_with_baseline(gate: Gate, limit: float, difference: MetricValue) -> GateResult:
+    kind: Kind = "no_worse_than_baseline"
     lower = better(gate.metric) == "lower"
     # The unfavourable end: the larger difference where lower is better, else the smaller one.
     end, name = (difference.high, "upper") if lower else (difference.low, "lower")
     value = difference.value if gate.bound == "point" else end
-    asked = "may be at most {} worse"
     if value is None:
-        words = asked.format(f"{limit:g}") + " than the baseline's"
-        return _undecided(gate, "no_worse_than_baseline", limit, words, difference)
+        words = f"may be at most {limit:g} worse than the baseline's"
+        return _undecided(gate, kind, limit, words, difference)
     worse = value if lower else 0.0 - value  # not -value, which turns 0 into -0
     if abs(worse - limit) <= ROUNDING:
         worse = limit
@@ -272,28 +268,26 @@ def _compare_with_baseline(gate: Gate, limit: float, difference: Difference) -> 
     if gate.bound == "interval":
         found += f" ({name} end of the paired interval)"
     verdict = f"refused, {excess:.3g} too much" if excess else "passed"
-    text = f"{gate.metric} {found} and {asked.format(allowed)}: {verdict}"
-    return GateResult(
-        gate.metric, gate.bound, limit, "no_worse_than_baseline", worse, not excess, "ok", excess, text
-    )
+    text = f"{gate.metric} {found} and may be at most {allowed} worse: {verdict}"
+    return GateResult(gate.metric, gate.bound, limit, kind, worse, not excess, "ok", excess, text)
 
 
-def _undecided(gate: Gate, kind: Kind, limit: float, asked: str, metric: MetricValue) -> GateResult:
-    """Result of a limit that there is no number to compare with."""
-    text = f"{gate.metric} {asked}: insufficient evidence ({metric.reason or 'it has no interval'})"
+def _undecided(gate: Gate, kind: Kind, limit: float, condition: str, metric: MetricValue) -> GateResult:
+    """Result of a limit whose metric has no number."""
+    text = f"{gate.metric} {condition}: insufficient evidence ({metric.reason or 'it has no interval'})"
     return GateResult(gate.metric, gate.bound, limit, kind, None, False, "insufficient_evidence", None, text)
 
 
 def _distinct(value: float, limit: float) -> tuple[str, str]:
-    """Print two numbers with as many decimals as it takes to tell them apart, from three."""
+    """Print two numbers with the fewest decimals, at least three, that show whether they differ."""
     for decimals in range(3, 17):
-        shown, asked = f"{value:.{decimals}f}", f"{limit:.{decimals}f}"
-        if value == limit or shown != asked:
-            return shown, asked
+        shown, allowed = f"{value:.{decimals}f}", f"{limit:.{decimals}f}"
+        if value == limit or shown != allowed:
+            return shown, allowed
     return repr(value), repr(limit)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """Advice naming the nearest known name, or all of them."""
+    """Advice with the nearest known name, or with all of them."""
     close = get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"

@@ -1,23 +1,21 @@
-"""The rows that an evaluation looks at: labels, predictions, scores, groups and counterfactual agreement."""
+"""The rows of an evaluation: labels, predictions, scores, groups and counterfactual agreement."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 PAIR_SEPARATOR = "&"
 
-T = TypeVar("T", bound=np.generic)
-
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What a binary classifier did on a set of people, column by column.
+    """Labels and predictions of a binary classifier on a set of people, column by column.
 
     Parameters
     ----------
@@ -32,9 +30,8 @@ class Outcomes:
     consistent : mapping of str to bool array, shape (n,)
         Per set of counterfactual copies: True where all copies of the row got the same predicted label.
     groups : mapping of str to iterable of str, optional
-        Groups that are known to exist, per attribute. One that has no row here stays in every table with a
-        count of zero, and makes the metrics that need it insufficient, instead of vanishing. Default: those
-        observed.
+        Groups that are known to exist, per attribute; default: those observed. A known group without a row
+        stays in every table with a count of zero and makes the metrics that need it insufficient.
 
     Raises
     ------
@@ -56,40 +53,17 @@ class Outcomes:
         n = len(y_true)
         if n == 0:
             raise ValueError("y_true: got 0 rows, expected at least 1; evaluate a non-empty split")
-        y_pred = _same_length("y_pred", _binary("y_pred", self.y_pred), n)
-        score = _same_length("score", _probabilities(self.score), n)
-        sensitive = {
-            name: _same_length(f"sensitive[{name!r}]", _strings(name, column), n)
-            for name, column in self.sensitive.items()
+        sensitive = {name: _strings(name, column, n) for name, column in self.sensitive.items()}
+        columns = {
+            "y_true": y_true,
+            "y_pred": _binary("y_pred", self.y_pred, n),
+            "score": _probabilities(self.score, n),
+            "sensitive": sensitive,
+            "consistent": {name: _flags(name, column, n) for name, column in self.consistent.items()},
+            "groups": _known_groups(self.groups, sensitive),
         }
-        consistent = {
-            name: _same_length(f"consistent[{name!r}]", _flags(name, column), n)
-            for name, column in self.consistent.items()
-        }
-        for argument, names in (("sensitive", sensitive), ("consistent", consistent)):
-            for name in names:
-                _check_name(argument, name)
-        unknown = sorted(set(self.groups) - set(sensitive))
-        if unknown:
-            raise ValueError(
-                f"groups: got attributes {unknown}, expected some of {sorted(sensitive)}; correct the name"
-            )
-        declared = {name: tuple(sorted(set(groups))) for name, groups in self.groups.items()}
-        for name, groups in declared.items():
-            extra = len(set(sensitive[name].tolist()) - set(groups))
-            if extra:
-                raise ValueError(
-                    f"groups[{name!r}]: {extra} observed group(s) are not listed; list every group"
-                )
-        for key, value in (
-            ("y_true", y_true),
-            ("y_pred", y_pred),
-            ("score", score),
-            ("sensitive", sensitive),
-            ("consistent", consistent),
-            ("groups", declared),
-        ):
-            object.__setattr__(self, key, value)
+        for key, column in columns.items():
+            object.__setattr__(self, key, column)
 
     @property
     def n(self) -> int:
@@ -100,8 +74,8 @@ class Outcomes:
 def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.object_]]:
     """Add the intersection of every pair of attributes.
 
-    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``, exactly as if
-    the two columns had been concatenated by hand. Pairs of groups that no row has are not listed.
+    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``. Pairs of groups
+    that no row has are not listed.
 
     Parameters
     ----------
@@ -119,15 +93,15 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
         If a pair's name is taken, the columns' lengths differ, or two different pairs of groups would share
         a label.
     """
-    columns = {name: _strings(name, column) for name, column in sensitive.items()}
+    n = len(np.asarray(next(iter(sensitive.values()), ())))
+    columns = {name: _strings(name, column, n) for name, column in sensitive.items()}
+    encoded = {name: encode_groups(column) for name, column in columns.items()}
     result = dict(columns)
     for first, second in combinations(columns, 2):
         name = f"{first}{PAIR_SEPARATOR}{second}"
         if name in result:
             raise ValueError(f"sensitive: {name!r} is both given and an intersection; rename the given one")
-        _same_length(f"sensitive[{second!r}]", columns[second], len(columns[first]))
-        groups_a, codes_a = encode_groups(columns[first])
-        groups_b, codes_b = encode_groups(columns[second])
+        (groups_a, codes_a), (groups_b, codes_b) = encoded[first], encoded[second]
         pairs, codes = np.unique(codes_a * len(groups_b) + codes_b, return_inverse=True)
         labels = [f"{groups_a[p // len(groups_b)]} & {groups_b[p % len(groups_b)]}" for p in pairs.tolist()]
         if len(set(labels)) < len(labels):
@@ -142,14 +116,14 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
 def encode_groups(
     column: NDArray[np.object_], groups: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Give the groups of a column numbers, in sorted order.
+    """Number the groups of a column, in sorted order.
 
     Parameters
     ----------
     column : object array of str, shape (n,)
         Group label of every row.
     groups : iterable of str
-        Groups to number too, though no row may have them.
+        Further groups to number, even if no row has them.
 
     Returns
     -------
@@ -160,63 +134,63 @@ def encode_groups(
     """
     values = column.tolist()
     ordered = tuple(sorted(set(values) | set(groups)))
-    # A dictionary look-up per row: ten times faster than sorting a million Python strings.
+    # A dictionary look-up per row is ten times faster than sorting a million Python strings.
     position = {group: k for k, group in enumerate(ordered)}
     return ordered, np.fromiter(map(position.__getitem__, values), dtype=np.int64, count=len(values))
 
 
-def _vector(argument: str, values: ArrayLike) -> NDArray[Any]:
+def _vector(argument: str, values: ArrayLike, n: int | None) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{argument}: got {array.ndim} dimensions, expected 1; pass one value per row")
-    return array
-
-
-def _same_length(argument: str, array: NDArray[T], n: int) -> NDArray[T]:
-    if len(array) != n:
+    if n is not None and len(array) != n:
         raise ValueError(f"{argument}: got {len(array)} rows, expected {n} as in y_true; align the rows")
     return array
 
 
-def _binary(argument: str, values: ArrayLike) -> NDArray[np.int64]:
-    array = _vector(argument, values)
+def _binary(argument: str, values: ArrayLike, n: int | None = None) -> NDArray[np.int64]:
+    array = _vector(argument, values, n)
     wrong = len(array) if array.dtype.kind not in "biuf" else int(np.sum((array != 0) & (array != 1)))
     if wrong:
         raise ValueError(f"{argument}: {wrong} of {len(array)} values are not 0 or 1; encode the labels so")
     return array.astype(np.int64)
 
 
-def _probabilities(values: ArrayLike) -> NDArray[np.float64]:
-    array = _vector("score", values)
+def _probabilities(values: ArrayLike, n: int) -> NDArray[np.float64]:
+    array = _vector("score", values, n)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"score: got dtype {array.dtype}, expected float; pass the probability of label 1")
     score = array.astype(np.float64)
-    bad = int(np.sum(~np.isfinite(score)))
-    if bad:
-        raise ValueError(f"score: {bad} of {len(score)} values are NaN or infinite; pass probabilities")
-    outside = int(np.sum((score < 0) | (score > 1)))
-    if outside:
-        raise ValueError(f"score: {outside} of {len(score)} values lie outside [0, 1]; pass probabilities")
+    for wrong, fault in (
+        (~np.isfinite(score), "are NaN or infinite"),
+        ((score < 0) | (score > 1), "lie outside [0, 1]"),
+    ):
+        if wrong.any():
+            raise ValueError(f"score: {int(wrong.sum())} of {n} values {fault}; pass probabilities")
     return score
 
 
-def _strings(name: str, values: ArrayLike) -> NDArray[np.object_]:
-    array = _vector(f"sensitive[{name!r}]", values).astype(object)
+def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
+    argument = f"sensitive[{name!r}]"
+    array = _vector(argument, values, n).astype(object)
     wrong = sum(not isinstance(value, str) for value in array.tolist())
     if wrong:
         raise ValueError(
-            f"sensitive[{name!r}]: {wrong} of {len(array)} group labels are not strings; "
+            f"{argument}: {wrong} of {n} group labels are not strings; "
             "convert them to str and name missing ones as a group of their own"
         )
+    _check_name("sensitive", name)
     return array
 
 
-def _flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
-    array = _vector(f"consistent[{name!r}]", values)
+def _flags(name: str, values: ArrayLike, n: int) -> NDArray[np.bool_]:
+    argument = f"consistent[{name!r}]"
+    array = _vector(argument, values, n)
     if array.dtype.kind != "b":
         raise ValueError(
-            f"consistent[{name!r}]: got dtype {array.dtype}, expected bool; pass True where all copies agree"
+            f"{argument}: got dtype {array.dtype}, expected bool; pass True where all copies agree"
         )
+    _check_name("consistent", name)
     return array
 
 
@@ -226,3 +200,20 @@ def _check_name(argument: str, name: str) -> None:
         raise ValueError(
             f"{argument}: got the name {name!r}, expected a name that does not end in .low or .high"
         )
+
+
+def _known_groups(
+    groups: Mapping[str, Iterable[str]], sensitive: Mapping[str, NDArray[np.object_]]
+) -> dict[str, tuple[str, ...]]:
+    """Known groups per attribute, sorted."""
+    unknown = sorted(set(groups) - set(sensitive))
+    if unknown:
+        raise ValueError(
+            f"groups: got attributes {unknown}, expected some of {sorted(sensitive)}; correct the name"
+        )
+    known = {name: tuple(sorted(set(listed))) for name, listed in groups.items()}
+    for name, listed in known.items():
+        extra = len(set(sensitive[name].tolist()) - set(listed))
+        if extra:
+            raise ValueError(f"groups[{name!r}]: {extra} observed group(s) are not listed; list every group")
+    return known

@@ -1,9 +1,8 @@
 """Two models on the same rows: the difference of every metric, with an interval from a paired bootstrap.
 
-Both models answer for the same people, so their metrics rise and fall together from sample to sample. Each
-draw resamples the rows once, for both; its difference keeps only what the models do not share. The interval
-is therefore narrower than two separate ones would suggest: Efron and Tibshirani, "An Introduction to the
-Bootstrap" (1993), chapter 8, on resampling the units that were observed.
+Each draw resamples the rows once, for both models, so the variation that both models share cancels in the
+difference. The interval is therefore narrower than two separate intervals would suggest: Efron and
+Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 8, on resampling the units that were observed.
 """
 
 from __future__ import annotations
@@ -13,41 +12,33 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenhand.fairlib.evaluation.bootstrap import PairedTable, score_table
+from evenhand.fairlib.evaluation.bootstrap import JointTable, score_table
 from evenhand.fairlib.evaluation.evaluate import (
     MetricValue,
     check_settings,
     encode_sensitive,
+    estimates,
     find_shortages,
-    measured,
     metric_values,
-    reading_order,
+    reading_json,
+    resample_metrics,
 )
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
 from evenhand.fairlib.randomness import generator
 
-__all__ = ["Comparison", "Difference", "compare"]
-
-
-@dataclass(frozen=True)
-class Difference(MetricValue):
-    """One metric of a model less the same of a baseline, with its interval, or the reason why there is none.
-
-    Fields, and what is refused, are those of :class:`evenhand.fairlib.evaluation.evaluate.MetricValue`.
-    """
+__all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything in which a model and a baseline can be compared on the same rows.
+    """Differences between a model and a baseline on the same rows.
 
     Parameters
     ----------
-    differences : mapping of str to Difference
+    differences : mapping of str to MetricValue
         Flat metric name to model less baseline, in reading order.
     n : int
         Number of rows.
@@ -55,12 +46,12 @@ class Comparison:
         ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used.
     """
 
-    differences: Mapping[str, Difference]
+    differences: Mapping[str, MetricValue]
     n: int
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the comparison as plain JSON types, without NaN; ``from_json`` turns it back."""
+        """Give the comparison as plain JSON types, without NaN; ``from_json`` reads it."""
         return {
             "n": self.n,
             "settings": dict(self.settings),
@@ -69,21 +60,16 @@ class Comparison:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Comparison:
-        """Rebuild a comparison from ``to_json``.
+        """Read the result of ``to_json``.
 
         Raises
         ------
         ValueError
             If a part is missing or a difference is malformed.
         """
-        try:
-            differences = {name: Difference(**found) for name, found in data["differences"].items()}
+        with reading_json("comparison"):
+            differences = {name: MetricValue(**found) for name, found in data["differences"].items()}
             return cls(differences, int(data["n"]), dict(data.get("settings", {})))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"comparison: got malformed JSON ({type(error).__name__}: {error}); "
-                "expected what Comparison.to_json writes"
-            ) from error
 
 
 def compare(
@@ -96,35 +82,27 @@ def compare(
     seed: int = 0,
     intersections: bool = False,
 ) -> Comparison:
-    r"""Measure by how much a model differs from a baseline on the same rows, metric by metric.
+    r"""Measure the difference between a model and a baseline on the same rows, metric by metric.
 
     .. math:: \Delta = m(\mathrm{model}) - m(\mathrm{baseline}), \qquad
               \left[ q_{\alpha / 2}(\Delta^*),\; q_{1 - \alpha / 2}(\Delta^*) \right],\quad
               \alpha = 1 - \mathrm{level}
 
     with the quantiles of :math:`\Delta^*` over draws that resample each row with both its predictions, both
-    its scores and both its flags of consistency; widened to hold :math:`\Delta`.
+    its scores and both its flags of consistency; widened to contain :math:`\Delta`.
 
     Parameters
     ----------
     outcomes, baseline : Outcomes
-        What the model and the baseline did on the same rows, in the same order.
-    draws : int
-        Bootstrap draws; 0 for none (no intervals).
-    level : float
-        Coverage of the intervals, in (0, 1).
-    min_cell : int
+        Of the model and of the baseline on the same rows, in the same order.
+    draws, level, min_cell, seed, intersections
         As for :func:`evenhand.fairlib.evaluation.evaluate.evaluate`.
-    seed : int
-        Seed of the bootstrap. The result does not depend on the order of the rows.
-    intersections : bool
-        Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
 
     Returns
     -------
     Comparison
-        Every metric that both sides have: all but the consistency of copies that one of them lacks. One that
-        is insufficient for either side is insufficient here.
+        Every metric that both sides have: all but the consistency of copies that one of them lacks. A metric
+        that is insufficient for either side is insufficient here.
 
     Raises
     ------
@@ -134,11 +112,11 @@ def compare(
 
     Notes
     -----
-    The interval tells whether the difference could be the sample's, given the two models as they are; it says
-    nothing of training them again. A largest difference between groups is never negative, and the resampled
-    one is biased upwards: its interval is conservative where both models treat groups nearly alike. The AUC's
-    draws are those of
-    :func:`fairlib.evaluation.paired_auc.paired_auc_draws`, which bounds their error; its point is exact.
+    The interval shows whether the difference could be due to the sample, given the two models as they are; it
+    says nothing about training them again. A largest difference between groups is never negative, and the
+    resampled one is biased upwards, so its interval is conservative where both models treat groups nearly
+    alike. :func:`evenhand.fairlib.evaluation.paired_auc.paired_auc_draws` bounds the error of the AUC's
+    draws; the AUC's point estimate is exact.
     """
     check_settings(draws, level, min_cell)
     _check_same_rows(outcomes, baseline)
@@ -147,12 +125,10 @@ def compare(
         name: (*outcomes.groups.get(name, ()), *baseline.groups.get(name, ())) for name in outcomes.sensitive
     }
     _, codes = encode_sensitive(outcomes.sensitive, groups, intersections)
-    copies = [name for name in outcomes.consistent if name in baseline.consistent]
     both = (outcomes, baseline)
-    model_flags, baseline_flags = ({name: side.consistent[name] for name in copies} for side in both)
-    table = PairedTable(
-        outcomes.y_true, (outcomes.y_pred, baseline.y_pred), codes, (model_flags, baseline_flags)
-    )
+    copies = [name for name in outcomes.consistent if name in baseline.consistent]
+    flags = [{name: side.consistent[name] for name in copies} for side in both]
+    table = JointTable(outcomes.y_true, [side.y_pred for side in both], codes, flags)
 
     counts = table.counts(table.weights)
     first, second = (metric_values(side, table.n) for side in counts)
@@ -160,24 +136,20 @@ def compare(
     # The cells that must not be short are of labels and groups, which both sides share.
     shortages = find_shortages(counts[0], min_cell)
 
-    resampled = _resample(table, draws, seed)
+    model, other = resample_metrics(table, draws, generator(seed, "paired bootstrap", "cells"))
+    resampled = {name: values - other[name] for name, values in model.items()}
     if draws and not shortages["auc"]:
         rng = generator(seed, "paired bootstrap", "auc")
         resampled["auc"] = paired_auc_draws(outcomes.y_true, outcomes.score, baseline.score, draws, rng)
     return Comparison(
-        {
-            name: measured(
-                Difference, float(first[name] - second[name]), shortages[name], resampled.get(name), level
-            )
-            for name in reading_order(first, copies)
-        },
+        estimates({name: first[name] - second[name] for name in first}, shortages, resampled, level),
         table.n,
         {"draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections},
     )
 
 
 def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
-    cure = "judge both models on the same rows, in the same order"
+    cure = "evaluate both models on the same rows, in the same order"
     if baseline.n != outcomes.n:
         raise ValueError(f"baseline: got {baseline.n} rows, expected {outcomes.n} as the model's; {cure}")
     other = int(np.sum(baseline.y_true != outcomes.y_true))
@@ -194,12 +166,3 @@ def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
             raise ValueError(
                 f"baseline: {other} of {outcomes.n} groups of {name!r} differ from the model's rows; {cure}"
             )
-
-
-def _resample(table: PairedTable, draws: int, seed: int) -> dict[str, NDArray[np.float64]]:
-    chunks: dict[str, list[NDArray[np.float64]]] = {}
-    for model, baseline in table.draws(draws, generator(seed, "paired bootstrap", "cells")):
-        second = metric_values(baseline, table.n)
-        for name, values in metric_values(model, table.n).items():
-            chunks.setdefault(name, []).append(values - second[name])
-    return {name: np.concatenate(parts) for name, parts in chunks.items()}

@@ -4,8 +4,8 @@ The AUC is the mean over pairs of a positive row i and a negative row j of :math
 i scores above j, 1/2 where they tie, else 0. Its *placements* are the row means
 :math:`\tfrac1{n_0} \sum_j h_{ij}` and the column means :math:`\tfrac1{n_1} \sum_i h_{ij}`; both average to
 the AUC. DeLong, DeLong and Clarke-Pearson, "Comparing the Areas under Two or More Correlated Receiver
-Operating Characteristic Curves", Biometrics 44 (1988), compare two AUCs by the placements' differences. They
-are resampled here instead of being put into a normal approximation.
+Operating Characteristic Curves", Biometrics 44 (1988), compare two AUCs by the placements' differences. This
+module resamples the differences instead of using a normal approximation.
 """
 
 from __future__ import annotations
@@ -44,14 +44,10 @@ def paired_auc_draws(
         Labels in {0, 1}.
     score, baseline_score : float array, shape (n,)
         Scores of the model and of the baseline.
-    draws : int
-        Number of draws.
-    rng : numpy.random.Generator
-        Source of randomness.
+    draws, rng, chunk_bytes
+        As for :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`.
     max_atoms : int
         With more distinct combinations of both scores and label than this, placements are resampled.
-    chunk_bytes : int
-        Upper size of one chunk of draws.
 
     Returns
     -------
@@ -60,16 +56,16 @@ def paired_auc_draws(
 
     Notes
     -----
-    Up to ``max_atoms`` combinations the draws are those of resampled rows. Beyond, with :math:`d_{ij}` the
-    model's :math:`h_{ij}` less the baseline's, :math:`D_i` and :math:`E_j` its row and column means and
-    :math:`\delta` its mean, a draw is
+    Up to ``max_atoms`` combinations the draws are those of resampled rows. With more combinations, with
+    :math:`d_{ij}` the model's :math:`h_{ij}` less the baseline's, :math:`D_i` and :math:`E_j` its row and
+    column means and :math:`\delta` its mean, a draw is
 
     .. math:: \frac1{n_1^*} \sum_i w_i D_i + \frac1{n_0^*} \sum_j w_j E_j - \delta
 
-    for weights w of the rows, :math:`n_1^*` of them on positives and :math:`n_0^*` on negatives. What is left
-    out is the mean of :math:`r_{ij} = d_{ij} - D_i - E_j + \delta` over the resampled pairs. All row and
-    column means of r are zero, so given :math:`n_1^*` and :math:`n_0^*` the part left out has mean zero, is
-    uncorrelated with what is kept, and has the variance
+    for weights w of the rows, :math:`n_1^*` of them on positives and :math:`n_0^*` on negatives. The draw
+    omits the mean of :math:`r_{ij} = d_{ij} - D_i - E_j + \delta` over the resampled pairs. All row and
+    column means of r are zero, so given :math:`n_1^*` and :math:`n_0^*` the omitted part has mean zero, is
+    uncorrelated with the draw, and has the variance
 
     .. math:: \frac{1}{n_1^* n_0^*} \, \frac{1}{n_1 n_0} \sum_{ij} r_{ij}^2 \le \frac{q}{n_1^* n_0^*} ,
 
@@ -77,11 +73,11 @@ def paired_auc_draws(
     positive and q = 0.1, that is a standard deviation of 0.00011 at most; it falls with n, the standard error
     of the difference only with its root.
 
-    Equal placements' differences share an atom; where they have more than ``PLACEMENT_BINS`` values, they
-    are replaced by the mean of their bin. Of a label with m rows this takes away at most the share
-    :math:`m / (2 \cdot \mathrm{PLACEMENT\_BINS}^2)` of their variance, 0.5 % for a million rows: a bin takes
-    a quarter of its squared width per row at most, and the two extreme values alone give half the squared
-    range.
+    Equal placements' differences share an atom; where they have more than ``PLACEMENT_BINS`` values, the mean
+    of their bin replaces them. For a label with m rows this removes at most the share
+    :math:`m / (2 \cdot \mathrm{PLACEMENT\_BINS}^2)` of their variance, 0.5 % for a million rows: a bin
+    removes at most a quarter of its squared width per row, and the two extreme values alone give half the
+    squared range.
     """
     model, baseline = (np.unique(column, return_inverse=True)[1] for column in (score, baseline_score))
     row_of_atom, weights = distinct_rows(
@@ -89,6 +85,7 @@ def paired_auc_draws(
     )
     if len(weights) > max_atoms:
         return _placement_draws(y_true, model, baseline, draws, rng, chunk_bytes)
+    # Atoms of (rank, baseline's rank, label), summed into a table of (rank, label) per model.
     label = y_true[row_of_atom]
     ranks = [column[row_of_atom] for column in (model, baseline)]
     sums = [CellSum(rank * 2 + label, 2 * (int(rank.max()) + 1)) for rank in ranks]
@@ -104,13 +101,14 @@ def _placement_draws(
     y_true: Ints, model: Ints, baseline: Ints, draws: int, rng: np.random.Generator, chunk_bytes: int
 ) -> Floats:
     """Draws from the placements' differences; scores are given as ranks from 0, ties sharing one."""
+    # D_i and E_j as whole numbers: twice the differences of the placements, before the division.
     n_positive = int(y_true.sum())
     n_negative = len(y_true) - n_positive
     difference = _placements(y_true, model) - _placements(y_true, baseline)
     pairs = 2.0 * n_positive * n_negative
     point = int(difference[y_true == 1].sum()) / pairs
     means, weights = zip(*(_bin_means(difference[y_true == label]) for label in (1, 0)), strict=True)
-    split = len(weights[0])
+    split = len(weights[0])  # atoms of positives come first
     values = [np.empty(0)]
     for drawn in multinomial_chunks(np.concatenate(weights), draws, rng, chunk_bytes):
         positive, negative = drawn[:, :split], drawn[:, split:]
@@ -123,12 +121,12 @@ def _placement_draws(
 
 
 def _placements(y_true: Ints, rank: Ints) -> Ints:
-    """Twice the rows of the other label that a row is ordered rightly with, ties counting half."""
+    """Twice the number of rows of the other label that a row is ranked correctly against, ties half."""
     n_ranks = int(rank.max()) + 1
     negatives, positives = np.bincount(rank + n_ranks * y_true, minlength=2 * n_ranks).reshape(2, n_ranks)
     below = 2 * np.cumsum(negatives) - negatives
     above = 2 * (positives.sum() - np.cumsum(positives)) + positives
-    # Whole numbers: sums over rows are exact, whatever the order of the rows.
+    # Sums of whole numbers are exact, so that the order of the rows does not matter.
     placements: Ints = np.where(y_true == 1, below[rank], above[rank])
     return placements
 

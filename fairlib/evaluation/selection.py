@@ -1,4 +1,4 @@
-"""How likely a selector uses each feature: its probabilities over people, feature by feature."""
+"""Selection probabilities of each feature under a selector, summarised over people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 __all__ = ["MIN_ROWS", "selection_report"]
 
 MIN_ROWS = 20
-"""Quartiles over fewer people would come near to single rows."""
+"""Fewest people for spread and quartiles: quartiles of fewer would be close to single rows."""
+
+QUARTILES = {"q1": 0.25, "median": 0.5, "q3": 0.75}
 
 
 def selection_report(
@@ -28,16 +30,16 @@ def selection_report(
     Parameters
     ----------
     probabilities : array-like, shape (n, G)
-        How likely each group is selected for each of n >= 1 people.
+        Probability that each group of features is selected for each of n >= 1 people.
     names : sequence of str, length G
-        Of the groups.
+        Names of the groups.
     attributes : collection of str
         Names of the sensitive groups, which are never selected.
     data_dependent : bool
-        Whether the probabilities depend on a person's features. If not, all rows are one and the same, and
-        no number is anybody's.
+        Whether the probabilities depend on a person's features. If not, all rows are equal and describe no
+        single person.
     min_cell : int
-        Of a data-dependent selector over fewer people there is no mean.
+        Fewest people for the mean of a data-dependent selector.
 
     Returns
     -------
@@ -62,23 +64,19 @@ def selection_report(
             raise ValueError(
                 f"probabilities: the sensitive group {name!r} can be selected, expected 0 in every row"
             )
-    if not data_dependent and (table != table[0]).any():
-        raise ValueError("probabilities: rows differ, although the selector does not depend on data")
     if not data_dependent:
+        if (table != table[0]).any():
+            raise ValueError("probabilities: rows differ, although the selector does not depend on data")
         table = table[:1]
-    no_person = not data_dependent
-    has_mean, has_spread = (no_person or len(table) >= least for least in (min_cell, MIN_ROWS))
-    quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
+    has_mean, has_spread = (not data_dependent or len(table) >= least for least in (min_cell, MIN_ROWS))
+    quartiles = np.quantile(table, list(QUARTILES.values()), axis=0).T
     return [
         {
             "name": name,
             "sensitive": name in attributes,
             "mean": float(column.mean()) if has_mean else None,
             "sd": float(column.std()) if has_spread else None,
-            **{
-                key: float(found) if has_spread else None
-                for key, found in zip(("q1", "median", "q3"), quartiles[:, group], strict=True)
-            },
+            **{key: float(q) if has_spread else None for key, q in zip(QUARTILES, found, strict=True)},
         }
-        for group, (name, column) in enumerate(zip(names, table.T, strict=True))
+        for name, column, found in zip(names, table.T, quartiles, strict=True)
     ]

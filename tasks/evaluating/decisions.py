@@ -1,26 +1,48 @@
-"""What a model decides about encoded rows, and whether it decides the same about their copies."""
+"""Decisions of models about rows and about counterfactual copies of the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from evenhand.fairlib.evaluation.acquisition import features_asked
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.acquisition import Acquired, Acquires
+from evenhand.tasks.errors import InputError
 
-__all__ = ["Counterfactuals", "Decides", "Decisions", "acquire", "decide_rows", "is_consistent"]
+__all__ = [
+    "Counterfactuals",
+    "Decides",
+    "Decisions",
+    "Published",
+    "acquire",
+    "bootstrap_settings",
+    "decide_rows",
+    "decide_table",
+    "loading",
+    "mean_asked",
+]
+
+# Rows that are encoded, copied and predicted at a time, which bounds the memory beside the table itself.
+CHUNK_ROWS = 65_536
 
 Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
 
 
 class Decides(Protocol):
-    """What predicts labels and their probabilities."""
+    """A model that predicts labels and their probabilities."""
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -36,11 +58,17 @@ class Decides(Protocol):
 @dataclass(frozen=True, eq=False)
 class Decisions:
     """
-    What a model decides about n rows.
+    Decisions of a model about n rows.
 
-    `score` is the probability of label 1 and `predicted` the label, each of shape (n,); `consistent` says per
-    set of counterfactual copies whether all copies of a row get one label; `asked` is how many features each
-    person was asked, None of a model that asks nothing.
+    Parameters
+    ----------
+    score : ndarray, shape (n,)
+        Probability of label 1.
+    predicted : ndarray of int64, shape (n,)
+    consistent : dict of str to ndarray of bool, shape (n,)
+        Per set of counterfactual copies: True where all copies of the row get one label.
+    asked : ndarray of int64, shape (n,), or None
+        How many features each person was asked; None for a model that asks nothing.
     """
 
     score: NDArray[np.float64]
@@ -81,38 +109,99 @@ def decide_rows(
     counterfactuals : mapping
         By name, the values that each changed column gets.
     acquired : Acquired, optional
-        What a model that asks for features has asked of these rows: it predicts from that.
+        The answers that a model asked of these rows; the model predicts from them.
     callback : callable, optional
         ``callback(done, total)``: the rows count as one, and so does every set of copies.
     """
     report, total = callback or (lambda done, total: None), 1 + len(counterfactuals)
     if acquired is None:
-        # a model may have a threshold of its own
-        score, predicted = model.predict_proba(X)[:, 1], model.predict(X)
+        # A model may have a threshold of its own.
+        score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X), None
     else:
-        # the questions are asked once
-        score, predicted = acquired.probability, model.classes_[(acquired.probability > 0.5).astype(int)]
+        # The questions are asked once, so the label follows from the probability.
+        score = acquired.probability
+        predicted, asked = model.classes_[(score > 0.5).astype(int)], (acquired.order >= 0).sum(axis=1)
     report(1, total)
     consistent = {}
     for done, (name, changes) in enumerate(counterfactuals.items(), start=2):
-        consistent[name] = is_consistent(model, encoder, X, changes)
+        labels = np.stack([model.predict(copy) for copy in encoded_copies(encoder, X, changes)])
+        consistent[name] = (labels == labels[0]).all(axis=0)
         report(done, total)
-    asked = (acquired.order >= 0).sum(axis=1) if acquired is not None else None
     return Decisions(score, predicted.astype(np.int64), consistent, asked)
 
 
 def acquire(model: Any, X: NDArray[np.float32], *, callback: Progress | None = None) -> Acquired | None:
-    """Ask for features, if the model is one that does; `callback(done, total)` counts the rows."""
+    """Ask for features, if the model does so; `callback(done, total)` counts the rows."""
     return model.acquire(X, callback=callback) if isinstance(model, Acquires) else None
 
 
-def is_consistent(
-    model: Decides,
-    encoder: TableEncoder,
-    X: NDArray[np.float32],
-    changes: Mapping[str, Sequence[Any] | str],
-) -> NDArray[np.bool_]:
-    """Whether each row gets one and the same prediction on all its counterfactual copies, shape (n,)."""
-    predictions = np.stack([model.predict(copy) for copy in encoded_copies(encoder, X, changes)])
-    same: NDArray[np.bool_] = (predictions == predictions[0]).all(axis=0)
-    return same
+@contextmanager
+def loading(role: str) -> Iterator[None]:
+    """Turn the faults of loading a published `role` (model, baseline) into an :class:`InputError`."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(
+            f"the {role} cannot be loaded ({type(error).__name__}): publish it again."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published model with its encoder; `encoder_file` is the encoder's saved form."""
+
+    role: str
+    model: Decides
+    encoder: TableEncoder
+    encoder_file: bytes
+
+    @classmethod
+    def load(cls, role: str, bundle: Path) -> Published:
+        """Read a bundle; one that cannot be read is refused."""
+        with loading(role):
+            file = bundle / "encoder.json"
+            return cls(role, load_model(bundle / "model"), TableEncoder.load(file), file.read_bytes())
+
+
+def decide_table(
+    models: Sequence[Published],
+    table: pa.Table,
+    counterfactuals: Counterfactuals,
+    progress: Callable[[int, int, Mapping[str, float]], None],
+) -> list[Decisions]:
+    """
+    Decide about every row of a table of model inputs, at least one, a chunk of rows at a time; per model.
+
+    Raises
+    ------
+    InputError
+        The table does not fit an encoder.
+    """
+    rows = table.num_rows
+    parts: list[list[Decisions]] = [[] for _ in models]
+    for start in range(0, rows, CHUNK_ROWS):
+        chunk = table.slice(start, CHUNK_ROWS).to_pandas()
+        encoded: dict[bytes, NDArray[np.float32]] = {}
+        for one, part in zip(models, parts, strict=True):
+            # A model and its baseline often learned from the same rows; these are encoded once.
+            if one.encoder_file not in encoded:
+                try:
+                    encoded[one.encoder_file] = one.encoder.transform(chunk)
+                except ValueError as error:  # its messages name columns and quote no value
+                    raise InputError(f"the data does not fit the {one.role}: {error}") from None
+            X = encoded[one.encoder_file]
+            part.append(decide_rows(one.model, one.encoder, X, counterfactuals, acquire(one.model, X)))
+        progress(min(start + CHUNK_ROWS, rows), rows, {})
+    return [Decisions.concatenate(part) for part in parts]
+
+
+def bootstrap_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``fairlib``'s ``evaluate`` and ``compare`` from a step's parameters."""
+    settings = {key: parameters["evaluate"][key] for key in ("draws", "level", "min_cell", "intersections")}
+    return settings | {"seed": derive_seed(parameters["seed"], "bootstrap")}
+
+
+def mean_asked(counts: NDArray[np.int64], parameters: Mapping[str, Any]) -> MetricValue:
+    """Mean number of features asked, under a step's parameters."""
+    settings = bootstrap_settings(parameters)
+    return features_asked(counts, **{key: settings[key] for key in ("draws", "level", "min_cell", "seed")})

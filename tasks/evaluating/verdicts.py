@@ -1,25 +1,31 @@
-"""The gates of an evaluation: read, held against what will be measured, and decided."""
+"""The gates of an evaluation: read from a file, and checked against the metrics that it will have."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.catalogue import names_of
-from evenhand.fairlib.evaluation.evaluate import Evaluation
-from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
+from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
-from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.tasks.bundle import Bundle
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import as_number, read_yaml
+from evenhand.tasks.inputs import as_number, nearest, read_yaml
 
-__all__ = ["check_gates", "digest_of_gates", "judge", "known_metrics", "read_gates", "read_limits"]
+if TYPE_CHECKING:
+    from evenhand.tasks.bundle import Bundle
+
+__all__ = [
+    "check_gates",
+    "check_metric",
+    "digest_of_gates",
+    "known_metrics",
+    "read_gates",
+    "read_limits",
+]
 
 NO_CERTIFICATES = (
     "certificates are measured where a model is trained: the fair metric that they need is not published"
@@ -35,7 +41,7 @@ def read_limits(
     Raises
     ------
     InputError
-        A file that cannot be read, a wrong gate, or one that compares although there is no `baseline`.
+        A file that cannot be read, a wrong gate, or one that needs a baseline although there is none.
     """
     if gates is None:
         return None, ()
@@ -45,8 +51,11 @@ def read_limits(
         limits = tuple(parse_gates(chosen))
     except ValueError as error:
         raise InputError(f"gates: {error}.") from None
-    if not baseline:
-        without_baseline(limits)
+    for gate in () if baseline else limits:
+        if gate.no_worse_than_baseline is not None:
+            raise InputError(
+                f"the gate {gate.metric!r} has no_worse_than_baseline: give --baseline, or take it out."
+            )
     return chosen, limits
 
 
@@ -57,7 +66,7 @@ def read_gates(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        It cannot be read, or holds something else.
+        The file cannot be read, or holds something else.
     """
     content = read_yaml(path, "the gates file")
     if isinstance(content, dict) and "gates" in content:
@@ -69,27 +78,19 @@ def read_gates(path: Path) -> dict[str, Any]:
     return content
 
 
-def without_baseline(gates: Sequence[Gate]) -> None:
-    """Refuse gates that compare, where there is nothing to compare with."""
-    for gate in gates:
-        if gate.no_worse_than_baseline is not None:
-            raise InputError(
-                f"the gate {gate.metric!r} has no_worse_than_baseline: give --baseline, or take it out."
-            )
-
-
 def known_metrics(model: Bundle, counterfactuals: Sequence[str]) -> list[str]:
     """Metrics that an evaluation of the model will have, without those of intersections."""
     attributes = [column.name for column in model.contract.sensitive]
     known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
     known += [f"consistency.{name}" for name in counterfactuals]
     known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
-    return known + (["features_asked"] if _asks(model) else [])
+    method = METHODS.get(str(model.evaluation.get("method")))
+    return [*known, "features_asked"] if method is not None and method.asks else known
 
 
 def check_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
     """
-    Hold gates against what the contract and the settings say will be measured.
+    Check gates against the metrics that the contract and the settings allow.
 
     Raises
     ------
@@ -106,40 +107,20 @@ def check_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any
                 "the gate 'features_asked' has no paired difference: give it a max in place of "
                 "no_worse_than_baseline."
             )
-        if settings["intersections"] and kind in GROUP_METRICS and "&" in subject:
-            continue  # which intersections there are, the data decides
-        if gate.metric not in known:
-            close = difflib.get_close_matches(gate.metric, known, n=1, cutoff=0.5)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise InputError(
-                f"the gate {gate.metric!r} names no metric of this evaluation{hint}; there are "
-                f"{', '.join(known)}."
-            )
+        # Only the data shows which intersections exist.
+        if not (settings["intersections"] and kind in GROUP_METRICS and "&" in subject):
+            check_metric(gate, known, "this evaluation", known)
 
 
-def judge(
-    evaluation: Mapping[str, Any], gates: Mapping[str, Any], comparison: Mapping[str, Any] | None
-) -> Decision:
-    """
-    Decide by the one function that all callers share.
-
-    Raises
-    ------
-    InputError
-        A gate on a metric that was not measured.
-    """
-    compared = None if comparison is None else Comparison.from_json(comparison)
-    try:
-        return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared)
-    except ValueError as error:
-        raise InputError(f"gates: {error}") from None
+def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str]) -> None:
+    """Refuse a gate on a metric that is not `known`, with the nearest name and those `listed`."""
+    if gate.metric not in known:
+        raise InputError(
+            f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there are "
+            f"{', '.join(listed)}."
+        )
 
 
 def digest_of_gates(gates: Mapping[str, Any]) -> str:
-    """sha256 of the gates, however their file is laid out."""
+    """sha256 of the gates, whatever the layout of their file."""
     return hashlib.sha256(json.dumps(gates, sort_keys=True).encode()).hexdigest()
-
-
-def _asks(model: Bundle) -> bool:
-    spec = METHODS.get(str(model.evaluation.get("method")))
-    return spec is not None and spec.asks

@@ -8,13 +8,13 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import fsspec
 
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.table_files import SUFFIXES
+from evenhand.tasks.ingest import format_of
 
 __all__ = ["InputFile", "Inputs", "is_local", "list_inputs", "os_reason"]
 
@@ -118,7 +118,7 @@ def list_inputs(
         name = str(PurePosixPath(place).relative_to(root))
         if kind != "file" and _is_hidden(name):
             continue
-        written = format or SUFFIXES.get(Path(name.removesuffix(".gz")).suffix.lower())
+        written = format or format_of(name)
         if written is None:
             ignored.append(name)
         elif settle_seconds is not None and _age(info) < settle_seconds:

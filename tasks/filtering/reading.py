@@ -21,7 +21,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import PROBABILITY, typed
 from evenhand.tasks.filtering.inputs import InputFile, os_reason
-from evenhand.tasks.ingest import DELIMITERS
+from evenhand.tasks.ingest import delimiter_of
 
 __all__ = [
     "Selection",
@@ -308,8 +308,7 @@ def _header(content: bytes, delimiter: str | None, name: str) -> tuple[list[str]
         raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
     if not line.strip():
         raise InputError(f"{name} has no header line: write the column names first.")
-    counts = {mark: len(next(csv.reader([line], delimiter=mark))) for mark in DELIMITERS}
-    mark = delimiter or max(counts, key=lambda mark: (counts[mark], -DELIMITERS.index(mark)))
+    mark = delimiter or delimiter_of(line)
     names = next(csv.reader([line], delimiter=mark))
     return names, mark, len(content) < HEADER_BYTES and not rest.strip()
 

@@ -1,49 +1,187 @@
-"""Columns as drift sees them: numbers, or counts of categories under the encoder's names."""
+"""Drift of a model input: its counts in a batch beside those of the training rows."""
 
 from __future__ import annotations
 
-from collections import Counter
+import datetime as dt
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode
-from evenhand.data_contracts.groups import group_labels
 from evenhand.data_contracts.model import Column
-from evenhand.fairlib.preprocessing.encoder import category_name
+from evenhand.fairlib.evaluation.binning import count_bins
+from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, column_drift, share, share_change
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.randomness import generator
+from evenhand.tasks.monitoring.batch import Batch
+from evenhand.tasks.profile import category_counts, numbers_of
 
-__all__ = ["category_counts", "group_codes", "is_numeric", "numbers_of"]
+__all__ = ["OTHER", "InputDrift", "Settings", "bin_labels", "compare_column"]
 
-
-def is_numeric(column: Column) -> bool:
-    """Whether the model takes it as a number; a date counts in days."""
-    return column.logical_type == "date" or column.encoding in ("standard", "unit")
-
-
-def numbers_of(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
-    """Values as float64, dates as days since 1970-01-01, missing ones as NaN; shape (n,)."""
-    values = decode(values)
-    if column.logical_type == "date":
-        values = values.cast(pa.date32(), safe=False).cast(pa.int32())
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+MISSING, UNSEEN, OTHER = "missing", "never seen in training", "other"
 
 
-def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
-    """Rows by category name, and rows without one (NaN counts as none)."""
-    counts: Counter[str] = Counter()
-    missing = 0
-    for item in pc.value_counts(decode(values).combine_chunks()):
-        value, count = item["values"].as_py(), item["counts"].as_py()
-        if value is None or value != value:
-            missing += count
-        else:
-            counts[category_name(value)] += count
-    return dict(counts), missing
+@dataclass(frozen=True)
+class Settings:
+    """Bootstrap draws, level of the intervals, fewest people of a group that is shown, and seed."""
+
+    draws: int
+    level: float
+    min_cell: int
+    seed: int
 
 
-def group_codes(values: pa.ChunkedArray, column: Column) -> tuple[list[str], NDArray[np.int64]]:
-    """Names of a sensitive column's groups, sorted, and which of them each row is in; shape (n,)."""
-    names, codes = np.unique(group_labels(values, column), return_inverse=True)
-    return names.tolist(), codes.astype(np.int64)
+@dataclass(frozen=True)
+class InputDrift:
+    """
+    Drift of one model input, with the keys of ``drift.json``.
+
+    Parameters
+    ----------
+    kind : {"number", "date", "category"}
+    sensitive : bool
+    psi : MetricValue
+    expected_psi : float or None
+        Mean of the index without drift.
+    p_value : float or None
+    bins_compared : int
+    bins : list of dict
+        ``name`` and the shares ``then`` and ``now``.
+    missing : Change
+    unseen : MetricValue or None
+        Share of rows with a category that training did not have; None for a number.
+    outside_contract : MetricValue
+        Share of rows that break a rule.
+    broken : list of dict
+        ``rule`` and number of ``rows``.
+    """
+
+    kind: str
+    sensitive: bool
+    psi: MetricValue
+    expected_psi: float | None
+    p_value: float | None
+    bins_compared: int
+    bins: list[dict[str, Any]]
+    missing: Change
+    unseen: MetricValue | None
+    outside_contract: MetricValue
+    broken: list[dict[str, Any]]
+
+
+def compare_column(
+    batch: Batch,
+    column: Column,
+    reference: Mapping[str, Any],
+    categories: Collection[str] | None,
+    settings: Settings,
+) -> InputDrift:
+    """
+    Compare one model input.
+
+    Parameters
+    ----------
+    batch : Batch
+    column : evenhand.data_contracts.model.Column
+    reference : mapping
+        Its entry of ``reference.json``.
+    categories : collection of str or None
+        Those that the encoder knows; None for a number.
+    settings : Settings
+    """
+    values, rows = batch.table[column.name], batch.table.num_rows
+    categorical = reference["kind"] == "category"
+    new = 0
+    # Counts of both samples by bin, missing values last.
+    if categorical:
+        counts, missing = category_counts(values)
+        known = {*(categories or ()), *reference["names"]}
+        new = sum(count for name, count in counts.items() if name not in known)
+        rare = sum(counts[name] for name in counts if name in known and name not in reference["names"])
+        names = [*reference["names"], OTHER, UNSEEN, MISSING]
+        now = [*(counts.get(name, 0) for name in reference["names"]), rare, new, missing]
+        then = [*reference["counts"], reference["other"], 0, reference["missing"]]
+    else:
+        numbers = numbers_of(values, column)
+        names = [*bin_labels(reference["edges"], reference["kind"]), MISSING]
+        now = [*count_bins(numbers, reference["edges"]).tolist(), int(np.isnan(numbers).sum())]
+        then = [*reference["counts"], reference["missing"]]
+    drift = column_drift(
+        now,
+        then,
+        draws=settings.draws,
+        level=settings.level,
+        random=generator(settings.seed, "drift", column.name),
+        ordered=0 if categorical else len(reference["counts"]),
+    )
+    sensitive = column.role == "sensitive"
+    least = settings.min_cell if sensitive else 0
+    # A small count of a sensitive attribute becomes the largest small count, which shows no single person.
+    new, *broken = (
+        least - 1 if 0 < count < least else count
+        for count in (new, *(count for _, count in batch.broken.get(column.name, ())))
+    )
+    rules = [rule for rule, _ in batch.broken.get(column.name, ())]
+    return InputDrift(
+        kind=reference["kind"],
+        sensitive=sensitive,
+        psi=drift.psi,
+        expected_psi=drift.expected,
+        p_value=drift.p,
+        bins_compared=drift.bins,
+        bins=_shares(names, now, then, least),
+        # Missing values of a sensitive attribute are a group, as in the reference.
+        missing=share_change(
+            0 if now[-1] < least else now[-1],
+            rows,
+            then[-1],
+            sum(then),
+            level=settings.level,
+            least=LEAST_ROWS,
+        ),
+        unseen=share(new, rows, level=settings.level) if categorical else None,
+        # A row that breaks two rules counts twice: the share is an upper bound.
+        outside_contract=share(min(sum(broken), rows), rows, level=settings.level),
+        broken=[{"rule": rule, "rows": count} for rule, count in zip(rules, broken, strict=True)],
+    )
+
+
+def _shares(
+    names: Sequence[str], now: Sequence[int], then: Sequence[int], least: int
+) -> list[dict[str, Any]]:
+    """Shares by name where there are any; bins that fewer than `least` rows have now are shown as one."""
+    n, m = max(sum(now), 1), max(sum(then), 1)
+    shown, few_now, few_then = [], 0, 0
+    for name, a, b in zip(names, now, then, strict=True):
+        if 0 < a < least:
+            few_now, few_then = few_now + a, few_then + b
+        elif a or b:
+            shown.append((name, b / m, a / n))
+    if 0 < few_now < least:
+        # The shares would not add up to 1 and so reveal how few rows are left out.
+        shown = [(name, b, a * n / max(n - few_now, 1)) for name, b, a in shown]
+    elif few_now:
+        pooled = {name: (b, a) for name, b, a in shown}
+        b, a = pooled.get(OTHER, (0.0, 0.0))
+        pooled[OTHER] = (b + few_then / m, a + few_now / n)
+        shown = [(name, *shares) for name, shares in pooled.items()]
+    return [{"name": name, "then": b, "now": a} for name, b, a in shown]
+
+
+def bin_labels(edges: Sequence[float], kind: str) -> list[str]:
+    """Name the bins between edges, each of which belongs to the bin above it."""
+    if not edges:
+        return ["any value"]
+    texts = [_edge(edge, kind) for edge in edges]
+    if len(edges) == 2 and edges[1] == np.nextafter(edges[0], np.inf):
+        return [f"below {texts[0]}", texts[0], f"above {texts[0]}"]
+    middle = [f"{low} to below {high}" for low, high in zip(texts, texts[1:], strict=False)]
+    return [f"below {texts[0]}", *middle, f"{texts[-1]} and above"]
+
+
+def _edge(edge: float, kind: str) -> str:
+    if kind == "date":
+        day = dt.date(1970, 1, 1).toordinal() + int(np.ceil(edge))
+        return dt.date.fromordinal(day).isoformat() if 0 < day <= dt.date.max.toordinal() else f"day {edge:g}"
+    return f"{edge:.12g}"

@@ -10,12 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from evenhand.fairlib.cores import one_thread
-from evenhand.fairlib.methods.faias.features import Features
-from evenhand.fairlib.methods.faias.masks import even_levels, mean_over_selections, selections
-from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias.masks import Features, even_levels, mean_over_selections, selections
 from evenhand.fairlib.methods.faias.selector import (
     Selector,
     one_flip_gradient,
@@ -23,6 +21,7 @@ from evenhand.fairlib.methods.faias.selector import (
     straight_through_gradient,
 )
 from evenhand.fairlib.methods.faias.trainer import sensitivity
+from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.fairlib.randomness import generator
 
 # the sensitive group stands in the middle, and one group has two columns
@@ -46,7 +45,7 @@ def _seeds(seed: int = 0) -> torch.Generator:
 
 
 X = torch.randn(ROWS, 6, generator=_seeds(1)).double()
-PREDICTOR = selu_network(6, (8, 8), 3, _seeds(2)).double()
+PREDICTOR = build_network(6, (8, 8), 3, _seeds(2), nn.SELU).double()
 PROBABILITIES = torch.sigmoid(THETA) * FEATURES.free
 
 
@@ -245,7 +244,7 @@ def test_groups_of_columns_are_masked_together() -> None:
 
 
 def test_the_network_keeps_mean_and_variance() -> None:
-    network = selu_network(200, (200, 200, 200), 50, _seeds(3))
+    network = build_network(200, (200, 200, 200), 50, _seeds(3), nn.SELU)
     with torch.no_grad():
         outputs = network(torch.randn(500, 200, generator=_seeds(4)))
     assert abs(outputs.mean().item()) < 0.1
@@ -285,7 +284,7 @@ def test_distinct_selections_are_counted() -> None:
 
 def _mean(levels: np.ndarray, selector: Selector) -> np.ndarray:
     return mean_over_selections(
-        selu_network(6, (8, 8), 3, _seeds(2)), selector, FEATURES, levels, X.float().numpy()
+        build_network(6, (8, 8), 3, _seeds(2), nn.SELU), selector, FEATURES, levels, X.float().numpy()
     )
 
 

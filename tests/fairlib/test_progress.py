@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.evaluation import Outcomes, evaluate
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks
 from evenhand.fairlib.evaluation.certificates import ROUNDS, certify
+from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.progress import shifted
 from evenhand.fairlib.proxies import evaluation as measuring
 from evenhand.fairlib.proxies.tree import ProxyTree

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 import evenhand.flows.commands.evaluate as command
 import evenhand.flows.evaluate_run as evaluate_run
-import evenhand.tasks.measure_model as measure_model
+import evenhand.tasks.evaluating.decisions as decisions
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.cli import app
@@ -187,7 +187,7 @@ def test_without_gates_it_measures_what_the_published_model_decides(desk: Desk, 
 def test_chunks_change_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     whole = desk.json(CHAMPION, "--baseline", CHALLENGER)
     seen: list[tuple[int, int]] = []
-    monkeypatch.setattr(measure_model, "CHUNK_ROWS", 97)
+    monkeypatch.setattr(decisions, "CHUNK_ROWS", 97)
     shutil.rmtree(desk.store / "steps" / "measure_model")
     store = Store(str(desk.store))
     job = evaluate_run.plan_evaluation(CHAMPION, desk.put(), None, CHALLENGER, [], None, record=False)
@@ -586,7 +586,7 @@ def test_a_fault_of_ours_is_one_line_without_values(desk: Desk, monkeypatch: pyt
     def broken(*given: Any, **more: Any) -> None:
         raise RuntimeError(SECRET_GROUP)
 
-    monkeypatch.setattr(measure_model, "decide_rows", broken)
+    monkeypatch.setattr(decisions, "decide_rows", broken)
     junit = desk.folder / "j.xml"
     done = desk(CHAMPION, "--junit", str(junit))
     assert done.code == 4

@@ -3,49 +3,53 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
 
 from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
-from evenhand.fairlib.methods.faias.config import checked_plan
-from evenhand.fairlib.methods.faias.features import Features
-from evenhand.fairlib.methods.faias.masks import even_levels, mean_over_selections
-from evenhand.fairlib.methods.faias.networks import selu_network
-from evenhand.fairlib.methods.faias.selector import Estimator, Selector
-from evenhand.fairlib.methods.faias.stopping import Best, judge
-from evenhand.fairlib.methods.faias.trainer import Game, class_weights
+from evenhand.fairlib.methods.parameter_checks import (
+    check_choice,
+    check_counts,
+    check_interval,
+    check_widths,
+)
 from evenhand.fairlib.randomness import derive_seed, generator
 
-__all__ = ["FAIASClassifier"]
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from evenhand.fairlib.methods.faias.selector import Selector
+
+__all__ = ["FAIASClassifier", "GradientEstimator"]
 
 WEIGHTS_FILE = "network.safetensors"
+GradientEstimator = Literal["score_function", "one_flip", "straight_through"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FAIASClassifier(Method):
     r"""
     Fairness through an adversarial network over features (FAIAS, equations 6.5 to 6.12, algorithm 4).
 
-    A selector draws which feature groups s the predictor f sees, the others being 0, and learns to draw those
-    with which the sensitive feature k would change the prediction most: the features that already tell k are
-    left out of it. The predictor learns to predict well and to be changed little,
+    A selector draws which feature groups s the predictor f sees, the others being 0. It learns to draw those
+    with which the sensitive feature k would change the prediction most: features that already tell k are
+    left out. The predictor learns to predict well and to be changed little,
 
     .. math:: \min_\phi \; E\left[-\log f_y(x, s) + \lambda \|f(x, s \cup \{k\}) - f(x, s)\|\right],
               \qquad \max_\theta \; E\left[\|f(x, s \cup \{k\}) - f(x, s)\|\right], \qquad s \sim \pi_\theta
 
     A prediction is the mean of :math:`f(x, s)` over ``n_masks`` selections, which are spread evenly over the
-    selector's distribution and the same for everybody: it estimates what the training minimised, it is
-    deterministic, and no sensitive feature is in any s, so that those columns have no influence at all.
+    selector's distribution and the same for all rows. So it estimates what the training minimised, it is
+    deterministic, and the sensitive columns have no influence at all, because they are in no s.
 
     Parameters
     ----------
@@ -76,11 +80,11 @@ class FAIASClassifier(Method):
         In [0, 1]: 1 weighs all classes alike in the prediction loss, 0 every person, between as
         :math:`n_y^{-\beta}`.
     averaging : float
-        In [0, 1): decay per mini-batch of the moving average of all parameters, which is judged and kept;
+        In [0, 1): decay per mini-batch of the moving average of all parameters, which is evaluated and kept;
         0 for the last ones.
     n_masks : int
     validation_share : float
-        In [0, 1): share of the rows, stratified by label, that tells the best epoch by balanced accuracy,
+        In [0, 1): share of the rows, stratified by label, that decides the best epoch by balanced accuracy,
         so that a small class counts as much as a large one; among equals by log loss. 0: the last epoch.
     patience : int or None
         End after so many epochs without a better one. None: never.
@@ -92,7 +96,7 @@ class FAIASClassifier(Method):
         Columns of every feature group.
     attributes_ : list of str
     predictor_ : torch.nn.Module
-        (n, d) to (n, K) logits; nothing is left in it of what it learned of the sensitive columns.
+        (n, d) to (n, K) logits; its weights of the sensitive columns are 0.
     selector_ : Selector
     best_epoch_ : int
     history_ : dict of str to list of float
@@ -102,46 +106,24 @@ class FAIASClassifier(Method):
 
     multiclass = True
 
-    def __init__(
-        self,
-        *,
-        sensitivity_weight: float = 1.0,
-        attributes: Sequence[str] | None = None,
-        data_dependent: bool = False,
-        selector_hidden: Sequence[int] = (64,),
-        gradient_estimator: Estimator = "score_function",
-        initial_probability: float = 0.9,
-        hidden: Sequence[int] = (200, 200, 200),
-        n_epochs: int = 100,
-        batch_size: int = 128,
-        learning_rate: float = 1e-4,
-        selector_learning_rate: float | None = None,
-        weight_decay: float = 0.0,
-        class_balance: float = 0.0,
-        averaging: float = 0.999,
-        n_masks: int = 32,
-        validation_share: float = 0.25,
-        patience: int | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.sensitivity_weight = sensitivity_weight
-        self.attributes = attributes
-        self.data_dependent = data_dependent
-        self.selector_hidden = selector_hidden
-        self.gradient_estimator = gradient_estimator
-        self.initial_probability = initial_probability
-        self.hidden = hidden
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.selector_learning_rate = selector_learning_rate
-        self.weight_decay = weight_decay
-        self.class_balance = class_balance
-        self.averaging = averaging
-        self.n_masks = n_masks
-        self.validation_share = validation_share
-        self.patience = patience
-        self.random_state = random_state
+    sensitivity_weight: float = 1.0
+    attributes: Sequence[str] | None = None
+    data_dependent: bool = False
+    selector_hidden: Sequence[int] = (64,)
+    gradient_estimator: GradientEstimator = "score_function"
+    initial_probability: float = 0.9
+    hidden: Sequence[int] = (200, 200, 200)
+    n_epochs: int = 100
+    batch_size: int = 128
+    learning_rate: float = 1e-4
+    selector_learning_rate: float | None = None
+    weight_decay: float = 0.0
+    class_balance: float = 0.0
+    averaging: float = 0.999
+    n_masks: int = 32
+    validation_share: float = 0.25
+    patience: int | None = None
+    random_state: int | None = None
 
     def fit(
         self,
@@ -167,7 +149,7 @@ class FAIASClassifier(Method):
         callback : callable or None
             Called every epoch with (epoch, epochs, last entries of ``history_``).
         checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters goes on, to the same
+            Folder of a file from which a later call with the same data and parameters continues, to the same
             model, bit for bit. It is removed at the end.
 
         Raises
@@ -178,102 +160,99 @@ class FAIASClassifier(Method):
         FloatingPointError
             The losses or weights became NaN or infinite; the message names the epoch.
         """
-        # a training that breaks leaves no fitted model, not even an earlier one
+        # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)
         data, codes = self._check_training(X, y)
-        plan = checked_plan(self)
+        self._check_parameters()
         self.groups_ = check_feature_groups(feature_groups, data.shape[1])
         self.attributes_ = self._sensitive(data, sensitive_features)
         train, held = self._split(codes)
-        training = fingerprint(
-            torch.__version__, type(self).__name__, sorted(self.get_params(deep=False).items()), data, codes,
-            list(self.groups_.items()), self.attributes_,
-        )  # fmt: skip
+        import torch
+
+        from evenhand.fairlib.methods.faias.masks import even_levels
+        from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of
+
+        stored = Checkpoint(
+            checkpoint,
+            fingerprint(
+                torch.__version__,
+                type(self).__name__,
+                sorted(self.get_params(deep=False).items()),
+                data,
+                codes,
+                list(self.groups_.items()),
+                self.attributes_,
+            ),
+        )
+        self._levels = even_levels(self.n_masks, len(self.groups_), generator(self._seed, "masks"))
         with one_thread():
-            predictor, selector = self._start()
-            game = Game(
+            predictor, selector = self._build(
+                torch.Generator().manual_seed(derive_seed(self._seed, "network"))
+            )
+            trainer = Trainer(
+                self,
                 predictor,
                 selector,
                 self._features,
                 torch.from_numpy(data[train]),
                 torch.from_numpy(codes[train]),
                 class_weights(np.bincount(codes[train]).tolist(), self.class_balance),
-                plan,
                 torch.Generator().manual_seed(derive_seed(self._seed, "batches")),
             )
-            self._play(game, data[held], codes[held], Checkpoint(checkpoint, training), callback)
+
+            def score() -> tuple[float, float]:
+                return score_of(self._mean(predictor, selector, data[held]), codes[held])
+
+            self.history_ = trainer.run(score if len(held) else None, callback, stored)
+        with torch.no_grad():
+            # the predictor never reads the sensitive columns: their weights only tell of the training rows
+            predictor[0].weight[:, self._features.hidden] = 0.0
+        self.best_epoch_, self.predictor_, self.selector_ = trainer.best_epoch, predictor.eval(), selector
+        stored.remove()
         return self
 
-    def _play(
-        self, game: Game, X: Float32, codes: NDArray[np.int64], kept: Checkpoint, callback: Callback | None
-    ) -> None:
-        """All epochs, and the best one's averages in the end."""
-        best, history = Best(), {}  # type: Best, dict[str, list[float]]
-        found = kept.load()
-        if found is not None:
-            history = json.loads(found.pop("history").tobytes().decode())
-            best = Best.restored(found)
-            game.restore(found)
-        epoch = len(history.get("epoch", []))
-        while epoch < self.n_epochs and not best.is_stale(epoch, self.patience):
-            told = game.epoch()
-            epoch += 1
-            if not (game.is_finite() and all(map(math.isfinite, told.values()))):
-                raise FloatingPointError(
-                    f"the losses or weights are no longer finite at epoch {epoch}: lower "
-                    f"learning_rate (now {self.learning_rate}) or selector_learning_rate "
-                    f"(now {game.plan.selector_learning_rate})."
-                )
-            game.exchange()
-            if len(X):
-                score = judge(self._mean(game.predictor, game.selector, X), codes)
-                told["validation_balanced_accuracy"] = score[0]
-            else:
-                score = (float(epoch), 0.0)
-            best.offer(epoch, score, game)
-            game.exchange()
-            for name, value in {"epoch": float(epoch), **told}.items():
-                history.setdefault(name, []).append(value)
-            if callback is not None:
-                callback(epoch, self.n_epochs, told)
-            if kept.due():
-                text = np.frombuffer(json.dumps(history).encode(), np.uint8)
-                kept.save(game.state() | best.state() | {"history": text})
-        best.install(game)
-        with torch.no_grad():
-            # never shown, so what is left there is only a trace of the training
-            first: nn.Linear = game.predictor[0]  # type: ignore[index]
-            first.weight[:, self._features.hidden] = 0.0
-        self.best_epoch_, self.history_ = best.epoch, history
-        self.predictor_, self.selector_ = game.predictor.eval(), game.selector
-        kept.remove()
+    def _check_parameters(self) -> None:
+        check_counts(self, "n_epochs", "batch_size", "n_masks")
+        check_counts(self, "patience", optional=True)
+        check_widths(self, "hidden", "selector_hidden")
+        check_choice(self, "gradient_estimator", get_args(GradientEstimator))
+        check_interval(self, "(0, inf)", "learning_rate")
+        check_interval(self, "(0, inf)", "selector_learning_rate", optional=True)
+        check_interval(self, "[0, inf)", "sensitivity_weight", "weight_decay")
+        check_interval(self, "(0, 1]", "initial_probability")
+        check_interval(self, "[0, 1]", "class_balance")
+        check_interval(self, "[0, 1)", "averaging", "validation_share")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "predictor_")
 
-    def _start(self) -> tuple[nn.Sequential, Selector]:
-        """Both players before the first mini-batch."""
-        d, seeds = self.n_features_in_, torch.Generator().manual_seed(derive_seed(self._seed, "network"))
-        self._features = Features.of(self.groups_, self.attributes_)
-        self._levels = even_levels(self.n_masks, len(self.groups_), generator(self._seed, "masks"))
-        return selu_network(d, self.hidden, len(self.classes_), seeds), self._build_selector(seeds)
+    def _build(self, seeds: torch.Generator | None) -> tuple[nn.Sequential, Selector]:
+        """Both players, drawn from the generator, or to be loaded."""
+        from torch import nn
 
-    def _build_selector(self, seeds: torch.Generator | None) -> Selector:
-        return Selector(
+        from evenhand.fairlib.methods.faias.masks import Features
+        from evenhand.fairlib.methods.faias.selector import Selector
+        from evenhand.fairlib.methods.networks.training import build_network
+
+        self._features = Features.of(self.groups_, self.attributes_)
+        width = self.n_features_in_
+        predictor = build_network(width, self.hidden, len(self.classes_), seeds, nn.SELU)
+        selector = Selector(
             self._features.free,
             self.initial_probability,
-            n_inputs=self.n_features_in_,
+            n_inputs=width,
             hidden=self.selector_hidden if self.data_dependent else None,
             readable=~self._features.hidden,
             generator=seeds,
         )
+        return predictor, selector
 
     @property
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(self.random_state)
 
     def _sensitive(self, data: Float32, sensitive_features: Mapping[str, Any] | None) -> list[str]:
-        """Names of the sensitive feature groups, each of which varies, beside another that does."""
+        """Names of the sensitive feature groups: each must vary, and so must another group."""
         if not sensitive_features:
             raise ValueError("sensitive_features is missing: the selector needs to know what to hide.")
         names = list(dict.fromkeys(sensitive_features if self.attributes is None else self.attributes))
@@ -300,7 +279,9 @@ class FAIASClassifier(Method):
         return names
 
     def _split(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows to train on, and rows that judge the epochs."""
+        """Positions of the training rows and of the validation rows."""
+        from sklearn.model_selection import train_test_split
+
         rows = np.arange(len(codes))
         if self.validation_share == 0:
             return rows, rows[:0]
@@ -315,14 +296,14 @@ class FAIASClassifier(Method):
             train, held = rows, rows[:0]
         if not len(held) or min(np.unique(codes[part]).size for part in (train, held)) < len(self.classes_):
             raise ValueError(
-                f"of {len(codes)} rows too few are of one label to train and to judge the epochs: give more "
-                "rows, or validation_share 0 to keep the last epoch."
+                f"of {len(codes)} rows too few are of one label to train and to validate: give more rows, or "
+                "validation_share 0 to keep the last epoch."
             )
         return np.sort(train), np.sort(held)
 
     def selection_probabilities(self, X: ArrayLike) -> Float64:
         """
-        How likely the selector shows each feature group to the predictor.
+        Probability that the selector shows each feature group to the predictor.
 
         Parameters
         ----------
@@ -334,6 +315,8 @@ class FAIASClassifier(Method):
             In the order of ``groups_``; 0 for the sensitive ones. Rows are equal unless ``data_dependent``.
         """
         check_is_fitted(self)
+        import torch
+
         data = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         with torch.no_grad():
             found = self.selector_.probabilities(self.selector_.logits(torch.tensor(data)))
@@ -344,36 +327,37 @@ class FAIASClassifier(Method):
         return self._mean(self.predictor_, self.selector_, X)
 
     def _mean(self, predictor: nn.Module, selector: Selector, X: Float32) -> Float64:
+        from evenhand.fairlib.methods.faias.masks import mean_over_selections
+
         return mean_over_selections(predictor, selector, self._features, self._levels, X)
 
-    def _players(self) -> dict[str, nn.Module]:
-        return {"predictor": self.predictor_, "selector": self.selector_}
-
     def _write(self, folder: Path) -> None:
+        import torch
         from safetensors.torch import save_file
 
-        kept = {"groups": list(self.groups_.items()), "attributes": self.attributes_}
-        tensors = {
-            f"{player}.{name}": value.detach().contiguous().clone()
-            for player, module in self._players().items()
-            for name, value in module.named_parameters()
-        }
+        description = {"groups": list(self.groups_.items()), "attributes": self.attributes_}
+        tensors = {name: value.detach().contiguous().clone() for name, value in self._named_parameters()}
         tensors["levels"] = torch.from_numpy(self._levels)
-        save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"faias": json.dumps(kept, sort_keys=True)})
+        metadata = {"faias": json.dumps(description, sort_keys=True)}
+        save_file(tensors, str(folder / WEIGHTS_FILE), metadata=metadata)
 
     def _read(self, folder: Path) -> None:
+        import torch
         from safetensors import safe_open
 
         with safe_open(str(folder / WEIGHTS_FILE), "pt") as stored:
-            kept = json.loads(stored.metadata()["faias"])
+            description = json.loads(stored.metadata()["faias"])
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
-        self.groups_, self.attributes_ = dict(kept["groups"]), kept["attributes"]
-        self._features = Features.of(self.groups_, self.attributes_)
+        self.groups_, self.attributes_ = dict(description["groups"]), description["attributes"]
         self._levels = tensors.pop("levels").numpy()
-        self.predictor_ = selu_network(self.n_features_in_, self.hidden, len(self.classes_), None)
-        self.selector_ = self._build_selector(None)
+        self.predictor_, self.selector_ = self._build(None)
         with torch.no_grad():
-            for player, module in self._players().items():
-                for name, value in module.named_parameters():
-                    value.copy_(tensors[f"{player}.{name}"])
+            for name, value in self._named_parameters():
+                value.copy_(tensors[name])
         self.predictor_.eval()
+
+    def _named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Parameters of both players by their names in the file."""
+        for player, module in (("predictor", self.predictor_), ("selector", self.selector_)):
+            for name, value in module.named_parameters():
+                yield f"{player}.{name}", value

@@ -1,36 +1,78 @@
-"""Which selections a prediction is averaged over: few, spread evenly, and the same for everybody."""
+"""Feature groups that a predictor is shown, and its mean prediction over selections of them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.faias.selector import Selector
 
-__all__ = ["even_levels", "mean_over_selections", "selections"]
+__all__ = ["Features", "even_levels", "mean_over_selections", "selections"]
 
 CHUNK_ROWS = 16_384
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
-Masks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Features:
+    """
+    Groups of d columns.
+
+    Parameters
+    ----------
+    group_of : Tensor of int, shape (d,)
+        Group of every column.
+    sensitive : Tensor of bool, shape (Q, d)
+        Columns of each sensitive group.
+    free : Tensor of bool, shape (G,)
+        Groups that may be selected.
+    """
+
+    group_of: Tensor
+    sensitive: Tensor
+    free: Tensor
+
+    @classmethod
+    def of(cls, groups: Mapping[str, Sequence[int]], sensitive: Sequence[str]) -> Self:
+        """Features of groups that partition the columns, with the names of the sensitive groups."""
+        names = list(groups)
+        group_of = torch.empty(sum(map(len, groups.values())), dtype=torch.int64)
+        for position, columns in enumerate(groups.values()):
+            group_of[list(columns)] = position
+        hidden = torch.tensor([names.index(name) for name in sensitive])
+        free = torch.ones(len(names), dtype=torch.bool)
+        free[hidden] = False
+        return cls(group_of, group_of[None] == hidden[:, None], free)
+
+    @property
+    def hidden(self) -> Tensor:
+        """Columns of all sensitive groups, shape (d,)."""
+        return self.sensitive.any(0)
+
+    def masked(self, x: Tensor, selection: Tensor) -> Tensor:
+        """Rows of x with the columns that are not selected at 0; the selection has shape (n or 1, G)."""
+        return x * selection[:, self.group_of]
 
 
 def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> Float32:
     """
-    Levels in [0, 1), shape (M, G): per group one in each M-th part of the interval, in random order.
+    Levels in [0, 1), shape (M, G): for each group one in each M-th part of the interval, in random order.
 
-    Compared with probabilities they give M selections of which a group of probability p is in p M, up to one;
-    independent draws would be off by the root of that.
+    A group of probability p lies above p M of its M levels, up to one. Independent draws would be off by the
+    root of that.
     """
     order = generator.permuted(np.tile(np.arange(n_masks)[:, None], (1, n_groups)), axis=0)
     levels = (order + generator.random((n_masks, n_groups))) / n_masks
     return np.minimum(levels.astype(np.float32), np.nextafter(np.float32(1), np.float32(0)))
 
 
-def selections(levels: Float32, probabilities: Float32) -> tuple[Masks, NDArray[np.int64]]:
+def selections(levels: Float32, probabilities: Float32) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Distinct selections of probabilities, shape (G,), and how often each occurs among the levels."""
     masks, counts = np.unique(levels < probabilities, axis=0, return_counts=True)
     return masks, counts.astype(np.int64)
@@ -50,12 +92,12 @@ def mean_over_selections(
     Returns
     -------
     ndarray of float64, shape (n, K)
-        Of a row, whatever the others are.
+        The value of a row does not depend on the other rows.
     """
     with torch.no_grad():
         parts = [
             _mean(predictor, selector, features, levels, part)
-            for part in torch.tensor(X).split(CHUNK_ROWS)  # a copy: rows may be read-only
+            for part in torch.tensor(X).split(CHUNK_ROWS)  # a copy, because the rows may be read-only
         ]
     return np.concatenate(parts)
 
@@ -66,6 +108,7 @@ def _mean(
     """Mean over the selections of some rows, in float64."""
     probabilities = selector.probabilities(selector.logits(x))
     if selector.theta is not None:
+        # one vector of probabilities for all rows: equal selections are computed once
         distinct, counts = selections(levels, probabilities[0].numpy())
         masks = [torch.from_numpy(mask)[None] for mask in distinct]
     else:

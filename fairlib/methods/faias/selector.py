@@ -1,33 +1,22 @@
 r"""
-The selector: how likely each feature group is shown, and the gradient of the sensitivity loss for that.
+The selector: the probability that each feature group is shown, and gradients of the sensitivity loss.
 
 A selection :math:`s \in \{0, 1\}^G` has the probability
 :math:`\pi(s) = \prod_j p_j^{s_j} (1 - p_j)^{1 - s_j}` with :math:`p = \sigma(\theta)` (FAIAS, equation 6.5).
-All estimators below give for each row an estimate of :math:`\partial E_s[L] / \partial \theta_j`, whether a
-vector or a network is behind :math:`\theta`.
+Every estimator below gives for each row an estimate of :math:`\partial E_s[L] / \partial \theta_j`, where
+:math:`\theta` is a vector or the output of a network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.networks.training import build_network
 
-__all__ = [
-    "ESTIMATORS",
-    "Estimator",
-    "Selector",
-    "one_flip_gradient",
-    "score_function_gradient",
-    "straight_through_gradient",
-]
-
-Estimator = Literal["score_function", "one_flip", "straight_through"]
-ESTIMATORS: tuple[str, ...] = get_args(Estimator)
+__all__ = ["Selector", "one_flip_gradient", "score_function_gradient", "straight_through_gradient"]
 
 
 class Selector(nn.Module):
@@ -41,9 +30,9 @@ class Selector(nn.Module):
     initial_probability : float
         In (0, 1], of every free group; 1 stays 1.
     n_inputs : int
-        Columns of x; the network reads those that `readable` says.
+        Columns of x, of which the network reads the `readable` ones.
     hidden : sequence of int or None
-        Hidden layers of :math:`g_\theta`; None: one probability per group for everybody.
+        Hidden layers of :math:`g_\theta`; None: one probability per group for all rows.
     readable : Tensor of bool, shape (n_inputs,), or None
     generator : torch.Generator or None
         Of the network's first weights.
@@ -72,7 +61,7 @@ class Selector(nn.Module):
         if hidden is None:
             self.theta = nn.Parameter(start)
         else:
-            self.network = selu_network(n_inputs, hidden, groups, generator)
+            self.network = build_network(n_inputs, hidden, groups, generator, nn.SELU)
             with torch.no_grad():
                 last: nn.Linear = self.network[-1]  # type: ignore[assignment]
                 last.bias.copy_(start)
@@ -80,7 +69,7 @@ class Selector(nn.Module):
             self.register_buffer("readable", readable)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Log-odds, shape (n, G), or (1, G) where they are the same for all."""
+        """Log-odds, shape (n, G), or (1, G) where they are the same for all rows."""
         if self.theta is not None:
             return self.theta[None]
         assert self.network is not None
@@ -98,8 +87,8 @@ def score_function_gradient(losses: Tensor, selection: Tensor, probabilities: Te
 
     .. math:: (L_i - b_i) \, \nabla_\theta \log \pi(s_i) = (L_i - b_i)(s_i - p_i)
 
-    The baseline :math:`b_i` is the mean loss of the other rows: it does not depend on :math:`s_i`, so the
-    estimate stays unbiased, and most of the variance goes.
+    The baseline :math:`b_i` is the mean loss of the other rows. It does not depend on :math:`s_i`, so the
+    estimate stays unbiased, with a far smaller variance.
     """
     n = len(losses)
     baseline = (losses.sum() - losses) / (n - 1) if n > 1 else torch.zeros_like(losses)
@@ -119,8 +108,8 @@ def one_flip_gradient(
 
     .. math:: \frac{\partial E[L]}{\partial \theta_j} = p_j (1 - p_j) \, E[L(s_j{=}1) - L(s_j{=}0)]
 
-    Exact for the group that is switched and zero for the others, times the number of free groups: unbiased.
-    It costs another pass of the predictor, without a gradient.
+    The switched group gets this difference times the number of free groups, the others zero: unbiased. The
+    cost is another pass of the predictor, without a gradient.
     """
     choices = torch.nonzero(free)[:, 0]
     rows = torch.arange(len(losses))
@@ -140,7 +129,7 @@ def straight_through_gradient(mask_gradient: Tensor, probabilities: Tensor) -> T
 
     .. math:: p_j (1 - p_j) \, \partial L / \partial s_j
 
-    (Bengio et al. 2013.) Biased, for it takes the loss to be linear between 0 and 1.
+    (Bengio et al. 2013.) Biased, because it takes the loss as linear between 0 and 1.
 
     Parameters
     ----------

@@ -1,9 +1,11 @@
-"""The adversarial game: a predictor descends, a selector ascends, epoch by epoch (FAIAS, algorithm 4)."""
+"""Adversarial training: the predictor descends, the selector ascends (FAIAS, algorithm 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,18 +13,26 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.methods.faias.config import Plan
-from evenhand.fairlib.methods.faias.features import Features
+from evenhand.fairlib.methods.base import Callback, Float64
+from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.methods.faias.masks import Features
 from evenhand.fairlib.methods.faias.selector import (
     Selector,
     one_flip_gradient,
     score_function_gradient,
     straight_through_gradient,
 )
+from evenhand.fairlib.methods.networks.training import Arrays, load_optimizer, optimizer_arrays
+from evenhand.fairlib.numerics import log_losses
 
-__all__ = ["Game", "class_weights", "sensitivity"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 
-Arrays = dict[str, NDArray[Any]]
+__all__ = ["Trainer", "class_weights", "score_of", "sensitivity"]
+
+# Default learning rates of the selector: one step of a network moves the probabilities of all rows.
+VECTOR_RATE, NETWORK_RATE = 1e-2, 1e-3
+Score = tuple[float, float]
 
 
 def sensitivity(predictor: nn.Module, shown: Tensor, x: Tensor, sensitive: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,12 +62,39 @@ def sensitivity(predictor: nn.Module, shown: Tensor, x: Tensor, sensitive: Tenso
     return logits, torch.stack(losses).sum(0)
 
 
-class Game:
+def class_weights(counts: Sequence[int], balance: float) -> Tensor:
+    r"""Weights proportional to :math:`n_k^{-\beta}`, of mean 1 over the rows."""
+    numbers = np.asarray(counts, dtype=np.float64)
+    weights = numbers**-balance
+    return torch.tensor(weights * numbers.sum() / (weights * numbers).sum(), dtype=torch.float32)
+
+
+def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
     """
-    Predictor, selector and their optimisers.
+    Balanced accuracy (mean recall), and minus the mean over the classes of their log loss.
 
     Parameters
     ----------
+    probabilities : ndarray, shape (n, K)
+    codes : ndarray of int, shape (n,)
+        Class positions; every class occurs.
+    """
+    counts = np.bincount(codes, minlength=probabilities.shape[1])
+    right = probabilities.argmax(axis=1) == codes
+    losses = log_losses(probabilities)[codes, np.arange(len(codes))]
+    recalls = np.bincount(codes, weights=right, minlength=len(counts)) / counts
+    means = np.bincount(codes, weights=losses, minlength=len(counts)) / counts
+    return float(recalls.mean()), -float(means.mean())
+
+
+class Trainer:
+    """
+    Predictor, selector, their optimizers, and the parameters of the best epoch so far.
+
+    Parameters
+    ----------
+    config : FAIASClassifier
+        Its constructor parameters are used.
     predictor : torch.nn.Module
         (n, d) to (n, K) logits; trained in place, as is the selector.
     selector : Selector
@@ -66,42 +103,111 @@ class Game:
     labels : Tensor of int64, shape (n,)
     class_weights : Tensor of float32, shape (K,)
         Of the prediction loss.
-    plan : Plan
     generator : torch.Generator
         Of the shuffles and the selections.
     """
 
     def __init__(
         self,
+        config: FAIASClassifier,
         predictor: nn.Module,
         selector: Selector,
         features: Features,
         x: Tensor,
         labels: Tensor,
         class_weights: Tensor,
-        plan: Plan,
         generator: torch.Generator,
     ) -> None:
-        self.predictor, self.selector, self.features = predictor, selector, features
+        self.config, self.predictor, self.selector, self.features = config, predictor, selector, features
         self.x, self.labels, self.class_weights = x, labels, class_weights
-        self.plan, self.generator = plan, generator
-        self.optimisers = {
+        self.generator = generator
+        self.selector_rate = config.selector_learning_rate or (
+            NETWORK_RATE if config.data_dependent else VECTOR_RATE
+        )
+        self.optimizers = {
             "predictor": torch.optim.Adam(
-                predictor.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True
+                predictor.parameters(), config.learning_rate, weight_decay=config.weight_decay, fused=True
             ),
             "selector": torch.optim.Adam(
-                selector.parameters(), lr=plan.selector_learning_rate, maximize=True, fused=True
+                selector.parameters(), self.selector_rate, maximize=True, fused=True
             ),
         }
         self.step = 0
         self.averages = [value.detach().clone() for value in self._parameters()]
+        self.best_epoch, self.best_score = 0, (-math.inf, -math.inf)
+        self.best_parameters: list[NDArray[np.float32]] = []
 
     def _parameters(self) -> list[Tensor]:
         return [*self.predictor.parameters(), *self.selector.parameters()]
 
+    def run(
+        self, score: Callable[[], Score] | None, callback: Callback | None, checkpoint: Checkpoint
+    ) -> dict[str, list[float]]:
+        """
+        Train all epochs, or up to the patience's end, and install the averages of the best one.
+
+        Parameters
+        ----------
+        score : callable or None
+            Score of the current parameters on validation rows; None: later epochs are better.
+        callback : callable or None
+            Called every epoch with (epoch, epochs, what the history records of it).
+        checkpoint : Checkpoint
+
+        Returns
+        -------
+        dict of str to list of float
+            The history, by epoch.
+
+        Raises
+        ------
+        FloatingPointError
+            A loss or parameter is NaN or infinite.
+        """
+        config = self.config
+        history: dict[str, list[float]] = {}
+        arrays = checkpoint.load()
+        if arrays is not None:
+            history = json.loads(arrays["history"].tobytes().decode())
+            self.restore(arrays)
+        epoch = len(history.get("epoch", []))
+        while epoch < config.n_epochs and not self.is_stale(epoch, config.patience):
+            logs = self.epoch()
+            epoch += 1
+            if not (self.is_finite() and all(map(math.isfinite, logs.values()))):
+                raise FloatingPointError(
+                    f"the losses or weights are no longer finite at epoch {epoch}: lower learning_rate "
+                    f"(now {config.learning_rate}) or selector_learning_rate (now {self.selector_rate})."
+                )
+            self.exchange()
+            reached = (float(epoch), 0.0) if score is None else score()
+            if score is not None:
+                logs["validation_balanced_accuracy"] = reached[0]
+            self.keep_if_best(epoch, reached)
+            self.exchange()
+            for name, value in {"epoch": float(epoch), **logs}.items():
+                history.setdefault(name, []).append(value)
+            if callback is not None:
+                callback(epoch, config.n_epochs, logs)
+            if checkpoint.due():
+                text = np.frombuffer(json.dumps(history).encode(), np.uint8)
+                checkpoint.save(self.state() | {"history": text})
+        self.set_parameters(self.best_parameters)
+        return history
+
+    def is_stale(self, epoch: int, patience: int | None) -> bool:
+        """Whether the last `patience` epochs were no better than the best one."""
+        return patience is not None and epoch - self.best_epoch >= patience
+
+    def keep_if_best(self, epoch: int, score: Score) -> None:
+        """Keep a copy of the parameters if the score is the highest so far."""
+        if score > self.best_score:
+            self.best_epoch, self.best_score = epoch, score
+            self.best_parameters = self.parameters()
+
     def epoch(self) -> dict[str, float]:
         """
-        Every row once, in mini-batches of a random order.
+        Take every row once, in mini-batches of a random order.
 
         Returns
         -------
@@ -110,31 +216,33 @@ class Game:
         """
         totals = {"prediction_loss": 0.0, "sensitivity_loss": 0.0}
         order = torch.randperm(len(self.x), generator=self.generator)
-        for rows in order.split(self.plan.batch_size):
+        for rows in order.split(self.config.batch_size):
             prediction, change = self._step(self.x[rows], self.labels[rows])
             totals["prediction_loss"] += prediction * len(rows)
             totals["sensitivity_loss"] += change * len(rows)
         return {name: total / len(self.x) for name, total in totals.items()}
 
     def _step(self, x: Tensor, labels: Tensor) -> tuple[float, float]:
-        """One mini-batch: both players move from where they stand."""
-        plan, features = self.plan, self.features
+        """Take one mini-batch: both players move from their current parameters."""
+        features, estimator = self.features, self.config.gradient_estimator
+        # selections s of the mini-batch, drawn from the selector (equation 6.5)
         logits = self.selector.logits(x)
         probabilities = self.selector.probabilities(logits.detach())
         draws = torch.rand(len(x), probabilities.shape[1], generator=self.generator)
         selection = (draws < probabilities).to(x.dtype)
-        through = plan.gradient_estimator == "straight_through"
-        selection.requires_grad_(through)
+        selection.requires_grad_(estimator == "straight_through")
+        # prediction loss (6.9) and sensitivity loss (6.8) of every row
         shown = features.masked(x, selection)
         outputs, changes = sensitivity(self.predictor, shown, x, features.sensitive)
-        # the mean over a batch's own weights would count a small class by how often it is in the batch
+        # a weighted mean would count a small class by its share of the batch
         own = functional.cross_entropy(outputs, labels, reduction="none")
         prediction = (own * self.class_weights[labels]).mean()
         losses = changes.detach()
-        if through:
+        # estimated gradient of the sensitivity loss for the log-odds
+        if estimator == "straight_through":
             (slopes,) = torch.autograd.grad(changes.sum(), selection, retain_graph=True)
             gradient = straight_through_gradient(slopes, probabilities)
-        elif plan.gradient_estimator == "one_flip":
+        elif estimator == "one_flip":
 
             def loss_of(other: Tensor) -> Tensor:
                 return sensitivity(self.predictor, features.masked(x, other), x, features.sensitive)[1]
@@ -144,33 +252,28 @@ class Game:
             )
         else:
             gradient = score_function_gradient(losses, selection, probabilities)
-        self._descend(prediction + plan.sensitivity_weight * changes.mean())
-        self._ascend(logits, gradient * features.free)
+        self._apply("predictor", prediction + self.config.sensitivity_weight * changes.mean())
+        # the derivative of this sum by the log-odds is the estimate
+        self._apply("selector", (logits * (gradient * features.free)).sum(1).mean())
         self._average()
         return float(prediction.detach()), float(losses.mean())
 
-    def _descend(self, loss: Tensor) -> None:
-        optimiser = self.optimisers["predictor"]
-        optimiser.zero_grad()
+    def _apply(self, player: str, loss: Tensor) -> None:
+        """Take a step of a player's optimizer along the gradient of its loss."""
+        self.optimizers[player].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-
-    def _ascend(self, logits: Tensor, gradient: Tensor) -> None:
-        """Pass the estimate for the log-odds on to whatever gave these."""
-        optimiser = self.optimisers["selector"]
-        optimiser.zero_grad()
-        (logits * gradient).sum(1).mean().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        self.optimizers[player].step()
 
     def _average(self) -> None:
-        """Exponential moving average of all parameters, over fewer steps at first (Polyak averaging)."""
+        """Update the exponential moving averages, over fewer steps at first (Polyak averaging)."""
         self.step += 1
-        kept = min(self.plan.averaging, self.step / (self.step + 9)) if self.plan.averaging else 0.0
+        decay = self.config.averaging
+        kept = min(decay, self.step / (self.step + 9)) if decay else 0.0
         with torch.no_grad():
             torch._foreach_lerp_(self.averages, self._parameters(), 1.0 - kept)
 
     def exchange(self) -> None:
-        """Put the averages in the place of the parameters, and these aside; again, to go on."""
+        """Exchange the parameters and their averages; a second call undoes it."""
         with torch.no_grad():
             for value, average in zip(self._parameters(), self.averages, strict=True):
                 held = value.clone()
@@ -182,7 +285,7 @@ class Game:
         return [value.detach().numpy().copy() for value in self._parameters()]
 
     def set_parameters(self, values: Sequence[NDArray[np.float32]]) -> None:
-        """Put such copies in their place."""
+        """Load copies that :meth:`parameters` gave."""
         with torch.no_grad():
             for value, given in zip(self._parameters(), values, strict=True):
                 value.copy_(torch.from_numpy(given))
@@ -192,39 +295,28 @@ class Game:
         return all(bool(torch.isfinite(value).all()) for value in self._parameters())
 
     def state(self) -> Arrays:
-        """Everything that the next epoch builds on, as plain arrays."""
-        arrays: Arrays = {"step": np.array(self.step), "generator": self.generator.get_state().numpy()}
-        arrays |= _arrays("parameters", dict(enumerate(self._parameters())))
-        arrays |= _arrays("averages", dict(enumerate(self.averages)))
-        for player, optimiser in self.optimisers.items():
-            for index, moments in optimiser.state_dict()["state"].items():
-                arrays |= _arrays(f"{player}.{index}", moments)
-        return arrays
+        """Give all that the next epoch depends on, as plain arrays."""
+        return {
+            "step": np.array(self.step),
+            "generator": self.generator.get_state().numpy(),
+            **{f"parameters.{index}": value for index, value in enumerate(self.parameters())},
+            **{f"averages.{index}": value.numpy().copy() for index, value in enumerate(self.averages)},
+            **{f"best.{index}": value for index, value in enumerate(self.best_parameters)},
+            "best.epoch": np.array(self.best_epoch),
+            "best.score": np.array(self.best_score),
+            **optimizer_arrays(self.optimizers["predictor"], "predictor."),
+            **optimizer_arrays(self.optimizers["selector"], "selector."),
+        }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take up what :meth:`state` gave: the rest of the game is the same, bit for bit."""
+        """Continue from arrays that :meth:`state` gave: the rest of the training is the same, bit for bit."""
         self.step = int(arrays["step"])
         self.generator.set_state(torch.from_numpy(arrays["generator"].copy()))
-        with torch.no_grad():
-            for name, values in (("parameters", self._parameters()), ("averages", self.averages)):
-                for position, value in enumerate(values):
-                    value.copy_(torch.from_numpy(arrays[f"{name}.{position}"]))
-        for player, optimiser in self.optimisers.items():
-            moments: dict[int, dict[str, Tensor]] = {}
-            for name, array in arrays.items():
-                owner, _, rest = name.partition(".")
-                if owner == player:
-                    index, _, kind = rest.partition(".")
-                    moments.setdefault(int(index), {})[kind] = torch.from_numpy(array.copy())
-            optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
-
-
-def _arrays(prefix: str, tensors: Mapping[Any, Tensor]) -> Arrays:
-    return {f"{prefix}.{name}": value.detach().numpy().copy() for name, value in tensors.items()}
-
-
-def class_weights(counts: Sequence[int], balance: float) -> Tensor:
-    r"""Weights proportional to :math:`n_k^{-\beta}`, of mean 1 over the rows."""
-    numbers = np.asarray(counts, dtype=np.float64)
-    weights = numbers**-balance
-    return torch.tensor(weights * numbers.sum() / (weights * numbers).sum(), dtype=torch.float32)
+        count = len(self.averages)
+        self.set_parameters([arrays[f"parameters.{index}"] for index in range(count)])
+        self.averages = [torch.from_numpy(arrays[f"averages.{index}"].copy()) for index in range(count)]
+        self.best_epoch, self.best_score = int(arrays["best.epoch"]), tuple(arrays["best.score"].tolist())
+        if self.best_epoch:
+            self.best_parameters = [arrays[f"best.{index}"] for index in range(count)]
+        for player, optimizer in self.optimizers.items():
+            load_optimizer(optimizer, f"{player}.", arrays)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenhand.fairlib.evaluation import Outcomes
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 
 Cells = Mapping[tuple[str, int, int], int]
 

@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from evenhand.fairlib.evaluation import Outcomes, evaluate
 from evenhand.fairlib.evaluation.bootstrap import (
     JointTable,
     auc_draws,
@@ -16,8 +15,9 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
+from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, auc
-from evenhand.fairlib.evaluation.outcomes import encode_groups
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 
 NAMES = [
     "accuracy",
@@ -33,7 +33,7 @@ def joint_table(outcomes: Outcomes) -> JointTable:
     for name, column in outcomes.sensitive.items():
         groups, code = encode_groups(column)
         codes[name] = (code, len(groups))
-    return JointTable(outcomes.y_true, outcomes.y_pred, codes, outcomes.consistent)
+    return JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent])
 
 
 def naive_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarray]:
@@ -56,7 +56,7 @@ def naive_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarr
 
 def our_draws(outcomes: Outcomes, draws: int, seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    (counts,) = joint_table(outcomes).draws(draws, rng)
+    ((counts,),) = joint_table(outcomes).draws(draws, rng)
     values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
     values |= {f"consistency.{name}": agreeing / outcomes.n for name, agreeing in counts.agreeing.items()}
     for attribute, cells in counts.groups.items():
@@ -129,7 +129,7 @@ def test_joint_table_keeps_the_counts(random_outcomes: Callable[..., Outcomes]) 
     outcomes = random_outcomes(400, 9)
     table = joint_table(outcomes)
     assert len(table.weights) <= 2 * 2 * 2 * 3 * 2 * 2
-    counts = table.counts(table.weights)
+    (counts,) = table.counts(table.weights)
     assert counts.agreeing["spouse"] == outcomes.consistent["spouse"].sum()
     for k, group in enumerate("ABC"):
         for label in (0, 1):
@@ -138,7 +138,7 @@ def test_joint_table_keeps_the_counts(random_outcomes: Callable[..., Outcomes]) 
                 assert counts.groups["race"][k, label, prediction] == np.sum(
                     rows & (outcomes.y_pred == prediction)
                 )
-    (drawn,) = table.draws(20, np.random.default_rng(0))
+    ((drawn,),) = table.draws(20, np.random.default_rng(0))
     assert_array_equal(drawn.groups["sex"].sum(axis=1), drawn.overall)
     assert_array_equal(drawn.groups["race"].sum(axis=1), drawn.overall)
 
@@ -147,9 +147,9 @@ def test_many_attributes_do_not_overflow() -> None:
     # 64 ** 14 exceeds 64 bits: a code that wraps around would lose the first attribute, which alone varies
     n, zeros = 60, np.zeros(60, dtype=np.int64)
     codes = {"varies": (np.arange(n), 64)} | {f"a{k}": (zeros, 64) for k in range(13)}
-    table = JointTable(zeros, zeros, codes, {})
+    table = JointTable(zeros, [zeros], codes, [{}])
     assert len(table.weights) == n
-    counts = table.counts(table.weights)
+    (counts,) = table.counts(table.weights)
     assert_array_equal(counts.groups["varies"].sum(axis=(1, 2)), [1] * n + [0] * 4)
     assert_array_equal(counts.groups["a12"].sum(axis=(1, 2)), [n] + [0] * 63)
 

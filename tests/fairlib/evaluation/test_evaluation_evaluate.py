@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evenhand.fairlib.evaluation import Evaluation, MetricValue, Outcomes, evaluate, score_histograms
+from evenhand.fairlib.evaluation.counts import score_histograms
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 
 GROUPED = (
     "gap_max",

@@ -8,16 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.fairlib.evaluation import (
-    Comparison,
-    Difference,
-    Evaluation,
-    Gate,
-    MetricValue,
-    better,
-    decide,
-    parse_gates,
-)
+from evenhand.fairlib.catalogue import better
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.evaluation.gates import Gate, decide, parse_gates
+from evenhand.fairlib.evaluation.paired import Comparison
 
 EVALUATION = Evaluation(
     {
@@ -32,12 +26,12 @@ EVALUATION = Evaluation(
 
 COMPARISON = Comparison(
     {
-        "balanced_accuracy": Difference(0.02, -0.01, 0.05),
-        "auc": Difference(-0.008, -0.012, -0.004),
-        "gap_max.sex": Difference(0.03, -0.02, 0.08),
-        "theil_index": Difference(-0.01, -0.04, -0.002),
-        "accuracy": Difference(0.0),
-        "gap_max.race": Difference.insufficient("race: 2 of 6 cells have fewer than 5 rows"),
+        "balanced_accuracy": MetricValue(0.02, -0.01, 0.05),
+        "auc": MetricValue(-0.008, -0.012, -0.004),
+        "gap_max.sex": MetricValue(0.03, -0.02, 0.08),
+        "theil_index": MetricValue(-0.01, -0.04, -0.002),
+        "accuracy": MetricValue(0.0),
+        "gap_max.race": MetricValue.insufficient("race: 2 of 6 cells have fewer than 5 rows"),
     },
     100,
 )
@@ -262,12 +256,12 @@ def test_no_difference_is_zero_and_not_minus_zero() -> None:
 
 def test_a_difference_as_large_as_the_tolerance_passes_whatever_the_rounding() -> None:
     # 79 of 100 rows right beside 80: the computer's 0.8 - 0.79 is a little more than its 0.01
-    comparison = Comparison({"auc": Difference(0.79 - 0.80)}, 100)
+    comparison = Comparison({"auc": MetricValue(0.79 - 0.80)}, 100)
     assert 0.80 - 0.79 > 0.01
     result = decide(BOTH, [Gate("auc", no_worse_than_baseline=0.01)], comparison).results[0]
     assert (result.passed, result.value, result.shortfall) == (True, 0.01, 0.0)
     assert result.text.startswith("auc is 0.010 worse than the baseline's and may be at most 0.010 worse")
-    near = Comparison({"auc": Difference(-0.01 - 1e-9)}, 100)
+    near = Comparison({"auc": MetricValue(-0.01 - 1e-9)}, 100)
     refused = decide(BOTH, [Gate("auc", no_worse_than_baseline=0.01)], near).results[0]
     assert not refused.passed
     assert "is 0.010000001 worse" in refused.text
@@ -278,7 +272,7 @@ def test_a_baseline_that_is_needed_and_missing_is_named() -> None:
     gates = parse_gates({"auc": {"no_worse_than_baseline": 0.01}})
     with pytest.raises(ValueError, match=r"^gate 'auc': no_worse_than_baseline needs a baseline to compare"):
         decide(BOTH, gates)
-    less = Comparison({"accuracy": Difference(0.0), "auuc": Difference(0.0)}, 10)
+    less = Comparison({"accuracy": MetricValue(0.0), "auuc": MetricValue(0.0)}, 10)
     with pytest.raises(
         ValueError, match=r"^gate 'auc': the comparison with the baseline has no such .* did you mean 'auuc'"
     ):
@@ -305,12 +299,12 @@ def test_decision_beside_a_baseline_as_json() -> None:
 NUMBERS = st.integers(-64, 64).map(lambda k: k / 64)
 NAMES = st.sampled_from(["accuracy", "auc", "consistency.a", "gap_max.sex", "theil_index"])
 DIFFERENCES = (
-    st.lists(NUMBERS, min_size=3, max_size=3).map(sorted).map(lambda x: Difference(x[1], x[0], x[2]))
+    st.lists(NUMBERS, min_size=3, max_size=3).map(sorted).map(lambda x: MetricValue(x[1], x[0], x[2]))
 )
 
 
 @given(NAMES, DIFFERENCES, NUMBERS.map(abs), st.sampled_from(["point", "interval"]))
-def test_a_baseline_gate_by_definition(name: str, difference: Difference, limit: float, bound: Any) -> None:
+def test_a_baseline_gate_by_definition(name: str, difference: MetricValue, limit: float, bound: Any) -> None:
     evaluation, comparison = Evaluation({name: MetricValue(0.5)}, {}, 9), Comparison({name: difference}, 9)
     decision = decide(evaluation, [Gate(name, bound=bound, no_worse_than_baseline=limit)], comparison)
     assert difference.low is not None
@@ -328,7 +322,7 @@ def test_a_baseline_gate_by_definition(name: str, difference: Difference, limit:
 
 @given(NAMES, DIFFERENCES, NUMBERS.map(abs))
 def test_more_evidence_asked_or_less_tolerance_never_helps(
-    name: str, difference: Difference, limit: float
+    name: str, difference: MetricValue, limit: float
 ) -> None:
     evaluation, comparison = Evaluation({name: MetricValue(0.5)}, {}, 9), Comparison({name: difference}, 9)
 
@@ -343,13 +337,13 @@ def test_more_evidence_asked_or_less_tolerance_never_helps(
 
 @given(NAMES, DIFFERENCES, NUMBERS.map(abs))
 def test_swapping_model_and_baseline_turns_better_into_worse(
-    name: str, difference: Difference, limit: float
+    name: str, difference: MetricValue, limit: float
 ) -> None:
     evaluation = Evaluation({name: MetricValue(0.5)}, {}, 9)
     gate = Gate(name, no_worse_than_baseline=limit)
     assert difference.value is not None
     values = [
-        decide(evaluation, [gate], Comparison({name: Difference(x)}, 9)).results[0].value
+        decide(evaluation, [gate], Comparison({name: MetricValue(x)}, 9)).results[0].value
         for x in (difference.value, -difference.value)
     ]
     assert values[0] == -values[1]

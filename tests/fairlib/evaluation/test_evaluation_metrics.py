@@ -16,7 +16,9 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import balanced_accuracy_score, recall_score, roc_auc_score
 
 from evenhand.fairlib.catalogue import names_of
-from evenhand.fairlib.evaluation import Evaluation, Outcomes, evaluate, metrics
+from evenhand.fairlib.evaluation import metrics
+from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 
 # group F: TPR 30/40, FPR 10/60, selected 40/100; group M: TPR 18/20, FPR 6/20, selected 24/40
 TWO_GROUPS = np.array([[[50, 10], [10, 30]], [[14, 6], [2, 18]]])

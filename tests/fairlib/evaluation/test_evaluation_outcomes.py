@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evenhand.fairlib.evaluation import Outcomes, group_counts, with_intersections
+from evenhand.fairlib.evaluation.counts import list_cells
+from evenhand.fairlib.evaluation.outcomes import Outcomes, with_intersections
 
 
 def columns(**changes: Any) -> dict[str, Any]:
@@ -85,14 +86,11 @@ def test_ambiguous_intersections_are_refused() -> None:
 
 
 def test_counts_list_every_cell() -> None:
-    column = np.array(["M", "F", "F", "M"], dtype=object)
-    counts = group_counts(column, np.array([0, 1, 1, 0]), np.array([1, 1, 0, 0]), groups=["X"])
-    assert counts.groups == ("F", "M", "X")
-    assert counts.counts.tolist() == [[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 0], [0, 0]]]
-    assert counts.rows.tolist() == [2, 2, 0]
-    assert counts.table(2)[:3] == [
+    counts = np.array([[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 0], [0, 0]]])
+    rows = list_cells(("F", "M", "X"), counts, 2)
+    assert rows[:3] == [
         {"group": "F", "label": 0, "n": 0, "predicted_positive": 0, "rate": None, "enough": False},
         {"group": "F", "label": 1, "n": 2, "predicted_positive": 1, "rate": 0.5, "enough": True},
         {"group": "M", "label": 0, "n": 2, "predicted_positive": 1, "rate": 0.5, "enough": True},
     ]
-    assert [row["group"] for row in counts.table(2)] == ["F", "F", "M", "M", "X", "X"]
+    assert [row["group"] for row in rows] == ["F", "F", "M", "M", "X", "X"]

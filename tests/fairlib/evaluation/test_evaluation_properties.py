@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand.fairlib.evaluation import Evaluation, Outcomes, evaluate, with_intersections
+from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes, with_intersections
 
 ROW = st.tuples(
     st.integers(0, 1),

@@ -9,8 +9,9 @@ import pytest
 from evenhand.data_contracts.column import Column
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.groups import known_groups
-from evenhand.tasks.evaluating.verdicts import digest_of_gates, judge, read_gates
+from evenhand.tasks.evaluating.verdicts import digest_of_gates, read_gates
+from evenhand.tasks.gate import judge
+from evenhand.tasks.measure_model import known_groups
 
 GATES = {"auc": {"min": 0.7}}
 

@@ -19,7 +19,7 @@ from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.measure_drift import STEP
-from evenhand.tasks.monitoring.compare import bin_labels
+from evenhand.tasks.monitoring.columns import bin_labels
 from evenhand.tasks.monitoring.gates import check_gates, default_gates, known_metrics
 from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.profile import STEP as PROFILE

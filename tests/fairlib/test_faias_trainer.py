@@ -1,9 +1,8 @@
-"""FAIAS's game against plain PyTorch, and its parts by hand."""
+"""FAIAS's training against plain PyTorch, and its parts by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from evenhand.fairlib.cores import one_thread
-from evenhand.fairlib.methods.faias.config import Plan
-from evenhand.fairlib.methods.faias.features import Features
-from evenhand.fairlib.methods.faias.networks import selu_network
+from evenhand.fairlib.methods.faias import FAIASClassifier
+from evenhand.fairlib.methods.faias.masks import Features
 from evenhand.fairlib.methods.faias.selector import Selector
-from evenhand.fairlib.methods.faias.stopping import Best, judge
-from evenhand.fairlib.methods.faias.trainer import Game, class_weights, sensitivity
+from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of, sensitivity
+from evenhand.fairlib.methods.networks.training import build_network
 
 GROUPS = {"a": [0], "k": [2], "b": [4, 1], "c": [3], "m": [5]}
 FEATURES = Features.of(GROUPS, ["k", "m"])
-PLAN = Plan(
-    sensitivity_weight=0.7,
-    gradient_estimator="score_function",
-    batch_size=16,
-    learning_rate=3e-3,
-    selector_learning_rate=2e-2,
-    weight_decay=0.0,
-    averaging=0.0,
-)
+CONFIG: dict[str, Any] = {
+    "sensitivity_weight": 0.7,
+    "batch_size": 16,
+    "learning_rate": 3e-3,
+    "selector_learning_rate": 2e-2,
+    "averaging": 0.0,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +44,13 @@ def _rows(n: int = 50) -> tuple[Tensor, Tensor]:
     return x, (x[:, 0] + x[:, 2] > 0.5).long() + (x[:, 1] > 1).long()
 
 
-def _game(
-    plan: Plan = PLAN, probability: float = 0.6, weights: Tensor | None = None, dependent: bool = False
-) -> Game:
+def _predictor() -> nn.Sequential:
+    return build_network(6, (8, 8), 3, _seeds(1), nn.SELU).double()
+
+
+def _trainer(
+    probability: float = 0.6, weights: Tensor | None = None, dependent: bool = False, **config: Any
+) -> Trainer:
     x, labels = _rows()
     selector = Selector(
         FEATURES.free,
@@ -60,14 +60,14 @@ def _game(
         readable=~FEATURES.hidden,
         generator=_seeds(4),
     )
-    return Game(
-        selu_network(6, (8, 8), 3, _seeds(1)).double(),
+    return Trainer(
+        FAIASClassifier(**CONFIG | config),
+        _predictor(),
         selector.double(),
         FEATURES,
         x,
         labels,
         torch.ones(3, dtype=torch.float64) if weights is None else weights,
-        plan,
         _seeds(2),
     )
 
@@ -104,7 +104,7 @@ def test_sensitivity_of_a_linear_model_by_hand() -> None:
 
 
 def test_where_nothing_changes_the_gradient_is_zero_and_not_infinite() -> None:
-    predictor = selu_network(6, (8,), 3, _seeds(3)).double()
+    predictor = build_network(6, (8,), 3, _seeds(3), nn.SELU).double()
     x, _ = _rows()
     x[:, FEATURES.hidden] = 0.0
     _, losses = sensitivity(predictor, x, x, FEATURES.sensitive)
@@ -117,7 +117,7 @@ def test_where_nothing_changes_the_gradient_is_zero_and_not_infinite() -> None:
 
 def test_gradient_of_the_sensitivity_loss() -> None:
     """Against finite differences, and equation 6.11 as it is written."""
-    predictor = selu_network(6, (5,), 3, _seeds(3)).double()
+    predictor = build_network(6, (5,), 3, _seeds(3), nn.SELU).double()
     x, _ = _rows(8)
     x[:, 2] += 0.5  # the written equation has no value where nothing changes
     shown = x.clone()
@@ -160,24 +160,26 @@ def test_gradient_of_the_sensitivity_loss() -> None:
     assert written.abs().max() > 1e-3
 
 
-# --- the game ------------------------------------------------------------------------------------------
+# --- training ------------------------------------------------------------------------------------------
 
 
-def _plain_training(plan: Plan, probability: float, epochs: int, weights: Tensor) -> list[np.ndarray]:
+def _plain_training(
+    config: FAIASClassifier, probability: float, epochs: int, weights: Tensor
+) -> list[np.ndarray]:
     """Algorithm 4 written out: the parameters of both players, the predictor's first."""
     x, labels = _rows()
     predictor = nn.Sequential(
         nn.Linear(6, 8), nn.SELU(), nn.Linear(8, 8), nn.SELU(), nn.Linear(8, 3)
     ).double()
-    predictor.load_state_dict(selu_network(6, (8, 8), 3, _seeds(1)).double().state_dict())
+    predictor.load_state_dict(_predictor().state_dict())
     theta = torch.full((5,), probability).logit().clamp(max=30).double().requires_grad_()
     descent = torch.optim.Adam(
-        predictor.parameters(), plan.learning_rate, weight_decay=plan.weight_decay, foreach=False
+        predictor.parameters(), config.learning_rate, weight_decay=config.weight_decay, foreach=False
     )
-    ascent = torch.optim.Adam([theta], plan.selector_learning_rate, foreach=False)
+    ascent = torch.optim.Adam([theta], config.selector_learning_rate, foreach=False)
     seeds = _seeds(2)
     for _ in range(epochs):
-        for rows in torch.randperm(50, generator=seeds).split(plan.batch_size):
+        for rows in torch.randperm(50, generator=seeds).split(config.batch_size):
             draws = torch.rand(len(rows), 5, generator=seeds)
             prediction, sensitive, score = [], [], []
             p = torch.sigmoid(theta)
@@ -201,7 +203,7 @@ def _plain_training(plan: Plan, probability: float, epochs: int, weights: Tensor
                 score.append(log_chance[[0, 2, 3]].sum())
             w = weights[labels[rows]]
             lasts = torch.stack(sensitive)
-            loss = (w * torch.stack(prediction)).mean() + plan.sensitivity_weight * lasts.mean()
+            loss = (w * torch.stack(prediction)).mean() + config.sensitivity_weight * lasts.mean()
             fixed = lasts.detach()
             others = (fixed.sum() - fixed) / max(1, len(rows) - 1)
             gain = ((fixed - (others if len(rows) > 1 else 0)) * torch.stack(score)).mean()
@@ -217,31 +219,32 @@ def _plain_training(plan: Plan, probability: float, epochs: int, weights: Tensor
 
 @pytest.mark.parametrize("probability", [1.0, 0.6])
 @pytest.mark.parametrize("variant", ["paper", "prediction only", "weights"])
-def test_the_game_is_the_plain_loop(probability: float, variant: str) -> None:
-    plan, weights = PLAN, torch.ones(3, dtype=torch.float64)
+def test_training_is_the_plain_loop(probability: float, variant: str) -> None:
+    config: dict[str, Any] = {}
+    weights = torch.ones(3, dtype=torch.float64)
     if variant == "prediction only":
-        plan = replace(PLAN, sensitivity_weight=0.0)
+        config = {"sensitivity_weight": 0.0}
     elif variant == "weights":
-        plan, weights = replace(PLAN, weight_decay=0.05, batch_size=7), torch.tensor([0.5, 1.0, 3.0]).double()
-    game = _game(plan, probability, weights)
-    start = game.parameters()
+        config, weights = {"weight_decay": 0.05, "batch_size": 7}, torch.tensor([0.5, 1.0, 3.0]).double()
+    trainer = _trainer(probability, weights, **config)
+    start = trainer.parameters()
     for _ in range(4):
-        game.epoch()
-    expected = _plain_training(plan, probability, 4, weights)
-    for mine, theirs, before in zip(game.parameters(), expected, start, strict=True):
+        trainer.epoch()
+    expected = _plain_training(trainer.config, probability, 4, weights)
+    for mine, theirs, before in zip(trainer.parameters(), expected, start, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-9)
         assert np.abs(theirs - before).max() > 1e-3 or (probability == 1 and mine.shape == (5,))
     if probability == 1:
-        assert (torch.sigmoid(game.selector.logits(game.x)) > 1 - 1e-12).all()
+        assert (torch.sigmoid(trainer.selector.logits(trainer.x)) > 1 - 1e-12).all()
 
 
 def test_without_sensitivity_weight_it_is_cross_entropy_alone() -> None:
-    game = _game(replace(PLAN, sensitivity_weight=0.0), 1.0)
+    trainer = _trainer(1.0, sensitivity_weight=0.0)
     x, labels = _rows()
     x[:, FEATURES.hidden] = 0.0
-    predictor = selu_network(6, (8, 8), 3, _seeds(1)).double()
-    optimiser = torch.optim.Adam(predictor.parameters(), PLAN.learning_rate, foreach=False)
-    seeds, told = _seeds(2), []
+    predictor = _predictor()
+    optimiser = torch.optim.Adam(predictor.parameters(), CONFIG["learning_rate"], foreach=False)
+    seeds, logs = _seeds(2), []
     for _ in range(3):
         losses = []
         for rows in torch.randperm(50, generator=seeds).split(16):
@@ -251,110 +254,116 @@ def test_without_sensitivity_weight_it_is_cross_entropy_alone() -> None:
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             losses.append(float(loss.detach()) * len(rows))
-        told.append(sum(losses) / 50)
-    found = [game.epoch()["prediction_loss"] for _ in range(3)]
-    np.testing.assert_allclose(found, told, rtol=1e-9)
-    for mine, theirs in zip(game.predictor.parameters(), predictor.parameters(), strict=True):
+        logs.append(sum(losses) / 50)
+    found = [trainer.epoch()["prediction_loss"] for _ in range(3)]
+    np.testing.assert_allclose(found, logs, rtol=1e-9)
+    for mine, theirs in zip(trainer.predictor.parameters(), predictor.parameters(), strict=True):
         np.testing.assert_allclose(mine.detach(), theirs.detach(), atol=1e-9)
 
 
-def test_an_epoch_tells_the_means_over_its_rows() -> None:
-    game = _game(replace(PLAN, learning_rate=1e-12, selector_learning_rate=1e-12), 1.0)
+def test_an_epoch_returns_the_means_over_its_rows() -> None:
+    trainer = _trainer(1.0, learning_rate=1e-12, selector_learning_rate=1e-12)
     x, labels = _rows()
     shown = x.clone()
     shown[:, FEATURES.hidden] = 0.0
     with torch.no_grad():
-        logits, losses = sensitivity(game.predictor, shown, x, FEATURES.sensitive)
+        logits, losses = sensitivity(trainer.predictor, shown, x, FEATURES.sensitive)
         expected = float(nn.functional.cross_entropy(logits, labels)), float(losses.mean())
-    told = game.epoch()
-    assert told["prediction_loss"] == pytest.approx(expected[0], rel=1e-6)
-    assert told["sensitivity_loss"] == pytest.approx(expected[1], rel=1e-6)
+    logs = trainer.epoch()
+    assert logs["prediction_loss"] == pytest.approx(expected[0], rel=1e-6)
+    assert logs["sensitivity_loss"] == pytest.approx(expected[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("estimator", ["score_function", "one_flip", "straight_through"])
 @pytest.mark.parametrize("dependent", [False, True])
 def test_the_selector_ascends(estimator: Any, dependent: bool) -> None:
     """With a predictor that stands still, the expected sensitivity grows."""
-    plan = replace(PLAN, gradient_estimator=estimator, learning_rate=1e-12, selector_learning_rate=0.02)
-    game = _game(plan, 0.5, dependent=dependent)
+    trainer = _trainer(
+        0.5,
+        dependent=dependent,
+        gradient_estimator=estimator,
+        learning_rate=1e-12,
+        selector_learning_rate=0.02,
+    )
     with torch.no_grad():
-        for value in game.predictor.parameters():
+        for value in trainer.predictor.parameters():
             value.mul_(1.5)
 
     def expected() -> float:
         total = 0.0
         with torch.no_grad():
-            p = game.selector.probabilities(game.selector.logits(game.x)).expand(50, 5)[:, [0, 2, 3]]
+            p = trainer.selector.probabilities(trainer.selector.logits(trainer.x)).expand(50, 5)[:, [0, 2, 3]]
             for number in range(8):
                 s = torch.zeros(1, 5, dtype=torch.float64)
                 s[0, [0, 2, 3]] = torch.tensor([number & 1, number >> 1 & 1, number >> 2]).double()
                 kept = s[:, [0, 2, 3]]
                 chance = (p**kept * (1 - p) ** (1 - kept)).prod(1)
-                shown = FEATURES.masked(game.x, s)
+                shown = FEATURES.masked(trainer.x, s)
                 total += float(
-                    (chance * sensitivity(game.predictor, shown, game.x, FEATURES.sensitive)[1]).mean()
+                    (chance * sensitivity(trainer.predictor, shown, trainer.x, FEATURES.sensitive)[1]).mean()
                 )
         return total
 
     before = expected()
-    hidden = game.selector.probabilities(game.selector.logits(game.x)).detach()[:, [1, 4]]
+    hidden = trainer.selector.probabilities(trainer.selector.logits(trainer.x)).detach()[:, [1, 4]]
     assert (hidden == 0).all()
     for _ in range(60):
-        game.epoch()
+        trainer.epoch()
     assert expected() > before * 1.02
 
 
 def test_log_odds_of_groups_that_are_never_selected_stay() -> None:
     for estimator in ("score_function", "one_flip", "straight_through"):
-        game = _game(replace(PLAN, gradient_estimator=estimator))
-        assert game.selector.theta is not None
-        before = game.selector.theta.detach().clone()
-        game.epoch()
-        moved = game.selector.theta.detach() != before
+        trainer = _trainer(gradient_estimator=estimator)
+        assert trainer.selector.theta is not None
+        before = trainer.selector.theta.detach().clone()
+        trainer.epoch()
+        moved = trainer.selector.theta.detach() != before
         assert moved.tolist() == [True, False, True, True, False]
 
 
 def test_averages_are_over_fewer_steps_at_first() -> None:
-    game = _game(replace(PLAN, averaging=0.6, batch_size=50))
-    expected = game.parameters()
+    trainer = _trainer(averaging=0.6, batch_size=50)
+    expected = trainer.parameters()
     for step in range(1, 31):
-        game.epoch()
+        trainer.epoch()
         kept = min(0.6, step / (step + 9))
         expected = [
-            kept * mean + (1 - kept) * now for mean, now in zip(expected, game.parameters(), strict=True)
+            kept * mean + (1 - kept) * now for mean, now in zip(expected, trainer.parameters(), strict=True)
         ]
-    last = game.parameters()
-    game.exchange()
-    for mine, theirs, now in zip(game.parameters(), expected, last, strict=True):
+    last = trainer.parameters()
+    trainer.exchange()
+    for mine, theirs, now in zip(trainer.parameters(), expected, last, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-12)
         assert not np.allclose(theirs, now, atol=1e-6), "the last ones are no average"
-    game.exchange()
-    for mine, theirs in zip(game.parameters(), last, strict=True):
+    trainer.exchange()
+    for mine, theirs in zip(trainer.parameters(), last, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_without_averaging_the_last_parameters_are_judged() -> None:
-    game = _game()
-    game.epoch()
-    last = game.parameters()
-    game.exchange()
-    for mine, theirs in zip(game.parameters(), last, strict=True):
+def test_without_averaging_the_last_parameters_are_evaluated() -> None:
+    trainer = _trainer()
+    trainer.epoch()
+    last = trainer.parameters()
+    trainer.exchange()
+    for mine, theirs in zip(trainer.parameters(), last, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.mark.parametrize("dependent", [False, True])
-def test_a_restored_game_goes_on_as_the_first(dependent: bool) -> None:
-    plan = replace(PLAN, gradient_estimator="one_flip", averaging=0.9)
-    game, again = _game(plan, dependent=dependent), _game(plan, dependent=dependent)
-    game.epoch()
-    state = game.state()
-    told = [game.epoch() for _ in range(2)]
+def test_a_restored_training_continues_as_the_first(dependent: bool) -> None:
+    trainer, again = (
+        _trainer(dependent=dependent, gradient_estimator="one_flip", averaging=0.9) for _ in range(2)
+    )
+    trainer.epoch()
+    state = trainer.state()
+    logs = [trainer.epoch() for _ in range(2)]
     again.restore(state)
-    assert [again.epoch() for _ in range(2)] == told
+    assert [again.epoch() for _ in range(2)] == logs
     for _ in range(2):
-        for mine, theirs in zip(again.parameters(), game.parameters(), strict=True):
+        for mine, theirs in zip(again.parameters(), trainer.parameters(), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-        game.exchange()
+        trainer.exchange()
         again.exchange()
     # nothing of the people is kept
     assert max(value.size for value in state.values() if value.dtype.kind == "f") <= 64
@@ -362,11 +371,11 @@ def test_a_restored_game_goes_on_as_the_first(dependent: bool) -> None:
 
 def test_a_parameter_that_is_no_number_is_noticed() -> None:
     for player in ("predictor", "selector"):
-        game = _game()
-        assert game.is_finite()
+        trainer = _trainer()
+        assert trainer.is_finite()
         with torch.no_grad():
-            next(getattr(game, player).parameters()).view(-1)[-1] = float("inf")
-        assert not game.is_finite()
+            next(getattr(trainer, player).parameters()).view(-1)[-1] = float("inf")
+        assert not trainer.is_finite()
 
 
 # --- weights and scores --------------------------------------------------------------------------------
@@ -380,35 +389,35 @@ def test_class_weights_by_hand() -> None:
     np.testing.assert_allclose(class_weights([1, 4], 0.5), [5 / 3, 5 / 6], rtol=1e-6)
 
 
-def test_judged_by_hand() -> None:
+def test_scores_by_hand() -> None:
     p = np.array([[0.8, 0.2], [0.4, 0.6], [0.5, 0.5], [0.9, 0.1]])
     # class 0: right, wrong, right (a tie is the first class); class 1: wrong
-    accuracy, log_loss = judge(p, np.array([0, 0, 0, 1]))
+    accuracy, log_loss = score_of(p, np.array([0, 0, 0, 1]))
     assert accuracy == pytest.approx((2 / 3 + 0) / 2)
     assert log_loss == pytest.approx((np.log(0.8 * 0.4 * 0.5) / 3 + np.log(0.1)) / 2)
     three = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.6, 0.2, 0.2], [0.2, 0.6, 0.2]])
-    assert judge(three, np.array([2, 1, 0, 0]))[0] == pytest.approx((0.5 + 1 + 1) / 3)
+    assert score_of(three, np.array([2, 1, 0, 0]))[0] == pytest.approx((0.5 + 1 + 1) / 3)
     # certain and wrong: a large loss, not an infinite one
-    assert np.isfinite(judge(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, 0]))[1])
+    assert np.isfinite(score_of(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, 0]))[1])
 
 
 def test_the_first_of_the_best_epochs_is_kept() -> None:
-    game, best = _game(), Best()
+    trainer = _trainer()
     scores = [(0.5, -1.0), (0.7, -0.9), (0.7, -0.9), (0.7, -1.1), (0.6, -0.1)]
-    kept = []
+    seen = []
     for epoch, score in enumerate(scores, start=1):
-        game.epoch()
-        kept.append(game.parameters())
-        best.offer(epoch, score, game)
-    assert (best.epoch, best.score) == (2, (0.7, -0.9))
-    assert not best.is_stale(4, 3)
-    assert best.is_stale(5, 3)
-    assert not best.is_stale(500, None)
-    again = Best.restored({**best.state(), "step": np.array(7)})
-    assert (again.epoch, again.score) == (2, (0.7, -0.9))
-    again.install(game)
-    for mine, theirs in zip(game.parameters(), kept[1], strict=True):
+        trainer.epoch()
+        seen.append(trainer.parameters())
+        trainer.keep_if_best(epoch, score)
+    assert (trainer.best_epoch, trainer.best_score) == (2, (0.7, -0.9))
+    assert not trainer.is_stale(4, 3)
+    assert trainer.is_stale(5, 3)
+    assert not trainer.is_stale(500, None)
+    again = _trainer()
+    again.restore(trainer.state())
+    assert (again.best_epoch, again.best_score) == (2, (0.7, -0.9))
+    for mine, theirs in zip(again.best_parameters, seen[1], strict=True):
         np.testing.assert_array_equal(mine, theirs)
     # among equals the smaller loss
-    best.offer(6, (0.7, -0.8), game)
-    assert best.epoch == 6
+    trainer.keep_if_best(6, (0.7, -0.8))
+    assert trainer.best_epoch == 6

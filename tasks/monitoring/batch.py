@@ -1,4 +1,4 @@
-"""A batch as drift is measured on it: columns in the contract's types, and which rules its rows break."""
+"""A batch of new rows: columns in the contract's types, and the contract's rules that its rows break."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import coerce
 from evenhand.data_contracts.checking import check_batch
-from evenhand.data_contracts.errors import CheckCrashed, ContractViolation, Violation
+from evenhand.data_contracts.errors import CheckCrashed, ContractViolation
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
@@ -26,9 +26,9 @@ class Batch:
     Attributes
     ----------
     table : Table
-        Model inputs, and those of the sensitive columns and the label that are there.
+        Model inputs, and the sensitive columns and the label as far as the batch has them.
     broken : mapping of str to list of (str, int)
-        By model input the contract's rules that rows break, each with how many do; no value is told.
+        By model input, the contract's rules that rows break, each with the number of rows; no value.
     ignored : int
         Columns that are neither.
     """
@@ -40,24 +40,25 @@ class Batch:
 
 def read_batch(path: Path, contract: Contract, features: Sequence[str]) -> Batch:
     """
-    Read a batch and check what must hold to compare it: columns and types, but not values.
+    Read a batch and check its columns and types, but not its values.
 
-    A value outside its set or range, or one that is missing, is what drift is about, so that it is counted.
+    Drift counts values that are missing or outside their set or range, so they are no error here.
 
     Raises
     ------
     InputError
-        No rows, a model input that is not there, a column twice or of another type.
+        No rows, a missing model input, a column twice or of another type.
     NotCarriedOut
         The check could not be carried out.
     """
     raw = pq.read_table(path)
-    used = dict.fromkeys([*features, *(c.name for c in contract.sensitive), contract.label.name])
-    known = [name for name in raw.column_names if name in used]
-    # with a column missing, a stranger may be it under another name, which the check then tells
-    whole = set(features) <= set(known)
+    used = {*features, *(column.name for column in contract.sensitive), contract.label.name}
+    # Positions, because a name may stand twice.
+    known = [i for i, name in enumerate(raw.column_names) if name in used]
+    # A missing column may be there under another name, so the check then sees every column.
+    whole = set(features) <= set(raw.column_names)
     try:
-        table = coerce(raw.select(_positions(raw, used)) if whole else raw, contract)
+        table = coerce(raw.select(known) if whole else raw, contract)
         result = check_batch(table, contract)
     except ContractViolation as error:
         raise InputError(str(error)) from None
@@ -65,21 +66,12 @@ def read_batch(path: Path, contract: Contract, features: Sequence[str]) -> Batch
         raise NotCarriedOut(f"the batch could not be checked: {error}") from error
     wrong = [violation for violation in result.violations if violation.scope == "table"]
     if not whole:
-        # among the columns of the contract: one that no model input needs may be absent or strange
+        # Columns of the contract that are no model input may be missing or of another type.
         wrong = [violation for violation in wrong if violation.column in used] or wrong
     if wrong:
         raise InputError(str(ContractViolation(wrong, contract.name)))
     broken: dict[str, list[tuple[str, int]]] = {}
     for violation in result.violations:
         if violation.column in features:
-            broken.setdefault(str(violation.column), []).append(_rule(violation))
+            broken.setdefault(str(violation.column), []).append((violation.expectation, violation.count))
     return Batch(table, broken, raw.num_columns - len(known))
-
-
-def _positions(raw: pa.Table, used: Mapping[str, None]) -> list[int]:
-    """Columns that count, by position: a name may stand twice."""
-    return [i for i, name in enumerate(raw.column_names) if name in used]
-
-
-def _rule(violation: Violation) -> tuple[str, int]:
-    return violation.expectation, violation.count

@@ -17,10 +17,11 @@ from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.pages.model import Chart
 from evenhand.tasks.store import Store
 
-__all__ = ["Figures"]
+__all__ = ["BOTH", "SMALL", "Figures"]
 
-# Widths in CSS pixels of the two forms; the page's style sheet shows one of them.
-WIDTHS = {"wide": 680, "narrow": 330}
+# Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
+WIDTHS = {"wide": 680, "narrow": 330, "small": 330}
+BOTH, SMALL = ("wide", "narrow"), ("small",)
 ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\" viewBox=\"([^\"]+)\"[^>]*>")
 
 
@@ -37,16 +38,16 @@ class Figures:
     def __init__(self, store: Store | None) -> None:
         self.store = store
 
-    def draw(self, charts: Sequence[Chart]) -> dict[int, Markup]:
+    def draw(self, charts: Sequence[tuple[Chart, Sequence[str]]]) -> dict[int, Markup]:
         """
-        Draw charts, several at a time, unless the store has them.
+        Draw charts, each in its forms, several at a time, unless the store has them.
 
         Returns
         -------
         dict of int to Markup
-            By the chart's ``id``: an accessible inline image in both forms.
+            By the chart's ``id``: an accessible inline image in each of its forms.
         """
-        wanted = [(chart, form) for chart in charts for form in WIDTHS]
+        wanted = [(chart, form) for chart, forms in charts for form in forms]
         keys = [_key(chart, form) for chart, form in wanted]
         found = {
             key: self.store.read_text("charts", f"{key}.svg") if self.store else None for key in set(keys)

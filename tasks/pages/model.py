@@ -109,9 +109,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Charts:
-    """Several small figures side by side."""
+    """Several small figures side by side; `large` ones are half as wide as a page."""
 
     items: Sequence[Chart]
+    large: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from evenhand.fairlib.plots.palette import DARK, LIGHT
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.figures import Figures
+from evenhand.tasks.pages.figures import BOTH, SMALL, Figures
 from evenhand.tasks.pages.model import Cell, Chart, Charts, Page, Table, Value
 from evenhand.tasks.store import Store
 
@@ -45,10 +45,10 @@ def render(page: Page, store: Store | None = None) -> str:
     return UNPRINTABLE.sub("\ufffd", text).encode("utf-8", "replace").decode("utf-8")
 
 
-def _charts_of(block: Any) -> list[Chart]:
+def _charts_of(block: Any) -> list[tuple[Chart, tuple[str, ...]]]:
     if isinstance(block, Charts):
-        return list(block.items)
-    return [block] if isinstance(block, Chart) else []
+        return [(chart, SMALL) for chart in block.items]
+    return [(block, BOTH)] if isinstance(block, Chart) else []
 
 
 @cache

@@ -1,0 +1,235 @@
+"""Trade-offs of a sweep: two metrics against each other, and one metric against a setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale, shape_scale
+
+__all__ = ["by_setting", "tradeoff"]
+
+KINDS = {
+    "other": ("not on the front", colour("muted"), "circle", 40),
+    "front": ("on the Pareto front", colour("c0"), "circle", 110),
+    "best": ("best under the limits", colour("c1"), "diamond", 160),
+    "reference": ("all features", colour("ink"), "square", 110),
+}
+# Pixels that the label of a mark needs for itself.
+LABEL_HEIGHT, CHARACTER = 15.0, 6.5
+
+
+def tradeoff(
+    rows: Rows,
+    *,
+    x_title: str,
+    y_title: str,
+    x_limits: Sequence[float] = (),
+    y_limits: Sequence[float] = (),
+    reach: Sequence[Sequence[float]] = ((), ()),
+    widening: float = 3.0,
+    width: int = 330,
+) -> Any:
+    """
+    Values of a setting by two metrics, with intervals in both directions and the Pareto front.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``label``, ``x``, ``x_low``, ``x_high``, ``y``, ``y_low``, ``y_high`` (ends may be None), ``kind``
+        ("other", "front", "best" or "reference") and ``series``: a line joins the values of each series in
+        their order, or the front where there are no series ("").
+    x_title, y_title : str
+    x_limits, y_limits : sequence of float
+        Drawn as dashed lines.
+    reach : pair of sequences
+        Numbers that the axes must cover, for charts that share their axes.
+    widening : float
+        An interval widens an axis by at most this many times the spread of the values; beyond, it is cut.
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    height = 260
+    ends = {
+        "x": covering(found, "x", [*x_limits, *reach[0]], widening),
+        "y": covering(found, "y", [*y_limits, *reach[1]], widening),
+    }
+    axis = alt.Axis(tickCount=5)
+    x_scale, y_scale = alt.Scale(domain=ends["x"], nice=False), alt.Scale(domain=ends["y"], nice=False)
+    x = alt.X("x:Q", title=x_title, scale=x_scale, axis=axis)
+    y = alt.Y("y:Q", title=y_title, scale=y_scale, axis=axis)
+    layers: list[Any] = []
+    for field, limits in (("x", x_limits), ("y", y_limits)):
+        line = alt.Chart(alt.Data(values=[{field: limit} for limit in limits]))
+        encoding = {"x": x} if field == "x" else {"y": y}
+        if limits:
+            layers.append(line.mark_rule(color=colour("ink"), strokeDash=[3, 3]).encode(**encoding))
+    base = alt.Chart(data(found))
+    thin = base.mark_rule(color=colour("muted"), opacity=0.6, clip=True)
+    layers += [
+        thin.transform_filter("datum.x_low != null").encode(
+            x=alt.X("x_low:Q", scale=x_scale), x2="x_high:Q", y=y
+        ),
+        thin.transform_filter("datum.y_low != null").encode(
+            x=x, y=alt.Y("y_low:Q", scale=y_scale), y2="y_high:Q"
+        ),
+    ]
+    names = list(dict.fromkeys(record["series"] for record in found if record["series"]))
+    layers += _lines(found, names, x, y)
+    layers += _marks(found, names, x, y)
+    text = alt.Chart(data(_labelled(found, ends, width, height)))
+    for align, side in (("left", 8), ("right", -8)):
+        shown = text.transform_filter(f"datum.align == '{align}'")
+        layers.append(
+            shown.mark_text(align=align, dx=side, dy=-8, color=colour("ink"), fontSize=12).encode(
+                x=x, y=y, text="label:N"
+            )
+        )
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return finish(alt.layer(*layers).properties(width=width, height=height, autosize=fit), width)
+
+
+def covering(
+    found: Sequence[dict[str, Any]], axis: str, limits: Sequence[float], widening: float
+) -> list[float]:
+    """Ends of an axis that cover the values, the limits, and intervals that are not many times as wide."""
+    values = [record[axis] for record in found] + list(limits)
+    low, high = min(values), max(values)
+    room = widening * (high - low) or math.inf
+    lows = [record[f"{axis}_low"] for record in found if record.get(f"{axis}_low") is not None]
+    highs = [record[f"{axis}_high"] for record in found if record.get(f"{axis}_high") is not None]
+    low, high = max(min([low, *lows]), low - room), min(max([high, *highs]), high + room)
+    margin = 0.04 * (high - low) or 0.05
+    return [low - margin if low else low, high + margin]
+
+
+def _lines(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: alt.Y) -> list[Any]:
+    if names:
+        numbered = [{**record, "place": i} for i, record in enumerate(found)]
+        chart = alt.Chart(data(numbered)).mark_line(strokeWidth=1.5, clip=True)
+        colours = alt.Color("series:N", scale=series_scale(names))
+        return [chart.encode(x=x, y=y, order="place:Q", color=colours)]
+    front = [record for record in found if record["kind"] in ("front", "best")]
+    line = alt.Chart(data(sorted(front, key=lambda record: record["x"])))
+    return [line.mark_line(color=colour("c0"), strokeWidth=1.5, strokeDash=[5, 3]).encode(x=x, y=y)]
+
+
+def _marks(found: Sequence[dict[str, Any]], names: Sequence[str], x: alt.X, y: alt.Y) -> list[Any]:
+    if names:
+        sized = [{**record, "size": KINDS[record["kind"]][3]} for record in found]
+        marks = alt.Chart(data(sized)).mark_point(filled=True, opacity=1).encode(
+            x=x, y=y, size=alt.Size("size:Q", scale=None),
+            color=alt.Color("series:N", scale=series_scale(names)),
+            shape=alt.Shape("series:N", scale=shape_scale(names)),
+        )  # fmt: skip
+        return [marks]
+    kinds = [kind for kind in KINDS if any(record["kind"] == kind for record in found)]
+    called = [
+        {**record, "called": KINDS[record["kind"]][0], "size": KINDS[record["kind"]][3]} for record in found
+    ]
+    domain = [KINDS[kind][0] for kind in kinds]
+
+    def scale(place: int) -> alt.Scale:
+        return alt.Scale(domain=domain, range=[KINDS[kind][place] for kind in kinds])
+
+    return [
+        alt.Chart(data(called))
+        .mark_point(filled=True, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("called:N", scale=scale(1), legend=alt.Legend()),
+            shape=alt.Shape("called:N", scale=scale(2)),
+            size=alt.Size("size:Q", scale=None),
+        )
+    ]
+
+
+def _labelled(
+    found: Sequence[dict[str, Any]], ends: dict[str, list[float]], width: int, height: int
+) -> list[dict[str, Any]]:
+    """Marks whose labels find room, the most important first."""
+    order = {"best": 0, "reference": 1, "front": 2, "other": 3}
+    taken: list[tuple[float, float, float]] = []
+    kept = []
+    inner = width - 70.0
+    for record in sorted(found, key=lambda record: order[record["kind"]]):
+        across = inner * (record["x"] - ends["x"][0]) / (ends["x"][1] - ends["x"][0])
+        up = height * (record["y"] - ends["y"][0]) / (ends["y"][1] - ends["y"][0])
+        long = CHARACTER * len(record["label"])
+        align = "left" if across + long + 8 <= inner else "right"
+        start, end = (across, across + long + 8) if align == "left" else (across - long - 8, across)
+        free = all(end < a or b < start or abs(up - at) > LABEL_HEIGHT for a, b, at in taken)
+        if free and start >= 0:
+            taken.append((start, end, up))
+            kept.append({**record, "align": align})
+    return kept
+
+
+def by_setting(
+    rows: Rows,
+    *,
+    x_title: str,
+    limits: Sequence[float] = (),
+    level: float | None = None,
+    width: int = 330,
+) -> Any:
+    """
+    A metric with its interval at each value of a setting, in the given order and evenly spaced.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``setting`` (text), ``value``, ``low``, ``high``, ``series`` and ``best``.
+    x_title : str
+    limits : sequence of float
+        Drawn as dashed lines.
+    level : float, optional
+        A number to compare with, drawn as a line.
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    marked = [*limits, *([] if level is None else [level])]
+    numbers = [
+        {"y": r["value"], "y_low": r["low"], "y_high": r["high"]} for r in found if r["value"] is not None
+    ]
+    names = list(dict.fromkeys(record["series"] for record in found))
+    settings = list(dict.fromkeys(record["setting"] for record in found))
+    scale = alt.Scale(domain=covering(numbers, "y", marked, 3.0), nice=False) if numbers else alt.Scale()
+    axis = alt.Axis(labelAngle=0, labelOverlap=True, labelLimit=90)
+    x = alt.X(
+        "setting:O", sort=settings, title=x_title, axis=axis, scale=alt.Scale(type="point", padding=0.4)
+    )
+    y = alt.Y("value:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5))
+    legend = alt.Legend() if len(names) > 1 else None
+    colours = alt.Color("series:N", scale=series_scale(names), legend=legend)
+    base = alt.Chart(data([record for record in found if record["value"] is not None]))
+    layers: list[Any] = []
+    for values, dash in ((limits, [3, 3]), ([] if level is None else [level], [8, 4])):
+        line = alt.Chart(alt.Data(values=[{"value": value} for value in values]))
+        if values:
+            layers.append(line.mark_rule(color=colour("ink"), strokeDash=dash).encode(y=y))
+    whisker = base.mark_rule(strokeWidth=2, clip=True).transform_filter("datum.low != null")
+    layers += [
+        whisker.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colours),
+        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colours),
+        base.mark_point(filled=True, size=70, opacity=1).encode(
+            x=x, y=y, color=colours, shape=alt.Shape("series:N", scale=shape_scale(names), legend=legend)
+        ),
+        base.transform_filter("datum.best")
+        .mark_point(filled=True, size=170, opacity=1, shape="diamond", color=colour("c1"))
+        .encode(x=x, y=y),
+    ]
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return finish(alt.layer(*layers).properties(width=width, height=200, autosize=fit), width)

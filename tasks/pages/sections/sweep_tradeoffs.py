@@ -1,0 +1,125 @@
+"""Trade-offs of a sweep: performance against each fairness metric, with the Pareto fronts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand.fairlib.catalogue import title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.fronts.sweep import interval_name, within
+from evenhand.tasks.pages.model import Chart, Charts, Documents, Section, Table
+from evenhand.tasks.pages.sweep_numbers import estimate, is_of_proxies, of_axis, plain_metrics
+
+PAGES = {"sweep": 20}
+NEEDS = ("tradeoff",)
+
+Json = Mapping[str, Any]
+Marks = list[dict[str, Any]]
+# Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
+PROXY_WIDENING = 1.0
+PROXIES = (
+    "Each chart shows how far the kept rows are from the target shares against the largest difference within "
+    "a proxy group: first on held-out rows, then on the training rows, on which the limit alpha holds. Both "
+    "have the same axes. The first is what to expect of new rows."
+)
+
+
+def build(documents: Documents) -> Section | None:
+    """A chart a fairness metric, and a table of the fronts."""
+    sweep = documents["tradeoff"]
+    marks = {name: found for name in plain_metrics(sweep["fronts"]) if (found := _marks(sweep, name))}
+    if not marks:
+        return None
+    shared: dict[str, Any] = {}
+    if is_of_proxies(sweep):
+        reach = [[mark[axis] for found in marks.values() for mark in found] for axis in "xy"]
+        shared = {"reach": reach, "widening": PROXY_WIDENING}
+    fronts = {
+        name: formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
+        for name in marks
+    }
+    charts = [_chart(sweep, name, found, fronts[name], shared) for name, found in marks.items()]
+    table = Table(
+        "Values on the Pareto front of each chart",
+        ["Metric", "On the front"],
+        [[title(name), front] for name, front in fronts.items()],
+        pairs=True,
+    )
+    by_method = any(mark["series"] for found in marks.values() for mark in found)
+    said = [PROXIES] if is_of_proxies(sweep) else []
+    return Section(
+        "tradeoffs",
+        "Trade-offs",
+        [*said, _explained(sweep, by_method=by_method), Charts(charts, large=True), table],
+    )
+
+
+def _explained(sweep: Json, *, by_method: bool) -> str:
+    pairs = (
+        ""
+        if is_of_proxies(sweep)
+        else f"Each chart shows {within(sweep['performance'])} against a fairness metric. "
+    )
+    keys = f" (of {', '.join(sweep['keys'])}, in this order)" if len(sweep["keys"]) > 1 else ""
+    joined = (
+        "A line joins the values of one method in the given order, and large marks are on the Pareto front"
+        if by_method
+        else "The dashed line joins the Pareto front"
+    )
+    limits = " Dashed lines across are the limits that were asked for." if sweep["limits"] else ""
+    return (
+        f"{pairs}Each mark is one value{keys}; the thin lines through it are the {interval_name(sweep)}. "
+        f"{joined}: the values for which no other value is better in one of the two and as good in the "
+        f"other.{limits} A label without room is left out, and an interval much wider than the spread of the "
+        "marks is cut: the tables have every number."
+    )
+
+
+def _other(sweep: Json, name: str) -> str:
+    """Metric that a front trades for this one: of proxies, the one on the same rows."""
+    return "imbalance.train" if name == "disclosivity.train" else str(sweep["performance"])
+
+
+def _marks(sweep: Json, name: str) -> Marks:
+    named = [_method_and_rest(value) for value in sweep["values"]]
+    methods = [method for method, _ in named]
+    by_method = is_of_proxies(sweep) and any(methods.count(method) > 1 for method in methods if method)
+    best = sweep["best"]["value"] if sweep["best"] else None
+    marks: Marks = []
+    for index, value in enumerate(sweep["values"]):
+        x, y = estimate(value, name), estimate(value, _other(sweep, name))
+        if x is None or y is None:
+            continue
+        on_front = "front" if index in sweep["fronts"][name] else "other"
+        method, rest = named[index] if by_method else ("", value["mark"])
+        ends = {
+            f"{axis}_{end}": found[end] for axis, found in (("x", x), ("y", y)) for end in ("low", "high")
+        }
+        kind = "best" if index == best else on_front
+        marks.append(
+            {"label": rest, "series": method, "kind": kind, "x": x["value"], "y": y["value"], **ends}
+        )
+    return marks
+
+
+def _method_and_rest(value: Json) -> tuple[str, str]:
+    """A value's method, where that is swept, and a label of what else it sets, or else of the method."""
+    settings = formats.flatten(value["settings"])
+    method = next((text for key, text in settings if key in ("method", "method.name")), "")
+    rest = [text for key, text in settings if key not in ("method", "method.name")]
+    return method, ", ".join(rest) or method
+
+
+def _chart(sweep: Json, name: str, marks: Marks, front: str, shared: Json) -> Chart:
+    other = _other(sweep, name)
+    data = {
+        "rows": marks,
+        "x_title": of_axis(name),
+        "y_title": of_axis(other),
+        "x_limits": sweep["limits"].get(name, ()),
+        "y_limits": sweep["limits"].get(other, ()),
+        **shared,
+    }
+    described = f"{len(marks)} values with intervals; on the Pareto front: {front}."
+    return Chart("tradeoffs.tradeoff", data, f"{title(other)} against {title(name)}", described, title(name))

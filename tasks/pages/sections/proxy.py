@@ -149,7 +149,7 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
         rows.append([str(place), formats.percent(mass), kept, round(held_out), *differences])
     heads = [
         "Training rows",
-        "Kept",
+        "Probability kept",
         "Held-out rows",
         "Largest difference",
         "Of the group",

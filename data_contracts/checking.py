@@ -271,7 +271,7 @@ class _Check:
         for name in [column.name for column in columns if column.name not in names]:
             cure = "add the column, or take it out of the contract"
             if close := nearest(name, extra):
-                cure = f"rename column '{close[0]}' to it"
+                cure = f"rename column '{close}' to it"
             self._fail(name, "the column to be there", "none", cure, count=1, checked=len(names))
         for name in extra:
             cure = "add the column to the contract with role ignore, or drop it"
@@ -368,7 +368,7 @@ class _Check:
         examples = () if kind == "not_null" else self._examples(column, mask)
         if examples and kind == "in_set" and column.logical_type == "string":
             close = nearest(examples[0].strip("'"), column.allowed or ())
-            cure = f"did you mean '{close[0]}'? {cure}" if close else cure
+            cure = f"did you mean '{close}'? {cure}" if close else cure
         self._fail(
             column.name,
             expectation,

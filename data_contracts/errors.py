@@ -1,4 +1,4 @@
-"""What can go wrong with a contract, with the data under it, or with the checking itself."""
+"""Errors of a contract, of the data that it describes, and of the check itself."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class ContractError(ValueError):
-    """The contract itself is wrong: the file, a key, a value or a rule between columns."""
+    """The contract is wrong: its file, a key, a value or a rule between columns."""
 
 
 class CheckCrashed(RuntimeError):
-    """A check could not be carried out, so nothing is known about the data."""
+    """A check could not be carried out, so that its outcome is unknown."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class Violation:
     Attributes
     ----------
     column : str or None
-        Name of the column; None where the whole table is meant.
+        Name of the column; None for the whole table.
     expectation : str
-        What was expected, in words that hold no value of a sensitive column.
+        The expectation in words, without values of a sensitive column.
     count : int
         Number of rows (or, for the table, of items) that fail.
     examples : tuple of str
         Up to five distinct offending values; always empty for sensitive and id columns.
     cure : str
-        What to do about it.
-    scope : str
-        ``row`` where single rows can be set aside, ``table`` where they cannot.
+        How to correct the data or the contract.
+    scope : {'row', 'table'}
+        ``row`` if single rows can be set aside, ``table`` if they cannot.
     found : str
-        What was found instead, again without values of sensitive columns.
+        The finding in words, without values of a sensitive column.
     """
 
     column: str | None
@@ -79,37 +79,19 @@ class ContractViolation(ValueError):
         super().__init__(" ".join(f"{name}{self.violations[0]}{more}".split()))
 
 
-def nearest(name: str, known: Iterable[object], count: int = 1) -> list[str]:
-    """Return the names closest in spelling to ``name``, best first.
-
-    Parameters
-    ----------
-    name : str
-        What was written.
-    known : iterable of object
-        What could have been written.
-    count : int, default=1
-        How many to return at most.
-
-    Returns
-    -------
-    list of str
-        Possibly empty.
-    """
+def nearest(name: str, known: Iterable[object]) -> str | None:
+    """Return the name closest in spelling to ``name``; None if all are far from it."""
     names = [str(item) for item in known]
-    found = difflib.get_close_matches(str(name), names, n=count, cutoff=0.5)
-    if not found:  # spelling in another case is the commonest slip, and difflib minds case
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    if not close:  # difflib counts a letter in another case as wrong
         lower = {item.lower(): item for item in names}
-        found = [
-            lower[item] for item in difflib.get_close_matches(str(name).lower(), lower, n=count, cutoff=0.5)
-        ]
-    return found
+        close = [lower[item] for item in difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)]
+    return close[0] if close else None
 
 
 def did_you_mean(name: str, known: Iterable[object]) -> str:
-    """Return ``"; did you mean 'x'?"``, or the list of known names where none is close."""
+    """Return ``"; did you mean 'x'?"``, or the list of known names if none is close."""
     names = [str(item) for item in known]
-    found = nearest(name, names)
-    if found:
-        return f"; did you mean '{found[0]}'?"
+    if close := nearest(name, names):
+        return f"; did you mean '{close}'?"
     return f"; known: {', '.join(names)}" if names else ""

@@ -1,4 +1,4 @@
-"""A starter contract for a table that the project has never seen."""
+"""A starter contract inferred from a table, and contracts as YAML."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ from evenhand.data_contracts.model import Column, Contract
 MAX_CATEGORIES = 50
 MAX_GROUPS = 10
 _POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos")
+_DESCRIPTIONS = {
+    "string": "Category.",
+    "integer": "Whole number.",
+    "number": "Number.",
+    "boolean": "True or false.",
+    "date": "Date.",
+}
 _ID_NAME = re.compile(r"(^|[_\-. ])(id|ids|key|uuid|guid|index|idx|nr|no|number)$", re.IGNORECASE)
 
 
@@ -30,34 +37,34 @@ def infer_contract(
     positive: Any = None,
     ids: Sequence[str] = (),
 ) -> Contract:
-    """Describe a table as it is, for a person to read and correct.
+    """Infer a contract from a table, for a person to review and correct.
 
     Parameters
     ----------
     table : pyarrow.Table
-        Read, with or without typed columns.
+        The table, with or without typed columns.
     name : str
         Name of the contract.
     label : str
-        Column to predict; it must hold two values and no gaps.
+        Column to predict; it must hold two values and none may be missing.
     sensitive : sequence of str
-        Columns whose groups are compared. They are not made model inputs.
+        Columns whose groups are compared. They do not become model inputs.
     positive : optional
-        The label's value that becomes 1, as itself or as text. Default: 1, true, yes or a value such as
-        ``>50K`` where there is one, else the rarer value.
+        The label's value that becomes 1, as a value or as text. Default: 1, true, yes or a value such as
+        ``>50K`` if the label has it, else the rarer value.
     ids : sequence of str, default=()
         Columns that identify rows.
 
     Returns
     -------
     Contract
-        The table, coerced to it, passes it.
+        The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes its check.
 
     Raises
     ------
     ContractError
-        Where a named column is not there, the label has not exactly two values, or a column cannot be
-        described.
+        If a named column does not exist, the label does not have exactly two values, or a column has a type
+        or values that no contract describes.
     """
     names = table.column_names
     if not table.num_rows:
@@ -65,16 +72,13 @@ def infer_contract(
     twice = sorted({item for item in names if names.count(item) > 1})
     if twice:
         raise ContractError(f"table '{name}' has column '{twice[0]}' twice: rename one of them")
-    for role, wanted in (("label", [label]), ("sensitive", sensitive), ("ids", ids)):
-        for item in wanted:
-            if item not in names:
-                raise ContractError(f"{role} column '{item}' is not in the table{did_you_mean(item, names)}")
     roles: dict[str, str] = {}
     for role, wanted in (("label", [label]), ("sensitive", sensitive), ("id", ids)):
         for item in wanted:
-            if roles.get(item, role) != role:
+            if item not in names:
+                raise ContractError(f"{role} column '{item}' is not in the table{did_you_mean(item, names)}")
+            if roles.setdefault(item, role) != role:
                 raise ContractError(f"column '{item}' is named as {roles[item]} and as {role}: choose one")
-            roles[item] = role
     columns = [_infer(table.column(item), item, roles.get(item), positive) for item in names]
     rows = table.num_rows
     gaps = any(column.role == "sensitive" and not column.required for column in columns)
@@ -196,41 +200,43 @@ def _cut(present: pa.ChunkedArray, kind: str) -> float:
 def _feature(present: pa.ChunkedArray, name: str, kind: str, required: bool) -> Column:
     rows = len(present)
     distinct = pc.count_distinct(present).as_py()
+    useless = None
     if distinct < 2:
-        held = "one value only" if distinct else "no value"
-        return Column(name, kind, False, f"Ignored: it holds {held}, nothing to learn from.", role="ignore")
-    if kind == "integer" and distinct == rows and rows > MAX_GROUPS and _ID_NAME.search(name):
-        return Column(name, kind, required, "Ignored: differs in every row, like an id.", role="ignore")
-    if kind == "string":
-        if distinct == rows:
-            why = "Ignored: differs in every row, like an identifier or free text."
-            return Column(name, kind, required, why, role="ignore")
-        if distinct > MAX_CATEGORIES or distinct * 2 >= rows:
-            why = f"Ignored: {distinct:,} distinct values are too many categories; group them to use it."
-            return Column(name, kind, required, why, role="ignore")
-        allowed = tuple(sorted(pc.unique(present).to_pylist()))
-        return Column(name, kind, required, "Category.", allowed=allowed, role="feature", is_feature=True)
-    minimum: float | None = None
-    if kind in ("integer", "number") and pc.min(present).as_py() >= 0:
-        minimum = 0 if kind == "integer" else 0.0
-    words = {"integer": "Whole number.", "number": "Number.", "boolean": "True or false.", "date": "Date."}
-    return Column(name, kind, required, words[kind], minimum=minimum, role="feature", is_feature=True)
+        useless = f"it holds {'one value only' if distinct else 'no value'}, nothing to learn from"
+    elif kind == "integer" and distinct == rows and rows > MAX_GROUPS and _ID_NAME.search(name):
+        useless = "differs in every row, like an id"
+    elif kind == "string" and distinct == rows:
+        useless = "differs in every row, like an identifier or free text"
+    elif kind == "string" and (distinct > MAX_CATEGORIES or distinct * 2 >= rows):
+        useless = f"{distinct:,} distinct values are too many categories; group them to use it"
+    if useless is not None:
+        return Column(name, kind, required and distinct > 1, f"Ignored: {useless}.", role="ignore")
+    return Column(
+        name,
+        kind,
+        required,
+        _DESCRIPTIONS[kind],
+        minimum=0 if kind in ("integer", "number") and pc.min(present).as_py() >= 0 else None,
+        allowed=tuple(sorted(pc.unique(present).to_pylist())) if kind == "string" else None,
+        role="feature",
+        is_feature=True,
+    )
 
 
 _HEADER = """\
-# Data contract in the form of the Open Data Contract Standard v3: what the table promises.
-# A table that breaks it stops the run before anything is learned. Read it once, column by column.
+# Data contract in the form of the Open Data Contract Standard v3: the columns of the table and their values.
+# A table that breaks it stops the run before a model is trained. Review every column once.
 """
 _COMMENTS = {
     "schema:": """\
 # role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
 # id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
-# required: true refuses missing values; validValues and logicalTypeOptions bound what may stand in it.
+# required: true refuses missing values; validValues and logicalTypeOptions say which values are allowed.
 # A number is standardised by the training rows; with a minimum and a maximum under logicalTypeOptions,
-# {property: encoding, value: unit} makes it its share of that range instead.
+# {property: encoding, value: unit} scales it to [0, 1] by that range instead.
 """,
     "customProperties:": """\
-# unseenCategories: error | ignore        a category that no training row had
+# unseenCategories: error | ignore        for a category that no training row had
 # onViolation: stop | quarantine          end the run, or set bad rows aside up to quarantineShare of all
 # missingSensitive: error | own_group | drop
 """,
@@ -248,7 +254,7 @@ def to_yaml(contract: Contract) -> str:
     Returns
     -------
     str
-        YAML with a few comments; read back, it is equal to ``contract``.
+        YAML with comments; :func:`evenhand.data_contracts.odcs.parse_contract` returns an equal contract.
     """
     table: dict[str, Any] = {
         "name": contract.name,
@@ -282,7 +288,7 @@ def to_yaml(contract: Contract) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Short lists and mappings on one line, without anchors."""
+    """YAML with short lists and mappings on one line, and without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -299,7 +305,7 @@ def _represent_dict(dumper: yaml.SafeDumper, data: dict[str, Any]) -> yaml.Node:
 
 
 def _represent_str(dumper: yaml.SafeDumper, data: str) -> yaml.Node:
-    # line breaks of every alphabet survive in double quotes only
+    # only double quotes keep Unicode's line breaks
     style = '"' if re.search(r"[\n\r\x85\u2028\u2029]", data) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
@@ -310,16 +316,15 @@ _Dumper.add_representer(dict, _represent_dict)
 
 
 def _property(column: Column) -> dict[str, Any]:
+    bounds = {"minimum": column.minimum, "maximum": column.maximum}
+    bounds = {key: value for key, value in bounds.items() if value is not None}
     item: dict[str, Any] = {
         "name": column.name,
         "logicalType": column.logical_type,
         "required": column.required,
         "description": column.description,
+        **({"logicalTypeOptions": bounds} if bounds else {}),
     }
-    options = {"minimum": column.minimum, "maximum": column.maximum}
-    options = {key: value for key, value in options.items() if value is not None}
-    if options:
-        item["logicalTypeOptions"] = options
     if column.allowed is not None:
         item["quality"] = [{"type": "library", "rule": "validValues", "validValues": list(column.allowed)}]
     extra: dict[str, Any] = {"role": column.role}

@@ -1,4 +1,4 @@
-"""How many cores this process may use, and when one is best."""
+"""Number of cores for this process, and training on one thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["available_cores", "one_thread"]
 
 
 def available_cores() -> int:
-    """Cores that the operating system lets this process run on, at least 1."""
+    """Cores that the operating system gives this process, at least 1."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
@@ -19,10 +19,10 @@ def available_cores() -> int:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """
-    Run torch on one thread, and as before afterwards.
+    Run torch on one thread, and restore the number afterwards.
 
-    Mini-batches are far too small to share out: two threads took ten times as long as one on two cores. The
-    sums, and so the weights, then do not depend on the number of cores either.
+    Mini-batches are too small to divide: two threads took ten times as long as one on two cores. On one
+    thread the sums, and so the weights, do not depend on the number of cores either.
     """
     import torch
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 __all__ = [
     "log_losses",
@@ -75,6 +74,8 @@ def softmax_losses(margins: ArrayLike) -> Float:
     ndarray of float64, shape (K, n)
         Row ``k`` holds the losses (nats) had every row the label ``k``; exact for margins of any size.
     """
+    from scipy.special import logsumexp
+
     m = np.asarray(margins, dtype=np.float64)
     return np.ascontiguousarray((logsumexp(m, axis=1)[:, None] - m).T)
 

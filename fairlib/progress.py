@@ -1,4 +1,4 @@
-"""Progress of long loops: how much is done, of how much. Nothing here knows who looks at it."""
+"""Progress of long loops: the amount done and the total, for any listener."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 __all__ = ["Progress", "shifted"]
 
 Progress = Callable[[int, int], None]
-"""``callback(done, total)``: `total` is the same in every call, and `done` never falls and ends there."""
+"""``callback(done, total)``: `total` is the same in every call; `done` never falls, and ends at `total`."""
 
 
 def shifted(callback: Progress | None, before: int, total: int) -> Progress | None:
-    """Callback of one part of a count of `total`, of which `before` was counted by earlier parts."""
+    """Callback for one part of a count of `total`, after earlier parts counted `before`."""
     if callback is None:
         return None
     return lambda done, _: callback(before + done, total)

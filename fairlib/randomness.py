@@ -17,8 +17,8 @@ def derive_seed(seed: int, *labels: str) -> int:
     ----------
     seed : int
     *labels : str
-        Names of the purpose, such as ``"split"``. Different names give unrelated seeds, so that adding a
-        random choice to one step never changes another step.
+        Names of the purpose, such as ``"split"``. Different names give unrelated seeds: a new random choice
+        in one step changes no other step.
 
     Returns
     -------

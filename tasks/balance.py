@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import decode
-from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 from evenhand.tasks.dataset import filter_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
@@ -25,6 +24,8 @@ def balance(context: StepContext) -> StepResult:
 
     The toss of a row depends on the seed and on the batch filter's default key alone.
     """
+    from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
+
     parameters = context.parameters
     name, version = parameters["proxy"], parameters["version"]
     folder = fetch_bundle(parameters["tracking_uri"], name, version, context.workdir / "published")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Mapping
 
 import numpy as np
 
-from evenhand.fairlib.methods.base import Callback
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
@@ -19,12 +16,12 @@ from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 
-# More groups than this are values, not groups.
+# Attributes with more groups are refused.
 MAX_GROUPS = 50
 
 
 def learn_proxy(context: StepContext) -> StepResult:
-    """Write ``proxy/``; the fact `refusal` says why a tree without a split is none, or is None."""
+    """Write `proxy/`; the fact `refusal` says why a tree has no split, or is None."""
     spec = PROXIES[context.parameters["method"]]
     data = read_dataset(context.inputs["train"])
     _check(data)
@@ -32,9 +29,8 @@ def learn_proxy(context: StepContext) -> StepResult:
     if "random_state" in inspect.signature(proxy_class(spec.name).__init__).parameters:
         arguments["random_state"] = derive_seed(context.parameters["seed"], "learn_proxy")
     proxy = proxy_class(spec.name)(**arguments)
-    groups = {name: values.astype(str) for name, values in data.sensitive.items()}
     try:
-        proxy.fit(data.X, sensitive_features=groups, callback=_progress(context, proxy))
+        proxy.fit(data.X, sensitive_features=data.sensitive, callback=context.progress)
     except (ValueError, TypeError) as error:
         raise InputError(f"method {spec.name}: {error}") from None
     proxy.save(context.workdir / "proxy")
@@ -45,7 +41,7 @@ def learn_proxy(context: StepContext) -> StepResult:
 
 
 def _check(data: Dataset) -> None:
-    """The attributes must have groups, and be no inputs: what a proxy sees of them it tells."""
+    """Refuse attributes with too many groups, and attributes that are model inputs."""
     for name, values in data.sensitive.items():
         if name in data.groups:
             raise InputError(f"the proxy would see its own attribute {name!r}: it must be no model input.")
@@ -57,21 +53,8 @@ def _check(data: Dataset) -> None:
             )
 
 
-def _progress(context: StepContext, proxy: BalancingProxy) -> Callback:
-    """Report splits among the most that there can be: each brings the target nearer by its share."""
-
-    def report(done: int, total: int, values: Mapping[str, float]) -> None:
-        left = 1
-        if isinstance(proxy, ProxyTree) and 0 < proxy.progress < 1 and proxy.tolerance > 0:
-            ratio = values["imbalance"] / proxy.tolerance
-            left = max(math.ceil(math.log(ratio) / -math.log1p(-proxy.progress)), 0) if ratio > 0 else 0
-        context.progress(done, done + left, values)
-
-    return report
-
-
 def _refusal(proxy: BalancingProxy) -> str | None:
-    """Why a tree that is not balanced enough has no split."""
+    """Reason why a tree above its tolerance has no split."""
     if not isinstance(proxy, ProxyTree) or len(proxy.distances_) > 1:
         return None
     if proxy.distances_[0] <= proxy.tolerance:

@@ -1,4 +1,4 @@
-"""Measure a proxy: what it tells about the groups and how it balances them, on rows that it has not seen."""
+"""Measure a proxy on rows that it was not learned from: its disclosivity and the balance of its sample."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.methods.registry import load_proxy, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import (
-    MEASURES,
-    ProxyMeasures,
-    generalisation_bound,
-    measure_proxy,
-)
+from evenhand.fairlib.proxies.evaluation import MEASURES, ProxyMeasures, generalisation_bound, measure_proxy
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.fairlib.randomness import derive_seed, generator
@@ -28,6 +23,7 @@ from evenhand.tasks.step import Step, StepContext, StepResult
 __all__ = ["STEP", "metric_names"]
 
 Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 def metric_names(method: str) -> list[str]:
@@ -37,7 +33,7 @@ def metric_names(method: str) -> list[str]:
 
 
 def measure(context: StepContext) -> StepResult:
-    """Write ``metrics.json``, as of any model, and ``balance.json``: group shares in each proxy group."""
+    """Write `metrics.json`, as of any model, and `balance.json`: group shares in each proxy group."""
     settings = context.parameters["evaluate"]
     seed = derive_seed(context.parameters["seed"], "bootstrap")
     proxy = load_proxy(context.inputs["proxy"])
@@ -46,14 +42,14 @@ def measure(context: StepContext) -> StepResult:
     held_out = measure_proxy(
         proxy,
         test.X,
-        _groups(test),
+        test.sensitive,
         draws=settings["draws"],
         level=settings["level"],
         min_rows=min_cell,
         rng=generator(seed, "bootstrap", "proxy"),
         callback=lambda done, total: context.progress(done, total, {}),
     )
-    seen = measure_proxy(proxy, train.X, _groups(train), draws=0)
+    seen = measure_proxy(proxy, train.X, train.sensitive, draws=0)
     bound = generalisation_bound(proxy, settings["level"]) if isinstance(proxy, ProxyTree) else None
     metrics = _metrics(held_out, seen, bound, min_cell)
     evaluation = Evaluation(
@@ -62,47 +58,33 @@ def measure(context: StepContext) -> StepResult:
         len(test.X),
         {**settings, "seed": seed, "intersections": False},
     )
-    folder = context.workdir
-    (folder / "metrics.json").write_text(json.dumps(evaluation.to_json(), indent=1))
     content = _balance(proxy, held_out, seen, train, test, min_cell) | {"bound": bound}
-    (folder / "balance.json").write_text(json.dumps(content, indent=1, allow_nan=False))
-    return StepResult(
-        {
-            "metrics": (folder / "metrics.json", "metrics"),
-            "balance": (folder / "balance.json", "balance"),
-        },
-        {"test_rows": len(test.X)},
-    )
-
-
-def _groups(data: Dataset) -> dict[str, NDArray[np.str_]]:
-    return {name: values.astype(str) for name, values in data.sensitive.items()}
+    files = {name: context.workdir / f"{name}.json" for name in ("metrics", "balance")}
+    files["metrics"].write_text(json.dumps(evaluation.to_json(), indent=1))
+    files["balance"].write_text(json.dumps(content, indent=1, allow_nan=False))
+    return StepResult({name: (file, name) for name, file in files.items()}, {"test_rows": len(test.X)})
 
 
 def _metrics(
     held_out: ProxyMeasures, seen: ProxyMeasures, bound: dict[str, float] | None, min_cell: int
 ) -> dict[str, MetricValue]:
-    found = {name: _value(held_out, name, min_cell) for name in MEASURES}
+    reasons = dict.fromkeys(MEASURES, "no row is expected to be kept") | {
+        "disclosivity": f"no proxy group has {min_cell} expected rows",
+        "disclosivity_of_probability": "no acceptance probability is that of enough rows",
+    }
+    found = {name: _value(held_out, name, reason) for name, reason in reasons.items()}
     for name in ("disclosivity", "imbalance"):
-        value = seen.values[name]
-        found[f"{name}.train"] = (
-            MetricValue.insufficient("undefined on the training rows")
-            if value is None
-            else MetricValue(value)
-        )
+        found[f"{name}.train"] = _value(seen, name, "undefined on the training rows")
         if bound is not None:
             found[f"{name}.bound"] = MetricValue(bound[name])
     return found
 
 
-def _value(measures: ProxyMeasures, name: str, min_cell: int) -> MetricValue:
+def _value(measures: ProxyMeasures, name: str, reason: str) -> MetricValue:
+    """A measure with its interval, or the reason why it is undefined."""
     value, low, high = measures.values[name], measures.lows[name], measures.highs[name]
     if value is None:
-        reasons = {
-            "disclosivity": f"no proxy group has {min_cell} expected rows",
-            "disclosivity_of_probability": "no acceptance probability is that of enough rows",
-        }
-        return MetricValue.insufficient(reasons.get(name, "no row is expected to be kept"))
+        return MetricValue.insufficient(reason)
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return MetricValue(value)
     return MetricValue(value, low, high)
@@ -118,18 +100,21 @@ def _balance(
 ) -> dict[str, Any]:
     """Shares only; those that rest on fewer than `min_cell` rows are null."""
     names = proxy.group_names_
-    few = indicators_of(_groups(test), names).sum(axis=0) < min_cell
-    few_train = indicators_of(_groups(train), names).sum(axis=0) < min_cell
-    # also where it is left to rounding: rows of a proxy group are an expectation
-    thin, thin_train = held_out.rows < min_cell, seen.rows < min_cell
+    few, few_train = (indicators_of(data.sensitive, names).sum(axis=0) < min_cell for data in (test, train))
+
+    def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Mask) -> list[Any]:
+        # rows of a proxy group are an expectation: rounding can hide one that has just enough
+        thin = measures.rows < min_cell
+        return [None if lacks else _shown(row, hidden) for row, lacks in zip(compositions, thin, strict=True)]
+
     return {
         "attributes": names,
         "groups": [f"{attribute}={group}" for attribute, groups in names.items() for group in groups],
         "target": proxy.target_.tolist(),
         "base_rates": _shown(held_out.base_rates, few),
         "base_rates_train": _shown(proxy.base_rates_, few_train),
-        "compositions": _shown_rows(held_out.compositions, thin, few),
-        "compositions_train": _shown_rows(proxy.compositions_, thin_train, few_train),
+        "compositions": rows_of(held_out.compositions, held_out, few),
+        "compositions_train": rows_of(proxy.compositions_, seen, few_train),
         "rows": held_out.rows.tolist(),
         "masses": proxy.masses_.tolist(),
         "acceptance": proxy.acceptance_.tolist(),
@@ -140,16 +125,10 @@ def _balance(
     }
 
 
-def _shown(shares: Float, hidden: NDArray[np.bool_]) -> list[float | None]:
+def _shown(shares: Float, hidden: Mask) -> list[float | None]:
     """Shares as JSON; null where hidden, or undefined."""
     gone = hidden | ~np.isfinite(shares)
     return [None if lacks else float(share) for share, lacks in zip(shares, gone, strict=True)]
-
-
-def _shown_rows(
-    compositions: Float, thin: NDArray[np.bool_], hidden: NDArray[np.bool_]
-) -> list[list[float | None] | None]:
-    return [None if lacks else _shown(row, hidden) for row, lacks in zip(compositions, thin, strict=True)]
 
 
 STEP = Step("measure_proxy", measure)

@@ -1,10 +1,7 @@
 r"""
-The auditor: for each person, the comparable treatment that is worst.
+The auditor: the worst comparable treatment of each person.
 
-:mod:`fairlib.auditor.search` maximises :math:`g(h(x')) - \lambda d_x^2(x, x')` over :math:`x'`, first along
-the directions that the fair metric ignores, then in full space. What :math:`g` is, a goal says
-(:mod:`fairlib.auditor.objectives`); how :math:`h` is differentiated with respect to its input, a view of the
-network (:mod:`evenhand.fairlib.auditor.differentiable_model`).
+It maximises :math:`g(h(x')) - \lambda d_x^2(x, x')` over :math:`x'`, for an objective g and a model h.
 """
 
 from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
@@ -13,10 +10,10 @@ from evenhand.fairlib.auditor.search import Auditor, WorstCase
 
 __all__ = [
     "Auditor",
-    "SearchObjective",
+    "DifferentiableModel",
     "LogLoss",
     "LogitDistance",
-    "DifferentiableModel",
+    "SearchObjective",
     "WorstCase",
     "as_differentiable",
 ]

@@ -1,36 +1,23 @@
-"""A network as the auditor sees it: logits, and gradients with respect to the input alone."""
+"""A network as a function of its input: logits, and gradients with respect to the input alone."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["AutogradModel", "DifferentiableModel", "PerceptronModel", "as_differentiable"]
+__all__ = ["DifferentiableModel", "PerceptronModel", "as_differentiable"]
 
 
-class DifferentiableModel(Protocol):
-    """Logits of rows, and the gradient of a weighted sum of them with respect to the rows."""
-
-    def logits(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K), without any gradient."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K), and remember what the next :meth:`backward` needs."""
-
-    def backward(self, weights: Tensor) -> Tensor:
-        """Gradient of ``(weights * logits).sum()`` at the rows of the last :meth:`forward`, shape (n, d)."""
-
-
-class AutogradModel:
+class DifferentiableModel:
     """
-    Any differentiable module, through autograd with respect to its input.
+    Any differentiable module, through autograd.
+
+    It follows later updates of the network's parameters, and gives them no gradient.
 
     Parameters
     ----------
     network : torch.nn.Module
-        Maps (n, d) to (n, K). Its parameters get no gradient.
+        Maps (n, d) to (n, K).
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -49,26 +36,26 @@ class AutogradModel:
         return logits
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K), and remember what the next :meth:`backward` needs."""
+        """Logits, shape (n, K); keeps what the next :meth:`backward` needs."""
         with torch.inference_mode(False), torch.enable_grad():
             self.input = x.clone().requires_grad_()
             self.output = self._call(self.input)
         return self.output.detach()
 
     def backward(self, weights: Tensor) -> Tensor:
-        """Gradient of the weighted sum of logits at the last rows, shape (n, d)."""
-        if not self.output.requires_grad:  # it does not depend on the rows
+        """Gradient of ``(weights * logits).sum()`` at the rows of the last :meth:`forward`, shape (n, d)."""
+        if not self.output.requires_grad:  # the logits do not depend on the rows
             return torch.zeros_like(self.input)
         with torch.inference_mode(False):
             (gradient,) = torch.autograd.grad(self.output, self.input, weights.clone(), allow_unused=True)
         return torch.zeros_like(self.input) if gradient is None else gradient
 
 
-class PerceptronModel:
+class PerceptronModel(DifferentiableModel):
     """
     A chain of linear layers with ReLU between them, differentiated by hand.
 
-    At the sizes of a table's mini-batch, building autograd's graph takes longer than the arithmetic.
+    For the mini-batch of a table, building autograd's graph takes longer than the arithmetic.
 
     Parameters
     ----------
@@ -76,27 +63,30 @@ class PerceptronModel:
     """
 
     def __init__(self, layers: list[nn.Linear]) -> None:
+        # detached tensors build no graph, and share the memory that the training updates
         self.weights = [layer.weight.detach() for layer in layers]
         self.biases = [layer.bias.detach() for layer in layers]
-        # detached, so that no graph is built; the same memory, so that they stay in step with the training
         self.active: list[Tensor] = []
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K), without any gradient."""
+        """As :meth:`DifferentiableModel.logits`."""
+        return self._outputs(x)[-1]
+
+    def _outputs(self, x: Tensor) -> list[Tensor]:
+        """Output of every layer; after ReLU, but for the last."""
+        outputs = []
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = torch.addmm(bias, x, weight.T).relu_()
-        return torch.addmm(self.biases[-1], x, self.weights[-1].T)
+            outputs.append(x)
+        return [*outputs, torch.addmm(self.biases[-1], x, self.weights[-1].T)]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K), and remember what the next :meth:`backward` needs."""
-        self.active = []
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = torch.addmm(bias, x, weight.T).relu_()
-            self.active.append(x)
-        return torch.addmm(self.biases[-1], x, self.weights[-1].T)
+        """As :meth:`DifferentiableModel.forward`."""
+        *self.active, logits = self._outputs(x)
+        return logits
 
     def backward(self, weights: Tensor) -> Tensor:
-        """Gradient of the weighted sum of logits at the last rows, shape (n, d)."""
+        """As :meth:`DifferentiableModel.backward`."""
         gradient = weights @ self.weights[-1]
         for weight, active in zip(self.weights[-2::-1], self.active[::-1], strict=True):
             # derivative of ReLU: 0 where the output is 0
@@ -105,14 +95,14 @@ class PerceptronModel:
 
 
 def as_differentiable(network: nn.Module) -> DifferentiableModel:
-    """The quickest view that fits the network; it follows later updates of the network's parameters."""
-    # a subclass, a hook or a parametrisation may compute something else than its layers say
+    """The fastest differentiable model that fits the network."""
+    # a subclass, a hook or a parametrisation may compute something else than its layers
     layers = list(network) if type(network) is nn.Sequential and not _hooked(network) else []
     linear = [layer for layer in layers[::2] if type(layer) is nn.Linear and layer.bias is not None]
     between = [layer for layer in layers[1::2] if type(layer) is nn.ReLU]
     if len(layers) % 2 == 1 and len(linear) + len(between) == len(layers):
         return PerceptronModel(linear)
-    return AutogradModel(network)
+    return DifferentiableModel(network)
 
 
 def _hooked(network: nn.Module) -> bool:

@@ -1,4 +1,4 @@
-"""What the auditor makes as large as it can, as a function of the logits at x'."""
+"""Objectives of the search: functions of the logits at x' that the auditor maximises."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["SearchObjective", "LogLoss", "LogitDistance", "logit_distance"]
+__all__ = ["LogLoss", "LogitDistance", "SearchObjective", "logit_distance"]
 
 
 def logit_distance(first: Tensor, second: Tensor) -> Tensor:
@@ -31,40 +31,32 @@ class SearchObjective(Protocol):
     """A function of each row's logits, with its gradient."""
 
     def value(self, logits: Tensor) -> Tensor:
-        """Value per row, shape (n,)."""
+        """Value of every row, from shape (..., n, K) to shape (..., n)."""
 
     def gradient(self, logits: Tensor) -> Tensor:
         """Gradient with respect to the logits, shape (n, K)."""
-
-    def repeat(self, times: int) -> SearchObjective:
-        """The same goal for the rows repeated block-wise that many times."""
 
 
 class LogitDistance:
     """
-    Distance from the outputs at the people themselves (SenSeI).
+    Distance from the logits at the people themselves (SenSeI).
 
     Parameters
     ----------
     own : Tensor, shape (n, K)
-        Logits :math:`h(x)`, computed once.
+        Logits :math:`h(x)`.
     """
 
     def __init__(self, own: Tensor) -> None:
         self.own = own
-        self.scale = 2.0 / own.shape[-1]
 
     def value(self, logits: Tensor) -> Tensor:
-        """Value per row, shape (n,)."""
+        """As :meth:`SearchObjective.value`."""
         return logit_distance(logits, self.own)
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """Gradient with respect to the logits, shape (n, K)."""
-        return (logits - self.own) * self.scale
-
-    def repeat(self, times: int) -> LogitDistance:
-        """The same goal for the rows repeated block-wise."""
-        return LogitDistance(self.own.repeat(times, 1))
+        """As :meth:`SearchObjective.gradient`."""
+        return (logits - self.own) * (2.0 / self.own.shape[-1])
 
 
 class LogLoss:
@@ -80,13 +72,11 @@ class LogLoss:
         self.labels = labels
 
     def value(self, logits: Tensor) -> Tensor:
-        """Value per row, shape (n,)."""
-        return functional.cross_entropy(logits, self.labels, reduction="none")
+        """As :meth:`SearchObjective.value`."""
+        labels = self.labels.expand(logits.shape[:-1])
+        losses = functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
+        return losses.reshape(labels.shape)
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """Gradient with respect to the logits, shape (n, K)."""
+        """As :meth:`SearchObjective.gradient`."""
         return functional.softmax(logits, dim=-1) - functional.one_hot(self.labels, logits.shape[-1])
-
-    def repeat(self, times: int) -> LogLoss:
-        """The same goal for the rows repeated block-wise."""
-        return LogLoss(self.labels.repeat(times))

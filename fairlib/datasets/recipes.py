@@ -1,13 +1,19 @@
-"""Recipes of public tables: which raw files, and how they become one table with one row a person."""
+"""Recipes of public tables: their raw files, and the code that makes one table with one row per person.
+
+A recipe downloads nothing: it names its files, their addresses and their sha256, and reads local copies.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["RECIPES", "RawFile", "Recipe"]
 
@@ -26,9 +32,9 @@ class RawFile:
     url : str
         Where its publisher serves it.
     sha256 : str
-        Of the file itself.
+        Of the file itself, not of the archive.
     member : str or None
-        Its path inside the archive that `url` serves, if it is one.
+        The file's path inside the archive at `url`; None if `url` serves the file itself.
     """
 
     name: str
@@ -39,7 +45,7 @@ class RawFile:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a known table comes about: its raw files and the function that reads them."""
+    """A known table: its raw files and the function that reads them."""
 
     name: str
     summary: str
@@ -101,7 +107,7 @@ CHARGES_COLUMNS = [
     "c_charge_desc",
     "two_year_recid",
 ]
-# A95, a single woman, is defined but never occurs
+# A95, a single woman, is defined but never occurs.
 SEX_OF_STATUS = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "A95": "female"}
 
 
@@ -111,6 +117,8 @@ def _read_census(files: Mapping[str, Path]) -> pd.DataFrame:
 
     The test part opens with a comment line and ends its labels in a full stop.
     """
+    import pandas as pd
+
     parts = [
         pd.read_csv(
             files[name],
@@ -135,13 +143,15 @@ def _read_adult(files: Mapping[str, Path]) -> pd.DataFrame:
 
 def _read_german(files: Mapping[str, Path]) -> pd.DataFrame:
     """All rows and attributes with the publisher's codes (BuDRO, appendix C.3)."""
+    import pandas as pd
+
     frame = pd.read_csv(files["german.data"], sep=" ", header=None, names=GERMAN_COLUMNS)
     frame["credit"] = frame["credit"].map({1: "good", 2: "bad"})
     return frame
 
 
 def _read_german_sex(files: Mapping[str, Path]) -> pd.DataFrame:
-    """All rows, with the sex that the code of marital status and sex holds in that code's place (AIF360)."""
+    """All rows, with the sex in place of the code of marital status and sex (AIF360)."""
     frame = _read_german(files).rename(columns={"personal_status": "sex"})
     frame["sex"] = frame["sex"].map(SEX_OF_STATUS)
     return frame
@@ -154,6 +164,8 @@ def _usable_cases(files: Mapping[str, Path]) -> pd.DataFrame:
     The publisher's own filter: screened within 30 days of the arrest, a known outcome, no ordinary traffic
     offence, a scored case.
     """
+    import pandas as pd
+
     raw = pd.read_csv(files["compas-scores-two-years.csv"])
     usable = (
         raw["days_b_screening_arrest"].between(-30, 30)
@@ -180,11 +192,13 @@ def _read_compas_charges(files: Mapping[str, Path]) -> pd.DataFrame:
 
 def _read_bank(files: Mapping[str, Path]) -> pd.DataFrame:
     """Every call of the marketing campaign."""
+    import pandas as pd
+
     return pd.read_csv(files["bank-full.csv"], sep=";")
 
 
 def _read_bank_age(files: Mapping[str, Path]) -> pd.DataFrame:
-    """Every call, with two groups in the place of age: from 25 to 59 years, and all others (AIF360)."""
+    """Every call, with two groups in place of age: from 25 to 59 years, and all others (AIF360)."""
     frame = _read_bank(files).rename(columns={"age": "age_group"})
     frame["age_group"] = np.where(frame["age_group"].between(25, 59), "25-59", "other")
     return frame
@@ -225,55 +239,35 @@ BANK_FILES = (
     ),
 )
 RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe(
-            "adult",
-            "US census 1994: income above 50K; 45,222 complete rows (UCI)",
-            ADULT_FILES,
-            _read_adult,
-        ),
-        Recipe(
+    name: Recipe(name, summary, files, read)
+    for name, files, read, summary in (
+        ("adult", ADULT_FILES, _read_adult, "US census 1994: income above 50K; 45,222 complete rows (UCI)"),
+        (
             "census",
-            "the rows of adult with all 14 attributes and five races (UCI)",
             ADULT_FILES,
             _read_census,
+            "the rows of adult with all 14 attributes and five races (UCI)",
         ),
-        Recipe(
-            "german",
-            "Statlog German credit: bad credit risk; 1,000 rows (UCI)",
-            GERMAN_FILES,
-            _read_german,
-        ),
-        Recipe(
+        ("german", GERMAN_FILES, _read_german, "Statlog German credit: bad credit risk; 1,000 rows (UCI)"),
+        (
             "german-sex",
-            "the rows of german with sex for marital status: good credit risk (UCI)",
             GERMAN_FILES,
             _read_german_sex,
+            "the rows of german with sex for marital status: good credit risk (UCI)",
         ),
-        Recipe(
-            "compas",
-            "COMPAS: two-year recidivism; 5,278 rows (ProPublica)",
-            COMPAS_FILES,
-            _read_compas,
-        ),
-        Recipe(
+        ("compas", COMPAS_FILES, _read_compas, "COMPAS: two-year recidivism; 5,278 rows (ProPublica)"),
+        (
             "compas-charges",
-            "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)",
             COMPAS_FILES,
             _read_compas_charges,
+            "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)",
         ),
-        Recipe(
-            "bank",
-            "Bank marketing: term deposit subscribed; 45,211 rows (UCI)",
-            BANK_FILES,
-            _read_bank,
-        ),
-        Recipe(
+        ("bank", BANK_FILES, _read_bank, "Bank marketing: term deposit subscribed; 45,211 rows (UCI)"),
+        (
             "bank-age",
-            "the rows of bank with age in two groups: 25 to 59, and others (UCI)",
             BANK_FILES,
             _read_bank_age,
+            "the rows of bank with age in two groups: 25 to 59, and others (UCI)",
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""Fair metrics: distances between people that ignore what should not count.
+"""Fair metrics: distances between people that ignore differences which should not count.
 
 Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, ``pairwise``, ``project``,
 ``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a saved one of any kind.

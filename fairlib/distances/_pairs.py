@@ -1,4 +1,4 @@
-"""Differences of comparable and of incomparable pairs, drawn from groups or counterfactual copies of rows."""
+"""Comparable people: groups of rows, counterfactual copies, and the differences of pairs drawn from them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["given_pairs", "pairs_of_copies", "pairs_of_groups"]
+__all__ = ["check_source", "given_pairs", "group_codes", "pairs_of_copies", "pairs_of_groups"]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
-# Draws of random pairs before what was found has to do.
+# Most rounds of random draws for incomparable pairs.
 ROUNDS = 20
+
+
+def check_source(title: str, **sources: Any) -> str:
+    """Name of the one source that was given; ValueError if there is none or more than one."""
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        found = f"got {' and '.join(given)}" if given else "got none"
+        raise ValueError(f"{title} learns from one of {', '.join(sources)}; {found}.")
+    return given[0]
+
+
+def group_codes(rows: Float, groups: ArrayLike) -> Indices:
+    """
+    Integer group of every row, shape (n,).
+
+    Raises
+    ------
+    ValueError
+        Not one id a row, a missing id.
+    """
+    import pandas as pd
+
+    ids = np.asarray(groups)
+    if ids.shape != (len(rows),):
+        raise ValueError(f"groups must have one id per row of X, {len(rows)}, got shape {ids.shape}.")
+    codes, _ = pd.factorize(ids)
+    if (codes < 0).any():
+        raise ValueError(f"groups lacks the ids of {int((codes < 0).sum())} rows: give each row one.")
+    return codes
 
 
 def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
@@ -45,11 +74,11 @@ def pairs_of_copies(
     """
     Differences of rows and changed copies, and of as many random pairs of rows, both at most `most`.
 
-    Two people who differ only where copies do are comparable too: they are no incomparable pair, unless the
-    copies change every column and so do not tell.
+    Two people who differ only in columns that copies change are comparable too, and no incomparable pair;
+    unless the copies change every column.
     """
     changed = np.stack([(copy != data).any(axis=1) for copy in copies])
-    copy, row = (index[_some(len(index), most, rng)] for index in np.nonzero(changed))
+    copy, row = (index[_sample(len(index), most, rng)] for index in np.nonzero(changed))
     comparable = np.empty((len(row), data.shape[1]))
     for number, rows in enumerate(copies):
         mine = copy == number
@@ -58,17 +87,17 @@ def pairs_of_copies(
     if not shared.any():
         shared[:] = True
 
-    def apart(i: Indices, j: Indices) -> NDArray[np.bool_]:
+    def incomparable(i: Indices, j: Indices) -> NDArray[np.bool_]:
         return np.asarray((data[i][:, shared] != data[j][:, shared]).any(axis=1))
 
-    return comparable, _random_pairs(data, len(comparable), apart, rng)
+    return comparable, _random_pairs(data, len(comparable), incomparable, rng)
 
 
 def pairs_of_groups(data: Float, codes: Indices, most: int, rng: np.random.Generator) -> tuple[Float, Float]:
     """Differences of rows and another member of their group, and of as many rows of different groups."""
     order = rng.permutation(len(data))
     order = order[np.argsort(codes[order], kind="stable")]
-    # each member is paired with the next one, the last with the first
+    # each member is paired with the next one of the group, the last with the first
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     following = np.arange(1, len(order) + 1)
     following[np.append(starts[1:], len(order)) - 1] = starts
@@ -76,16 +105,16 @@ def pairs_of_groups(data: Float, codes: Indices, most: int, rng: np.random.Gener
     comparable = comparable[(comparable != 0).any(axis=1)]
     if len(comparable) == 0:
         raise ValueError("no two comparable rows differ: the groups tell nothing.")
-    comparable = comparable[_some(len(comparable), most, rng)]
+    comparable = comparable[_sample(len(comparable), most, rng)]
 
-    def apart(i: Indices, j: Indices) -> NDArray[np.bool_]:
+    def incomparable(i: Indices, j: Indices) -> NDArray[np.bool_]:
         return np.asarray((codes[i] != codes[j]) & (data[i] != data[j]).any(axis=1))
 
-    return comparable, _random_pairs(data, len(comparable), apart, rng)
+    return comparable, _random_pairs(data, len(comparable), incomparable, rng)
 
 
-def _some(count: int, most: int, rng: np.random.Generator) -> Indices:
-    """Positions of at most `most` of `count` things, in order."""
+def _sample(count: int, most: int, rng: np.random.Generator) -> Indices:
+    """Positions of at most `most` of `count` items, in order."""
     if count <= most:
         return np.arange(count)
     return np.sort(rng.choice(count, size=most, replace=False))
@@ -94,15 +123,15 @@ def _some(count: int, most: int, rng: np.random.Generator) -> Indices:
 def _random_pairs(
     data: Float,
     count: int,
-    apart: Callable[[Indices, Indices], NDArray[np.bool_]],
+    incomparable: Callable[[Indices, Indices], NDArray[np.bool_]],
     rng: np.random.Generator,
 ) -> Float:
-    """Differences of up to `count` random pairs that are `apart`."""
+    """Differences of up to `count` random incomparable pairs."""
     found: list[Float] = []
     missing = count
     for _ in range(ROUNDS):
         i, j = rng.integers(0, len(data), size=(2, missing))
-        kept = np.flatnonzero(apart(i, j))
+        kept = np.flatnonzero(incomparable(i, j))
         found.append(data[i[kept]] - data[j[kept]])
         missing -= len(kept)
         if missing == 0:

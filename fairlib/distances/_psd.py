@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 __all__ = ["Maximum", "maximise", "nearest_psd"]
 
 Float = NDArray[np.float64]
-# The step grows a little after every iteration, so that one bad region does not slow down all that follow.
+# The step grows a little after every iteration, so that one bad region does not slow down the rest.
 GROWTH = 1.25
 SHRINKAGE = 0.5
-# Steps below this share of the first mean that rounding is all that is left.
+# Steps below this share of the first change the matrix by rounding only.
 SMALLEST = 1e-18
-# Gains below this share of the height drown in its rounding.
+# Gains below this share of the value are lost in its rounding.
 RESOLUTION = 1e-9
 
 
 @dataclass(frozen=True)
 class Maximum:
-    """The matrix found, the iterations it took, and whether the projected gradient became small enough."""
+    """The matrix found, the iterations, and whether the projected gradient became small enough."""
 
     matrix: Float
     n_iter: int
@@ -71,6 +71,7 @@ def maximise(
     height, momentum, smallest = value(start), 1.0, SMALLEST * step
     for iteration in range(1, max_iter + 1):
         slope = gradient(ahead)
+        # backtracking: shorten the step until the quadratic model is a lower bound
         while True:
             found = nearest_psd(ahead + step * slope)
             moved = found - ahead
@@ -78,18 +79,20 @@ def maximise(
             reached = value(found)
             if gain > RESOLUTION * abs(height):
                 enough = reached >= height + gain
-            else:  # near the maximum heights are alike, and only slopes tell the curvature
+            else:  # near the maximum values are alike: the slopes show the curvature
                 bend = ((slope - gradient(found)) * moved).sum() if np.isfinite(reached) else np.inf
                 enough = bend <= (moved * moved).sum() / step
             if enough or step < smallest:
                 break
             step *= SHRINKAGE
+        # stop where the projected gradient is small
         small = np.linalg.norm(moved) <= tol * max(step, 1.0)
         if small and np.linalg.norm(nearest_psd(found + gradient(found)) - found) <= tol:
             return Maximum(found, iteration, converged=True)
         if step < smallest:
             break
         step *= GROWTH
+        # FISTA's extrapolation; without it where the momentum points downhill or out of the domain
         onwards = found - current
         downhill = (moved * onwards).sum() < 0
         following = float(1 + np.sqrt(1 + 4 * momentum**2)) / 2

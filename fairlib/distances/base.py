@@ -1,4 +1,4 @@
-"""What all fair metrics share: distances in projected coordinates, for numpy and torch, and saving."""
+"""The base of all fair metrics: distances in projected coordinates, for numpy and torch, and saving."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from evenhand.fairlib.numerics import pairwise_squared_distances
 __all__ = ["FeatureBounds", "Metric"]
 
 Float = NDArray[np.float64]
-AnyMetric = TypeVar("AnyMetric", bound="Metric")
 FORMAT = 2
 
 
@@ -33,9 +32,8 @@ class Metric(BaseEstimator):  # type: ignore[misc]
     Differences in the null space of :math:`\Sigma`, the free directions, do not count. Unless a metric says
     otherwise, nothing else is distorted: :math:`\Sigma = I - B B^\top`.
 
-    Every method takes array-likes, computed in float64, or torch tensors of a floating-point dtype: then the
-    result is a tensor of the same dtype and device, and can be differentiated. Torch is imported by nobody
-    but those who use it.
+    Every method takes array-likes, computed in float64, or torch tensors of a floating-point dtype. Tensors
+    give tensors of the same dtype and device, which can be differentiated. Arrays need no torch.
 
     Attributes
     ----------
@@ -49,11 +47,11 @@ class Metric(BaseEstimator):  # type: ignore[misc]
 
     kind: ClassVar[str]
     title: ClassVar[str]
-    # what is saved of a fitted metric beside its domain: attributes without their last underscore
+    # saved beside the bounds: names of fitted attributes without their last underscore
     saved: ClassVar[tuple[str, ...]] = ("basis",)
 
     def _remember(self, rows: Float, basis: Float) -> None:
-        """Set what every fitted metric has."""
+        """Set the attributes that every fitted metric has."""
         self.n_features_in_ = rows.shape[1]
         # row-major: safetensors writes the buffer as it lies in memory
         self.basis_ = np.ascontiguousarray(basis, dtype=np.float64)
@@ -79,12 +77,11 @@ class Metric(BaseEstimator):  # type: ignore[misc]
             Another width than at ``fit``, a number that is not finite (arrays only), a tensor of integers.
         """
         check_is_fitted(self)
-        rows = X if _is_tensor(X) else check_array(X, dtype=np.float64)
-        return self._project(self._checked(rows))
+        return self._project(self._checked(X if _is_tensor(X) else check_array(X, dtype=np.float64)))
 
     def weigh(self, V: Any) -> Any:
         r"""
-        Apply the metric's matrix to rows, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V and 0.
+        Rows times the metric's matrix, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V and 0.
 
         Parameters
         ----------
@@ -99,7 +96,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
 
     def unweigh(self, V: Any) -> Any:
         r"""
-        Apply the matrix's pseudo-inverse to rows, :math:`V \Sigma^+`.
+        Rows times the matrix's pseudo-inverse, :math:`V \Sigma^+`.
 
         Parameters
         ----------
@@ -114,7 +111,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return self._unweigh(self._checked(V))
 
     def operators(self) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-        """:meth:`weigh` and :meth:`unweigh` without their checks, for inner loops on rows known to fit."""
+        """:meth:`weigh` and :meth:`unweigh` without their checks, for inner loops."""
         check_is_fitted(self)
         return self._weigh, self._unweigh
 
@@ -136,8 +133,8 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         ValueError
             As :meth:`project`; two arrays of different shapes.
         """
-        apart = self._difference(x1, x2)
-        return (apart * apart).sum(-1)
+        difference = self._difference(x1, x2)
+        return (difference * difference).sum(-1)
 
     def distance(self, x1: Any, x2: Any) -> Any:
         """
@@ -145,10 +142,10 @@ class Metric(BaseEstimator):  # type: ignore[misc]
 
         The gradient of a tensor's distance is 0 where the distance is.
         """
-        apart = self._difference(x1, x2)
-        if _is_tensor(apart):
-            return sys.modules["torch"].linalg.vector_norm(apart, dim=-1)
-        return np.linalg.norm(apart, axis=-1)
+        difference = self._difference(x1, x2)
+        if _is_tensor(difference):
+            return sys.modules["torch"].linalg.vector_norm(difference, dim=-1)
+        return np.linalg.norm(difference, axis=-1)
 
     def pairwise(self, X: Any, Y: Any = None, *, squared: bool = False) -> Any:
         """
@@ -177,7 +174,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return result if squared else np.sqrt(result, out=result)
 
     def arrays(self) -> dict[str, Float]:
-        """Everything that was learned, by name: what :meth:`save` writes."""
+        """All learned arrays by name: the content of the file that :meth:`save` writes."""
         found = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(self.feature_bounds_)
         return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
@@ -193,7 +190,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         (target / "metric.json").write_text(json.dumps(description, sort_keys=True))
 
     @classmethod
-    def load(cls: type[AnyMetric], folder: str | Path) -> AnyMetric:
+    def load(cls, folder: str | Path) -> Self:
         """Read a metric of this kind written by :meth:`save`: it measures the same distances."""
         from safetensors.numpy import load_file
 
@@ -211,14 +208,15 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return metric
 
     def _project(self, V: Any) -> Any:
-        basis = self._beside(V, "basis")
+        basis = self._array_like(V, "basis")
         return V - (V @ basis) @ basis.T
 
+    # an orthogonal projection is its own square and its own pseudo-inverse
     def _weigh(self, V: Any) -> Any:
-        return self._project(V)  # a projection is its own square ...
+        return self._project(V)
 
     def _unweigh(self, V: Any) -> Any:
-        return self._project(V)  # ... and its own pseudo-inverse
+        return self._project(V)
 
     def _difference(self, x1: Any, x2: Any) -> Any:
         """Difference of paired rows in projected coordinates."""
@@ -240,20 +238,20 @@ class Metric(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X has {width} features, but this metric was fitted on {self.n_features_in_}.")
         return rows
 
-    def _beside(self, V: Any, name: str) -> Any:
-        """A fitted array of the kind of V; its tensors are kept, one for each dtype and device."""
+    def _array_like(self, V: Any, name: str) -> Any:
+        """A fitted array; for a tensor V one of its dtype and device, which is kept."""
         array = getattr(self, f"{name}_")
         if not _is_tensor(V):
             return array
         key = (name, V.dtype, V.device)
         if key not in self._tensors:
             torch = sys.modules["torch"]
-            with torch.inference_mode(False):  # what is made in that mode can never be differentiated
+            with torch.inference_mode(False):  # a tensor made in that mode can never be differentiated
                 self._tensors[key] = torch.tensor(array, dtype=V.dtype, device=V.device)
         return self._tensors[key]
 
 
 def _is_tensor(value: Any) -> bool:
-    """Whether a value is a torch tensor; nothing can be one where torch was never imported."""
+    """Whether a value is a torch tensor; there is none unless torch was imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from evenhand.fairlib.distances._pairs import given_pairs, pairs_of_copies, pairs_of_groups
+from evenhand.fairlib.distances._pairs import (
+    check_source,
+    given_pairs,
+    group_codes,
+    pairs_of_copies,
+    pairs_of_groups,
+)
 from evenhand.fairlib.distances._psd import maximise
 from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.distances.comparable import check_source, group_codes
-from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
 __all__ = ["EXPLORE", "log_likelihood", "log_likelihood_gradient"]
 
 Float = NDArray[np.float64]
-# Eigenvalues below this share of the largest one are 0 but for the accuracy of the search.
+# Eigenvalues below this share of the largest one are 0 up to the accuracy of the search.
 NEGLIGIBLE = 1e-6
 
 
@@ -60,6 +64,8 @@ def log_likelihood_gradient(sigma: ArrayLike, comparable: ArrayLike, incomparabl
     .. math:: \frac1m \Big[ -\sum_{\delta \in C} \sigma(D(\delta))\, \delta\delta^\top
         + \sum_{\delta \in I} \frac{1}{\sinh D(\delta)}\, \delta\delta^\top \Big]
     """
+    from scipy.special import expit
+
     near, far = _lengths(sigma, comparable), _lengths(sigma, incomparable)
     weights = 2 * np.exp(-far) / -np.expm1(-2 * far)
     gradient = _outer(incomparable, weights) - _outer(comparable, expit(near))
@@ -76,6 +82,7 @@ def _outer(differences: ArrayLike, weights: Float) -> Float:
     return np.asarray((rows * weights[:, None]).T @ rows)
 
 
+@dataclass(repr=False, eq=False)
 class EXPLORE(Metric):
     r"""
     A Mahalanobis distance learned from pairs that are comparable and pairs that are not.
@@ -84,9 +91,8 @@ class EXPLORE(Metric):
         \max_{\Sigma \succeq 0} \; \ell(\Sigma) - \lambda \operatorname{tr} \Sigma
 
     where :math:`\sigma` is the logistic function and :math:`\ell` the mean log-likelihood (Mukherjee et al.
-    2020, with a penalty that makes the maximum unique in scale and of low rank). The search is
-    accelerated projected gradient ascent. It is quickest where columns are of like scale, as the encoder
-    makes them.
+    2020, with a penalty that makes the maximum unique in scale and of low rank). The search is accelerated
+    projected gradient ascent. It is fastest where columns have similar scales, as the encoder's have.
 
     Parameters
     ----------
@@ -97,9 +103,9 @@ class EXPLORE(Metric):
     tol : float
         Limit for the norm of the projected gradient, with differences scaled to a mean square of 1.
     max_pairs : int
-        Most pairs of each sort that are drawn from groups or copies; pairs that are given are all used.
+        Most pairs of each sort that are drawn from groups or copies; given pairs are all used.
     random_state : int
-        Seed of the pairs that are drawn.
+        Seed of the drawn pairs.
 
     Attributes
     ----------
@@ -111,28 +117,18 @@ class EXPLORE(Metric):
         Mean log-likelihood reached, without the penalty. Not saved, like the next two.
     n_iter_ : int
     converged_ : bool
-    feature_bounds_ : FeatureBounds
-    n_features_in_ : int
     """
 
-    kind = "explore"
-    title = "EXPLORE metric"
-    saved = ("basis", "factor")
+    kind: ClassVar[str] = "explore"
+    title: ClassVar[str] = "EXPLORE metric"
+    saved: ClassVar[tuple[str, ...]] = ("basis", "factor")
 
-    def __init__(
-        self,
-        strength: float = 0.01,
-        *,
-        max_iter: int = 1000,
-        tol: float = 1e-7,
-        max_pairs: int = 20_000,
-        random_state: int = 0,
-    ) -> None:
-        self.strength = strength
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_pairs = max_pairs
-        self.random_state = random_state
+    strength: float = 0.01
+    _: KW_ONLY
+    max_iter: int = 1000
+    tol: float = 1e-7
+    max_pairs: int = 20_000
+    random_state: int = 0
 
     def fit(
         self,
@@ -144,7 +140,7 @@ class EXPLORE(Metric):
         incomparable: Sequence[ArrayLike] | None = None,
         groups: ArrayLike | None = None,
         counterfactuals: Sequence[ArrayLike] | None = None,
-    ) -> EXPLORE:
+    ) -> Self:
         """
         Learn the matrix.
 
@@ -168,14 +164,20 @@ class EXPLORE(Metric):
             differ, or an incomparable one that does not; sizes that do not match; numbers that are not
             finite; parameters out of range.
         """
-        self._check_parameters()
+        for name in ("strength", "tol"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        for name in ("max_iter", "max_pairs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
         data = check_array(X, dtype=np.float64)
         near, far = self._pairs(data, comparable, incomparable, groups, counterfactuals)
         if not near.any():
             raise ValueError("the comparable pairs do not differ: no direction can be learned from them.")
         if not far.any(axis=1).all():
-            raise ValueError("incomparable holds a pair of equal rows, which no metric tells apart.")
-        # in units in which the mean squared difference is 1, so that `tol` and the first step fit any table
+            raise ValueError("incomparable holds a pair of equal rows, which no metric can separate.")
+        # scaled to a mean squared difference of 1, so that `tol` and the first step fit any table
         scale = float(np.square(far).sum(axis=1).mean())
         near, far = near / np.sqrt(scale), far / np.sqrt(scale)
         penalty = self.strength / scale
@@ -202,15 +204,6 @@ class EXPLORE(Metric):
         self._remember(data, vectors[:, ~kept])
         return self
 
-    def _check_parameters(self) -> None:
-        for name in ("strength", "tol"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
-        for name in ("max_iter", "max_pairs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
-
     def _pairs(
         self,
         data: Float,
@@ -220,29 +213,30 @@ class EXPLORE(Metric):
         counterfactuals: Sequence[ArrayLike] | None,
     ) -> tuple[Float, Float]:
         """Differences of comparable and of incomparable pairs."""
+        from evenhand.fairlib.preprocessing.counterfactuals import check_copies
+
         if (comparable is None) != (incomparable is None):
             lacking = "comparable" if comparable is None else "incomparable"
             raise ValueError(f"EXPLORE needs both sorts of pairs: {lacking} is missing.")
         check_source("EXPLORE", comparable=comparable, groups=groups, counterfactuals=counterfactuals)
         if comparable is not None and incomparable is not None:
             width = data.shape[1]
-            return (
-                given_pairs("comparable", comparable, width),
-                given_pairs("incomparable", incomparable, width),
-            )
+            near = given_pairs("comparable", comparable, width)
+            return near, given_pairs("incomparable", incomparable, width)
         rng = np.random.default_rng(self.random_state)
         if groups is not None:
             return pairs_of_groups(data, group_codes(data, groups), self.max_pairs, rng)
-        return pairs_of_copies(data, check_copies(data, counterfactuals), self.max_pairs, rng)  # type: ignore[arg-type]
+        assert counterfactuals is not None
+        return pairs_of_copies(data, check_copies(data, counterfactuals), self.max_pairs, rng)
 
     def _project(self, V: Any) -> Any:
-        return V @ self._beside(V, "factor")
+        return V @ self._array_like(V, "factor")
 
     def _weigh(self, V: Any) -> Any:
-        factor = self._beside(V, "factor")
+        factor = self._array_like(V, "factor")
         return (V @ factor) @ factor.T
 
     def _unweigh(self, V: Any) -> Any:
-        factor = self._beside(V, "factor")
+        factor = self._array_like(V, "factor")
         # the columns are eigenvectors, as long as the roots of their eigenvalues
         return ((V @ factor) / (factor * factor).sum(0) ** 2) @ factor.T

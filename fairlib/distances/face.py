@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from evenhand.fairlib.distances._pairs import check_source, group_codes
 from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.distances.comparable import check_source, group_codes
-from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
 __all__ = ["FACE"]
 
@@ -20,6 +20,7 @@ Float = NDArray[np.float64]
 Blocks = Callable[[], Iterator[Float]]
 
 
+@dataclass(repr=False, eq=False)
 class FACE(Metric):
     r"""
     Euclidean distance outside the leading directions of the differences within groups of comparable samples.
@@ -28,9 +29,9 @@ class FACE(Metric):
         B = \text{leading } k \text{ right singular vectors of } \big(x_i - \bar x_{g(i)}\big)_i
 
     where :math:`\bar x_g` is the mean of group g (factor analysis of comparable embeddings: Mukherjee et al.
-    2020, algorithm 1; Yurochkin and Sun 2021, appendix B). A group is what the user calls comparable: rows
-    that share an id, or a row with its counterfactual copies. For pairs of a row and one copy it is the
-    singular value decomposition of :math:`X - X'`.
+    2020, algorithm 1; Yurochkin and Sun 2021, appendix B). A group is given by the user: rows that share an
+    id, or a row with its counterfactual copies. For pairs of a row and one copy it is the singular value
+    decomposition of :math:`X - X'`.
 
     Parameters
     ----------
@@ -42,20 +43,16 @@ class FACE(Metric):
 
     Attributes
     ----------
-    basis_ : ndarray of float64, shape (n_features, k)
     explained_variance_ratio_ : ndarray of float64, shape (k,)
-        Share of the squared differences that lies along each column of `basis_`.
-    feature_bounds_ : FeatureBounds
-    n_features_in_ : int
+        Share of the squared differences that lies along each column of ``basis_``.
     """
 
-    kind = "face"
-    title = "FACE metric"
-    saved = ("basis", "explained_variance_ratio")
+    kind: ClassVar[str] = "face"
+    title: ClassVar[str] = "FACE metric"
+    saved: ClassVar[tuple[str, ...]] = ("basis", "explained_variance_ratio")
 
-    def __init__(self, n_directions: int | None = None, explained_variance: float | None = None) -> None:
-        self.n_directions = n_directions
-        self.explained_variance = explained_variance
+    n_directions: int | None = None
+    explained_variance: float | None = None
 
     def fit(
         self,
@@ -65,7 +62,7 @@ class FACE(Metric):
         sensitive_features: Any = None,
         groups: ArrayLike | None = None,
         counterfactuals: Sequence[ArrayLike] | None = None,
-    ) -> FACE:
+    ) -> Self:
         """
         Learn the directions from training rows.
 
@@ -74,7 +71,7 @@ class FACE(Metric):
         X : array-like, shape (n, d)
         y, sensitive_features : ignored
         groups : array-like, shape (n,)
-            Ids: comparable rows share one. Rows alone in their group tell nothing and are left out.
+            Ids: comparable rows share one. A row that is alone in its group is left out.
         counterfactuals : sequence of array-like, shape (n, d)
             Copies of the rows; each row with its copies is a group.
 
@@ -85,20 +82,22 @@ class FACE(Metric):
             not match; numbers that are not finite; no group of two; no difference; more directions than the
             differences span.
         """
+        from evenhand.fairlib.preprocessing.counterfactuals import check_copies
+
         self._check_size()
         data = check_array(X, dtype=np.float64)
-        source = check_source("FACE", groups=groups, counterfactuals=counterfactuals)
-        if source == "groups":
+        check_source("FACE", groups=groups, counterfactuals=counterfactuals)
+        if counterfactuals is None:
             centred = _within_groups(data, group_codes(data, groups))  # type: ignore[arg-type]
             blocks, count = (lambda: iter([centred])), len(centred)
         else:
-            copies = check_copies(data, counterfactuals)  # type: ignore[arg-type]
+            copies = check_copies(data, counterfactuals)
             blocks, count = _within_copies(data, copies), len(data) * (len(copies) + 1)
         variances, directions, energy = _spectrum(blocks, count, data.shape[1])
         size = self._size(variances)
         if size == np.count_nonzero(energy):
-            # the same span as the singular vectors', but it projects those columns to exactly 0 and leaves no
-            # rounding in them: trees split on any difference, however small
+            # unit vectors span the same space, and project those columns to exactly 0: a tree would split on
+            # the rounding that singular vectors leave
             order = np.argsort(-energy, kind="stable")[:size]
             variances, directions = energy[order], np.eye(data.shape[1])[:, order]
         self.explained_variance_ratio_ = variances[:size] / energy.sum()
@@ -126,7 +125,7 @@ class FACE(Metric):
             return int(self.n_directions)
         assert self.explained_variance is not None
         shares = np.cumsum(variances) / variances.sum()
-        # rounding must not cost a direction
+        # with a margin for rounding, which must not add a direction
         return min(int(np.searchsorted(shares, self.explained_variance - 1e-12)) + 1, len(variances))
 
 
@@ -138,7 +137,7 @@ def _within_groups(data: Float, codes: NDArray[np.intp]) -> Float:
     order = np.argsort(codes, kind="stable")
     order = order[sizes[codes[order]] > 1]
     _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
-    # from the first member on: equal rows then differ by exactly 0, wherever they lie
+    # relative to the first member: equal rows then differ by exactly 0, wherever they lie
     rows = data[order] - np.repeat(data[order[starts]], counts, axis=0)
     means = np.add.reduceat(rows, starts, axis=0) / counts[:, None]
     return np.asarray(rows - np.repeat(means, counts, axis=0))
@@ -191,7 +190,7 @@ def _spectrum(blocks: Blocks, count: int, width: int) -> tuple[Float, Float, Flo
 
 
 def _changing(energy: Float) -> NDArray[np.intp]:
-    """Columns in which comparable samples differ: in the others every direction is 0, with no rounding."""
+    """Columns in which comparable samples differ: in the others every direction is exactly 0."""
     active = np.flatnonzero(energy)
     if active.size == 0:
         raise ValueError("the comparable samples of every group are equal: no direction can be learned.")

@@ -1,4 +1,4 @@
-"""All kinds of fair metrics by name, and loading a saved one of any kind."""
+"""All kinds of fair metrics by name, and the loading and fitting of any kind."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.distances.explore import EXPLORE
@@ -24,7 +22,7 @@ METRICS: dict[str, type[Metric]] = {metric.kind: metric for metric in (Sensitive
 
 def load_metric(folder: str | Path) -> Metric:
     """
-    Read a metric of whichever kind was saved into `folder`.
+    Read a saved metric of any kind.
 
     Raises
     ------
@@ -42,7 +40,7 @@ def fitted_metric(
     metric: Metric | None, X: ArrayLike, sensitive_features: Mapping[str, ArrayLike] | None
 ) -> Metric:
     """
-    The metric itself if it is fitted, else a fitted clone; without one the sensitive subspace.
+    The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
 
     Parameters
     ----------
@@ -58,9 +56,7 @@ def fitted_metric(
     if metric is None and sensitive_features is None:
         raise ValueError("metric is None: give a fair metric, or sensitive_features to learn one from.")
     found: Metric = SensitiveSubspace() if metric is None else metric
-    try:
-        check_is_fitted(found)
-    except NotFittedError:
+    if not hasattr(found, "n_features_in_"):
         found = clone(found).fit(X, sensitive_features=sensitive_features)
     width = np.shape(X)[1]
     if found.n_features_in_ != width:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.utils.validation import check_array
 
 from evenhand.fairlib.distances.base import Metric
@@ -36,6 +35,7 @@ class LearnedDirection:
     excluded: tuple[int, ...] = ()
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SensitiveSubspace(Metric):
     r"""
     Euclidean distance outside a sensitive subspace.
@@ -55,27 +55,14 @@ class SensitiveSubspace(Metric):
     strength : float
         l2 penalty of the logistic regressions, :math:`\lambda` in
         :math:`\sum_i \ell_i + \frac{\lambda}{2}\|w\|^2`.
-
-    Attributes
-    ----------
-    basis_ : ndarray of float64, shape (n_features, rank)
-    feature_bounds_ : FeatureBounds
-    n_features_in_ : int
     """
 
-    kind = "sensitive-subspace"
-    title = "sensitive subspace"
+    kind: ClassVar[str] = "sensitive-subspace"
+    title: ClassVar[str] = "sensitive subspace"
 
-    def __init__(
-        self,
-        *,
-        indicators: Sequence[int] = (),
-        learned: Sequence[LearnedDirection] | None = None,
-        strength: float = 0.1,
-    ) -> None:
-        self.indicators = indicators
-        self.learned = learned
-        self.strength = strength
+    indicators: Sequence[int] = ()
+    learned: Sequence[LearnedDirection] | None = None
+    strength: float = 0.1
 
     def fit(
         self,
@@ -83,7 +70,7 @@ class SensitiveSubspace(Metric):
         y: ArrayLike | None = None,
         *,
         sensitive_features: Mapping[str, ArrayLike] | None = None,
-    ) -> SensitiveSubspace:
+    ) -> Self:
         """
         Learn the subspace from training rows.
 
@@ -122,19 +109,21 @@ class SensitiveSubspace(Metric):
                     f"it has {sorted(attributes)}."
                 )
             directions += self._normals(data, attributes[item.attribute], item)
-        # Same span as with the normals as they are, but indicator columns project to exactly 0 and leave no
-        # rounding in the others: trees split on any difference, however small.
+        # without their indicator columns the normals span the same space, and indicator columns project to
+        # exactly 0 and leave no rounding in the others: a tree would split on it
         units = np.eye(width)[:, indicators]
         normals = np.array(directions).reshape(-1, width)
         lengths = np.linalg.norm(normals, axis=1)
         normals[:, indicators] = 0.0
-        # what is left of a normal inside the indicators' span is rounding, not a direction
+        # the rest of a normal inside the indicators' span is rounding, not a direction
         normals = normals[np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths]
         self._remember(data, np.concatenate([units, orthonormal_basis(normals)], axis=1))
         return self
 
     def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
-        """Normals of the models that predict `target`, embedded in the full space."""
+        """Normals of the models that predict `target`, with zeros in the excluded columns."""
+        from sklearn.linear_model import LogisticRegression, RidgeCV
+
         kept = np.setdiff1d(np.arange(data.shape[1]), item.excluded)
         if kept.size == 0:
             raise ValueError(f"no column is left to predict {item.attribute!r} from.")
@@ -146,18 +135,13 @@ class SensitiveSubspace(Metric):
         if values.size < 2:
             raise ValueError(f"the attribute {item.attribute!r} is constant: no direction can be learned.")
         if values.size > 2 and np.issubdtype(target.dtype, np.floating):
-            coefficients = [RidgeCV().fit(data[:, kept], target).coef_]
+            models = [RidgeCV().fit(data[:, kept], target)]
         else:
             positives = values[1:] if values.size == 2 else values
-            coefficients = [
-                LogisticRegression(C=1.0 / self.strength, max_iter=2000)
-                .fit(data[:, kept], target == value)
-                .coef_[0]
+            models = [
+                LogisticRegression(C=1.0 / self.strength, max_iter=2000).fit(data[:, kept], target == value)
                 for value in positives
             ]
-        normals = []
-        for coefficient in coefficients:
-            normal = np.zeros(data.shape[1])
-            normal[kept] = coefficient
-            normals.append(normal)
-        return normals
+        normals = np.zeros((len(models), data.shape[1]))
+        normals[:, kept] = [model.coef_.ravel() for model in models]
+        return list(normals)

@@ -1,19 +1,21 @@
-"""Auditing any fitted classifier: how much worse off could people be, treated as comparable others?"""
+"""Audit of any fitted classifier: the loss increase when people are treated as comparable other people."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.evaluation.bootstrap import percentile_interval
-from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
+from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.progress import Progress, shifted
 from evenhand.fairlib.randomness import generator
-from evenhand.fairlib.transport.dual import DualSolver, enforce_concavity
+from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
 
@@ -22,11 +24,10 @@ __all__ = ["Audit", "audit", "audit_losses"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Multipliers of resamples are looked for within a factor of 1 + this / sqrt(people) of the audit's own first;
-# a resample that misses widens the search by the second factor.
-REACH = 8.0
+# The multiplier of a resample is first searched within a factor of 1 + BRACKET / sqrt(people) of the audit's
+# own multiplier; if it lies outside, the bracket widens by the factor WIDEN.
+BRACKET = 8.0
 WIDEN = 16.0
-CHUNK_BYTES = 64 * 2**20
 
 
 class _Classifier(Protocol):
@@ -35,34 +36,30 @@ class _Classifier(Protocol):
     def predict_proba(self, X: ArrayLike) -> Any: ...
 
 
-class _Projects(Protocol):
-    def project(self, X: ArrayLike) -> Float: ...
-
-
 @dataclass(frozen=True)
 class Audit:
     r"""
-    What the restricted adversary finds.
+    Result of the restricted adversary.
 
     Parameters
     ----------
     budget : float
         :math:`\epsilon`, mean squared fair distance.
     loss, adversarial_loss : float
-        Mean loss (nats) as people are, and in the worst case within the budget.
+        Mean loss (nats) on the own rows, and in the worst case within the budget.
     low, high : float or None
         Bootstrap interval of the gap between them.
     multiplier : float
-        :math:`\eta^*`, nats of loss that one more unit of budget would reveal.
+        :math:`\eta^*`, nats of loss per further unit of budget.
     spent : float
-        Budget that was used: less than there is where nothing was left to gain.
+        Budget that was used; less than the budget where no move raises the loss any more.
     target : ndarray of int64, shape (n,)
-        The row that each person is treated as in the worst case; one person may be divided between two, and
-        has the one with the larger share here.
+        The row that each person is treated as in the worst case. One person may be divided between two rows;
+        this is the row with the larger share.
     distance : ndarray of float64, shape (n,)
-        Fair distance (not squared) between the two.
+        Fair distance (not squared) between the own row and the target.
     own_loss, target_loss : ndarray of float64, shape (n,)
-        Loss of each person's label at the own row and at the other.
+        Loss of each person's label at the own row and at the target.
     """
 
     budget: float
@@ -79,11 +76,11 @@ class Audit:
 
     @property
     def gap(self) -> float:
-        """Empirical performance gap (3.2): how much loss comparable treatment reveals, in nats."""
+        """Empirical performance gap (3.2), in nats."""
         return _gap(self.adversarial_loss, self.loss)
 
     def most_unfair(self, limit: int | None = None) -> Int:
-        """People whose treatment as another reveals most loss, the worst first; nobody who gains by it."""
+        """People whose loss rises most at their target, in falling order, without those whose loss falls."""
         revealed = self.target_loss - self.own_loss
         order = np.argsort(-revealed, kind="stable")
         return order[revealed[order] > 0][:limit]
@@ -93,7 +90,7 @@ def audit(
     model: _Classifier,
     X: ArrayLike,
     y: ArrayLike,
-    metric: _Projects | None,
+    metric: Metric | None,
     budget: float,
     *,
     draws: int = 1000,
@@ -109,8 +106,8 @@ def audit(
         \sup_{P: W_D(P, P_n) \le \epsilon} E_P[\ell(f(x), y)] - \frac1n \sum_i \ell(f(x_i), y_i)
 
     The adversary may treat each person as any other row of X, label kept, as long as the mean squared fair
-    distance stays within the budget: it needs probabilities and distances, never the model's inside. With the
-    log loss, probabilities count as at least 2.2e-16.
+    distance stays within the budget. It needs only probabilities and distances, so any classifier will do.
+    The log loss counts probabilities as at least 2.2e-16.
 
     Parameters
     ----------
@@ -120,12 +117,14 @@ def audit(
         Rows that the model was not trained on, for a statement about new people (theorem 3.4).
     y : array-like, shape (n,)
     metric : fitted fair metric or None
-        Anything with ``project``; None for Euclidean distance on X.
+        None for Euclidean distance on X.
     budget : float
         :math:`\epsilon`.
     draws : int
-        Bootstrap resamples of the people, the rows that they may be treated as held fixed; 0 for no interval.
+        Bootstrap resamples of the people, with the rows that they may be treated as held fixed; 0 for no
+        interval.
     level : float
+        Coverage of the interval, in (0, 1).
     seed : int
     jobs : int
         Threads.
@@ -174,15 +173,8 @@ def audit_losses(
     jobs: int = 1,
     callback: Progress | None = None,
 ) -> Audit:
-    """
-    As :func:`audit`, from a loss table of shape (classes, n) and the projected rows, shape (n, d).
-
-    Any loss will do: it is only ever compared between rows.
-    """
-    if draws != 0 and draws < MIN_DRAWS:
-        raise ValueError(f"draws must be 0 or at least {MIN_DRAWS}, got {draws!r}.")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must be between 0 and 1, got {level!r}.")
+    """As :func:`audit`, from any loss table of shape (classes, n) and the projected rows, shape (n, d)."""
+    check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget must be finite and at least 0, got {budget!r}.")
     losses = np.asarray(losses, dtype=np.float64)
@@ -193,11 +185,11 @@ def audit_losses(
         callback(1, 1 + draws)
     own = losses[problem.labels, np.arange(problem.n)]
     gap = _gap(plan.value, float(own.mean()))
-    interval = None
+    low = high = None
     if draws:
         rng = generator(seed, "bootstrap", "audit")
         resampled = _resample(solver, plan, own, draws, rng, shifted(callback, 1, 1 + draws))
-        interval = percentile_interval(resampled, level, gap)
+        low, high = percentile_interval(resampled, level, gap) or (None, None)
     target = plan.target
     if plan.split is not None and plan.split[2] > 0.5:
         target[plan.split[0]] = plan.split[1]
@@ -207,8 +199,8 @@ def audit_losses(
         budget=float(budget),
         loss=float(own.mean()),
         adversarial_loss=plan.value,
-        low=None if interval is None else interval[0],
-        high=None if interval is None else interval[1],
+        low=low,
+        high=high,
         multiplier=plan.multiplier,
         spent=plan.spent,
         target=target,
@@ -229,60 +221,54 @@ def _resample(
     """
     Gap of every resample of the people, shape (draws,).
 
-    The envelopes hold each person's choices at all multipliers in reach, so that a resample only spends its
-    budget again: one cumulated sum over the moves in the order of their ratios.
+    The envelopes hold each person's moves at all multipliers of the bracket, so a resample only allocates its
+    budget anew: one cumulated sum over the moves in the order of their ratios.
     """
     problem = solver.problem
     n = problem.n
     gaps = np.full(draws, np.nan)
     eta = plan.multiplier
-    reach = 1.0 + REACH / np.sqrt(n)
-    low, high = (eta / reach, eta * reach) if eta > 0 else (0.0, max(1e-6, float(np.ptp(own))))
+    width = 1.0 + BRACKET / np.sqrt(n)
+    low, high = (eta / width, eta * width) if eta > 0 else (0.0, max(1e-6, float(np.ptp(own))))
     moves = _Moves(solver.search.envelopes(low, high))
-    chunk = max(1, CHUNK_BYTES // (8 * n))
-    for first in range(0, draws, chunk):
-        weights = rng.multinomial(n, np.full(n, 1.0 / n), size=min(chunk, draws - first))
-        for k, drawn in enumerate(weights):
-            by_query = np.bincount(problem.query_of, weights=drawn, minlength=len(problem.query_size))
-            while np.isfinite(high):
-                worst = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
-                if isinstance(worst, float):
-                    gaps[first + k] = _gap(worst / n, float(drawn @ own) / n)
-                    break
-                if worst == "under":
-                    low = low / WIDEN if low > 1e-12 * eta else 0.0
-                else:
-                    high *= WIDEN
-                moves = _Moves(solver.search.envelopes(low, high))
-            if callback is not None:
-                callback(first + k + 1, draws)
+    resamples = chain.from_iterable(multinomial_chunks(np.ones(n, dtype=np.int64), draws, rng))
+    for k, drawn in enumerate(resamples):
+        by_query = np.bincount(problem.query_of, weights=drawn, minlength=len(problem.query_size))
+        while np.isfinite(high):
+            worst = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
+            if isinstance(worst, float):
+                gaps[k] = _gap(worst / n, float(drawn @ own) / n)
+                break
+            if worst == "under":
+                low = low / WIDEN if low > 1e-12 * eta else 0.0
+            else:
+                high *= WIDEN
+            moves = _Moves(solver.search.envelopes(low, high))
+        if callback is not None:
+            callback(k + 1, draws)
     return gaps
 
 
 def _gap(adversarial: float, own: float) -> float:
-    """The difference, which is never negative; what is left of equal losses is rounding."""
+    """Difference of the losses, at least 0; the difference of equal losses is rounding."""
     gap = adversarial - own
     return gap if gap > 1e-13 * max(abs(adversarial), abs(own)) else 0.0
 
 
 class _Moves:
-    """Moves of all queries in the order in which a budget buys them."""
+    """Moves of all queries in falling order of their ratio of loss to cost."""
 
     def __init__(self, vertices: Envelopes) -> None:
         start = vertices.start
         self.first_cost, self.first_loss = vertices.cost[start[:-1]], vertices.loss[start[:-1]]
         self.last_cost = vertices.cost[start[1:] - 1]
-        move = np.ones(len(vertices.cost), dtype=bool)
-        move[start[:-1]] = False
-        at = np.flatnonzero(move)
-        cost, gain = vertices.cost[at] - vertices.cost[at - 1], vertices.loss[at] - vertices.loss[at - 1]
-        query = np.repeat(np.arange(len(start) - 1), np.diff(start))[at]
-        order = np.argsort(-enforce_concavity(gain / cost, query), kind="stable")
+        query, cost, gain, ratio = envelope_moves(vertices)
+        order = np.argsort(-ratio, kind="stable")
         self.query = query[order]
         self.cost, self.gain = cost[order], gain[order]
 
     def worst_loss(self, weights: NDArray[Any], budget: float, all_moves: bool) -> float | str:
-        """Total loss that a total budget buys, or which end of the bracket was too near."""
+        """Largest total loss within a total budget, or "over" or "under" if the bracket is too narrow."""
         base = float(weights @ self.first_cost)
         if base > budget * (1 + 1e-14):
             return "over"
@@ -290,6 +276,7 @@ class _Moves:
         scale = weights[self.query]
         if float(weights @ self.last_cost) <= budget * (1 + 1e-14):
             return loss + float(scale @ self.gain) if all_moves else "under"
+        # All moves up to the one at which the budget runs out, and a share of that one.
         spent = base + np.cumsum(scale * self.cost)
         last = min(int(np.searchsorted(spent, budget)), len(spent) - 1)
         left = min(

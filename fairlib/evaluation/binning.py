@@ -107,9 +107,6 @@ def merge_bins(
     Parameters
     ----------
     sizes : sequence of float, length B
-        Rows of each bin.
-    least : float
-    most : int, optional
     ordered : int
         How many of the bins, from the first on, have an order: such a bin joins the smaller of its
         neighbours among these. Any other bin joins the smallest of all.
@@ -135,20 +132,7 @@ def merge_bins(
 
 
 def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
-    """
-    Count the rows of each bin.
-
-    Parameters
-    ----------
-    values : array-like of float, shape (n,)
-        NaN do not count; infinite ones are in the outer bins.
-    edges : array-like of float, shape (B - 1,)
-        As in :class:`Bins`.
-
-    Returns
-    -------
-    ndarray of int, shape (B,)
-    """
+    """Count the rows of each bin, shape (B,); NaN do not count, and infinite values are in the outer bins."""
     numbers, cuts = np.asarray(values, dtype=np.float64), np.asarray(edges, dtype=np.float64)
     places = np.searchsorted(cuts, numbers[~np.isnan(numbers)], side="right")
     return np.bincount(places, minlength=len(cuts) + 1).astype(np.int64)
@@ -156,16 +140,9 @@ def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
 
 def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], int]:
     """
-    Separate the names that at least `least` rows have from the rest, which is only counted together.
+    Separate the names that at least `least` rows have, in their order, from the rows of the rest.
 
     The rest takes further names, smallest first, until it has `least` rows itself or is empty.
-
-    Returns
-    -------
-    named : dict of str to int
-        In the order of `counts`.
-    rest : int
-        Rows of all other names together.
 
     Examples
     --------

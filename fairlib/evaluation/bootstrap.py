@@ -49,15 +49,7 @@ class CellCounts:
 
 
 class CellSum:
-    """Sum atoms into cells along the last axis; a cell without an atom is zero.
-
-    Parameters
-    ----------
-    cell_of_atom : int array, shape (A,)
-        Cell of every atom.
-    n_cells : int
-        Number of cells.
-    """
+    """Sum atoms into cells along the last axis, given each atom's cell; a cell without an atom is zero."""
 
     def __init__(self, cell_of_atom: NDArray[np.int64], n_cells: int) -> None:
         self.n_cells = n_cells
@@ -94,7 +86,7 @@ class _Counter:
 
 
 class JointTable:
-    """The rows compressed to atoms, so that one draw resamples all models' answers alike.
+    """The rows compressed to atoms, so that one draw resamples the answers of all models alike.
 
     Atoms are distinct combinations of label, groups, and every model's prediction and agreement. Their order
     does not depend on that of the rows.
@@ -116,8 +108,6 @@ class JointTable:
         Rows per atom.
     n : int
         Number of rows.
-    counters : list of callable
-        Per model, from weights of atoms, shape (..., A), to its counts.
     """
 
     def __init__(
@@ -155,15 +145,7 @@ class JointTable:
         *,
         callback: Progress | None = None,
     ) -> Iterator[list[CellCounts]]:
-        """Resample the rows, in chunks of draws.
-
-        Parameters are those of :func:`multinomial_chunks`. The draws do not depend on ``chunk_bytes``.
-
-        Yields
-        ------
-        list of CellCounts
-            Per model, with one leading axis of draws.
-        """
+        """Yield each chunk of :func:`multinomial_chunks` as counts per model, with one axis of draws."""
         for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes, callback=callback):
             yield self.counts(weights)
 
@@ -171,17 +153,12 @@ class JointTable:
 def distinct_rows(
     columns: Sequence[tuple[NDArray[np.int64], int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find each distinct combination of values.
-
-    Parameters
-    ----------
-    columns : sequence of (int array of shape (n,), int)
-        Codes of every row, and the number of values that they can have.
+    """Find each distinct combination of codes, given with the number of values that each column can have.
 
     Returns
     -------
     first, weights : int array, shape (A,)
-        The first row of each combination and its number of rows; combinations are in the order of values.
+        The first row of each combination and its number of rows; combinations are in the order of codes.
     """
     code, size = columns[0]
     for values, n_values in columns[1:]:
@@ -201,25 +178,19 @@ def multinomial_chunks(
     *,
     callback: Progress | None = None,
 ) -> Iterator[NDArray[np.int64]]:
-    """Draw bootstrap weights of atoms, a chunk of draws at a time.
+    """Yield bootstrap weights of atoms, shape (chunk, A), a chunk of draws at a time.
 
     Parameters
     ----------
     weights : int array, shape (A,)
-        Rows per atom.
+        Rows per atom; every draw has as many rows in all.
     draws : int
         Number of draws in all.
     rng : numpy.random.Generator
-        Source of randomness.
     chunk_bytes : int
-        Largest size of one chunk.
+        Largest size of one chunk; the draws do not depend on it.
     callback : callable, optional
         ``callback(done, total)``, in draws; called when the next chunk is requested.
-
-    Yields
-    ------
-    int array, shape (chunk, A)
-        Each row sums to the number of rows.
     """
     n = int(weights.sum())
     chunk = max(1, chunk_bytes // (8 * len(weights)))
@@ -232,22 +203,10 @@ def multinomial_chunks(
 def score_table(
     y_true: NDArray[np.int64], score: NDArray[np.float64], max_bins: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count positive and negative rows at each distinct score, ascending.
+    """Count positive and negative rows at each distinct score, ascending; each of shape (S,).
 
-    Parameters
-    ----------
-    y_true : int array, shape (n,)
-        Labels in {0, 1}.
-    score : float array, shape (n,)
-        Equal scores always share a bin.
-    max_bins : int, optional
-        More distinct scores are merged with their neighbours into at most this many bins of about equal row
-        count.
-
-    Returns
-    -------
-    positives, negatives : int array, shape (S,)
-        Rows per bin and label.
+    More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
+    equal row count. Equal scores always share a bin.
     """
     values, bins = np.unique(score, return_inverse=True)
     if max_bins is not None and len(values) > max_bins:
@@ -276,8 +235,6 @@ def auc_draws(
     rank into that many bins, inside which rows count as tied. This moves the AUC by at most half the share of
     (positive, negative) pairs that fall in one bin, which is far less than the interval's width.
 
-    Parameters are those of :func:`score_table` and :func:`multinomial_chunks`.
-
     Returns
     -------
     float array, shape (draws,)
@@ -298,23 +255,18 @@ def auc_draws(
 def percentile_interval(
     values: NDArray[np.float64], level: float, point: float | None = None
 ) -> tuple[float, float] | None:
-    """Percentile interval of the draws in which the metric is defined.
+    """Percentile interval, low and high, of the draws in which the metric is defined.
 
     Parameters
     ----------
     values : float array, shape (draws,)
-        Bootstrap values; NaN ones are left out.
+        Bootstrap values; NaN ones are left out, and with fewer than half of the draws there is no interval.
     level : float
-        Coverage in (0, 1), e.g. 0.95.
+        Coverage in (0, 1), such as 0.95.
     point : float, optional
         Point estimate. The interval is widened to contain it, because the resampled largest difference
         between groups is biased upwards: the percentiles of a difference near zero can all lie above its
         estimate.
-
-    Returns
-    -------
-    (low, high) or None
-        None if the metric is defined in fewer than half of the draws.
     """
     defined = values[~np.isnan(values)]
     if len(defined) == 0 or len(defined) < MIN_DEFINED * len(values):

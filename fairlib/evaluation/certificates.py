@@ -1,10 +1,9 @@
-"""Certificates of distributional individual fairness: how far outputs can move when people move a little."""
+"""Certificates of distributional individual fairness: bounds on a network's output change within a budget."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,9 +14,9 @@ from torch import Tensor, nn
 from evenhand.fairlib.auditor import Auditor, LogitDistance, as_differentiable
 from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.evaluation.bootstrap import percentile_interval
-from evenhand.fairlib.evaluation.budget_allocation import Purchases, purchases
-from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
+from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
+from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
+from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.progress import Progress
 from evenhand.fairlib.randomness import derive_seed, generator
 
@@ -25,10 +24,10 @@ __all__ = ["Certificate", "certify"]
 
 Float = NDArray[np.float64]
 
-# The first ladder of prices: from 1 up and down by this factor.
+# The first multipliers: from 1 up and down by this factor.
 LADDER_FACTOR = 16.0
 MOST_RUNGS = 20
-# Rounds of searches at the prices that the dual then chooses; they end when no value rises by more than this.
+# Rounds of searches at the multipliers of the dual; they end when no value rises by more than RISE.
 ROUNDS = 4
 RISE = 2e-3
 # Random places along the free directions that every search tries for each person.
@@ -39,11 +38,11 @@ CHUNK_ROWS = 4096
 @dataclass(frozen=True)
 class Certificate:
     r"""
-    Pairs :math:`(\epsilon, \delta)`: how far a search could move a model's outputs within each budget.
+    Pairs :math:`(\epsilon, \delta)`: the largest output change that a search found within each budget.
 
-    Where the search missed nothing, the model is :math:`(\epsilon, \delta)`-distributionally individually
-    fair (definition 2.1) on the people that were looked at and within the metric's domain. Otherwise the
-    true :math:`\delta` is larger.
+    If the search missed nothing, the model is :math:`(\epsilon, \delta)`-distributionally individually fair
+    (definition 2.1) on these people and within the metric's feature bounds. Otherwise the true
+    :math:`\delta` is larger.
 
     Parameters
     ----------
@@ -52,10 +51,11 @@ class Certificate:
     values : ndarray of float64, shape (b,)
         :math:`\delta`, the mean distance of outputs :math:`d_Y` that was reached within each budget.
     low, high : ndarray of float64, shape (b,), or None
-        Bootstrap interval of each, over the people.
+        Bootstrap interval of each value, over the people.
     multipliers : ndarray of float64, shape (b,)
-        The :math:`\lambda` of the dual: output distance that one more unit of budget would buy.
+        The :math:`\lambda` of the dual: output distance per further unit of budget.
     people, classes : int
+        Number of people and of logits.
     """
 
     budgets: Float
@@ -70,11 +70,11 @@ class Certificate:
         r"""
         Bound on the share of people whose output can differ by `threshold` or more (proposition 2.3).
 
-        It holds as far as ``values`` do: on these people, if the search missed nothing.
+        It holds for these people, if the search missed nothing.
 
         .. math:: P(d_Y(h(X), h(T_{IF}(X))) \ge \tau) \le \delta / \tau
 
-        where :math:`T_{IF}` moves each person to the worst comparable other within squared distance
+        where :math:`T_{IF}` moves each person to the worst comparable point within squared distance
         :math:`\epsilon`.
 
         Parameters
@@ -82,7 +82,7 @@ class Certificate:
         threshold : float
             :math:`\tau > 0`, a mean squared difference of logits.
         index : int
-            Which budget.
+            Position of the budget.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Certificate:
         Bound on the share of people whose odds of one class against another can change by `factor` or more.
 
         A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
-        :math:`(\log f)^2 / (2 K)`. It holds as far as :meth:`share_bound` does.
+        :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`.
 
         Raises
         ------
@@ -134,10 +134,10 @@ def certify(
         + \frac1n \sum_i \sup_{x'} \left\{ d_Y(h(x_i), h(x')) - \lambda d_X(x_i, x') \right\}
 
     Yurochkin and Sun 2021, with :math:`d_Y` the mean squared difference of logits, :math:`d_X` the squared
-    fair distance and :math:`x'` in the metric's domain. The inner supremum is searched for at a ladder of
-    prices, then again and again at the :math:`\lambda` that the dual chooses; whatever was found anywhere
-    counts at every :math:`\lambda` (column generation). A search can miss: the value is what is certainly
-    reachable, a lower bound of :math:`\hat R(h)` on these people.
+    fair distance and :math:`x'` in the metric's feature bounds. The inner supremum is searched at a ladder of
+    multipliers, then repeatedly at the :math:`\lambda` of the dual; every point found counts at every
+    :math:`\lambda` (column generation). A search can miss the supremum, so the value is a lower bound of
+    :math:`\hat R(h)` on these people.
 
     Parameters
     ----------
@@ -148,15 +148,17 @@ def certify(
     budgets : sequence of float
         :math:`\epsilon`, each finite and not negative.
     subspace_steps, full_steps : int
-        Of every search, as in :class:`evenhand.fairlib.auditor.Auditor`.
+        Steps of every search, as in :class:`evenhand.fairlib.auditor.Auditor`.
     restarts : int
-        Searches at every price, at least 1; all but the first from random starts.
-    draws, level : int, float
-        Of the bootstrap over people; 0 draws for no interval.
+        Searches at every multiplier, at least 1; all but the first from random starts.
+    draws : int
+        Bootstrap draws over people; 0 for no interval.
+    level : float
+        Coverage of the intervals, in (0, 1).
     seed : int
     callback : callable, optional
-        ``callback(done, total)``: the ladder, every round of searches (those that it takes fewer of at once)
-        and the bootstrap count as one each.
+        ``callback(done, total)``: the ladder, every possible round of searches and the bootstrap count as one
+        each.
 
     Returns
     -------
@@ -166,37 +168,39 @@ def certify(
     ------
     ValueError
         No row, a metric of another dimension than X, no budget or a negative one, fewer than one restart, a
-        level that is no share, logits of another shape or that are not finite.
+        level outside (0, 1), logits of another shape or that are not finite.
     """
     check_is_fitted(metric)
     rows = torch.tensor(np.asarray(X, dtype=np.float32))
-    asked = np.asarray(budgets, dtype=np.float64).ravel()
-    _check(rows, metric, asked, restarts, draws, level)
+    epsilon = np.asarray(budgets, dtype=np.float64).ravel()
+    check_settings(draws, level)
+    _check(rows, metric, epsilon, restarts)
     report = callback or (lambda done, total: None)
     training = network.training
     network.eval()
     try:
         with one_thread():
-            found = _Treatments(network, rows, metric, subspace_steps, full_steps, restarts, seed)
-            _ladder(found, asked)
+            auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps, inside=INSIDE)
+            searches = _Searches(network, rows, auditor, restarts, seed)
+            _search_ladder(searches, epsilon)
             for done in range(ROUNDS):
                 report(1 + done, ROUNDS + 2)
-                before, prices = found.purchases().best(asked)
-                for price in _distinct(prices):
-                    found.look(price)
-                if (found.purchases().best(asked)[0] <= before * (1.0 + RISE)).all():
+                before, multipliers = searches.hulls().allocate(epsilon)
+                for multiplier in _distinct(multipliers):
+                    searches.run(multiplier)
+                if (searches.hulls().allocate(epsilon)[0] <= before * (1.0 + RISE)).all():
                     break
     finally:
         network.train(training)
     report(1 + ROUNDS, ROUNDS + 2)
-    bought = found.purchases()
-    values, multipliers = bought.best(asked)
-    low, high = _intervals(bought, asked, values, draws, level, seed)
+    hulls = searches.hulls()
+    values, multipliers = hulls.allocate(epsilon)
+    low, high = _intervals(hulls, epsilon, values, draws, level, seed)
     report(ROUNDS + 2, ROUNDS + 2)
-    return Certificate(asked, values, low, high, multipliers, len(rows), found.classes)
+    return Certificate(epsilon, values, low, high, multipliers, len(rows), searches.classes)
 
 
-def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int, draws: int, level: float) -> None:
+def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int) -> None:
     if rows.ndim != 2 or rows.shape[1] != metric.n_features_in_:
         raise ValueError(
             f"X has the shape {tuple(rows.shape)}, but this metric was fitted on "
@@ -204,62 +208,47 @@ def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int, draws: i
         )
     if len(rows) == 0:
         raise ValueError("X has no row: there is nobody to certify the model on.")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, got {level!r}.")
     if budgets.size == 0 or not (np.isfinite(budgets) & (budgets >= 0)).all():
         raise ValueError(f"budgets must be finite and not negative, at least one, got {budgets.tolist()}.")
     if restarts < 1:
         raise ValueError(f"restarts must be at least 1, got {restarts!r}.")
-    if draws and draws < MIN_DRAWS:
-        raise ValueError(f"draws must be 0 or at least {MIN_DRAWS}, got {draws!r}.")
 
 
-class _Treatments:
-    """Everything that the searches found for each person, standing still first."""
+class _Searches:
+    """Values and squared distances of all points found for each person, the person's own point first."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        rows: Tensor,
-        metric: Metric,
-        subspace_steps: int,
-        full_steps: int,
-        restarts: int,
-        seed: int,
-    ) -> None:
-        self.view = as_differentiable(network)
+    def __init__(self, network: nn.Module, rows: Tensor, auditor: Auditor, restarts: int, seed: int) -> None:
+        self.model = as_differentiable(network)
         self.parts = rows.split(CHUNK_ROWS)
-        self.goals = [_FiniteDistance(self.view.logits(part)) for part in self.parts]
-        self.classes = int(self.goals[0].own.shape[1])
-        self.auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps, inside=INSIDE)
+        self.objectives = [_FiniteDistance(self.model.logits(part)) for part in self.parts]
+        self.classes = int(self.objectives[0].own.shape[1])
+        self.auditor = auditor
         self.restarts = restarts
         self.random = torch.Generator().manual_seed(derive_seed(seed, "certificate"))
         self.values = [np.zeros(len(rows))]
         self.distances = [np.zeros(len(rows))]
-        if metric.basis_.shape[1]:
-            # at an infinite price people still move where moving is free
-            alone = Auditor(metric, subspace_steps=max(subspace_steps, 1), full_steps=0, inside=INSIDE)
-            for start in range(restarts):
-                self._search(alone, 0.0, start > 0)
+        if auditor.metric.basis_.shape[1]:
+            # At an infinite multiplier people still move along the free directions.
+            self.run(0.0, replace(auditor, subspace_steps=max(auditor.subspace_steps, 1), full_steps=0))
 
-    def look(self, price: float) -> float:
-        """Search at one price from all starts; the largest mean squared distance of what was best."""
-        return max(self._search(self.auditor, price, start > 0) for start in range(self.restarts))
+    def run(self, multiplier: float, auditor: Auditor | None = None) -> float:
+        """Search at one multiplier from all starts, and return the largest mean squared distance found."""
+        means = []
+        for start in range(self.restarts):
+            found = [
+                (auditor or self.auditor).search(
+                    self.model, part, objective, multiplier, self.random, random_start=start > 0
+                )
+                for part, objective in zip(self.parts, self.objectives, strict=True)
+            ]
+            self.values.append(torch.cat([item.value for item in found]).double().numpy())
+            self.distances.append(torch.cat([item.squared_distance for item in found]).double().numpy())
+            means.append(float(self.distances[-1].mean()))
+        return max(means)
 
-    def _search(self, auditor: Auditor, price: float, random_start: bool) -> float:
-        found = [
-            auditor.search(self.view, part, goal, price, self.random, random_start=random_start)
-            for part, goal in zip(self.parts, self.goals, strict=True)
-        ]
-        value = torch.cat([item.value for item in found]).double().numpy()
-        distance = torch.cat([item.squared_distance for item in found]).double().numpy()
-        self.values.append(value)
-        self.distances.append(distance)
-        return float(distance.mean())
-
-    def purchases(self) -> Purchases:
-        """What of all this a budget buys."""
-        return purchases(np.stack(self.values, axis=1), np.stack(self.distances, axis=1))
+    def hulls(self) -> ConcaveHulls:
+        """Concave hull of output distance over squared fair distance, per person."""
+        return concave_hulls(np.stack(self.values, axis=1), np.stack(self.distances, axis=1))
 
 
 class _FiniteDistance(LogitDistance):
@@ -277,52 +266,52 @@ class _FiniteDistance(LogitDistance):
             raise ValueError("the network's logits are not finite: it cannot be certified.")
         return found
 
-    def repeat(self, times: int) -> _FiniteDistance:
-        """The same goal for the rows repeated block-wise."""
-        return _FiniteDistance(self.own.repeat(times, 1))
 
-
-def _ladder(found: _Treatments, budgets: Float) -> None:
-    """Search from the price at which people spend less than the smallest budget to more than the largest."""
-    reachable = found.look(0.0)
-    first = found.look(1.0)
+def _search_ladder(searches: _Searches, budgets: Float) -> None:
+    """Search at multipliers whose mean squared distances enclose the smallest and the largest budget."""
+    reachable = searches.run(0.0)
+    first = searches.run(1.0)
     least = float(budgets[budgets > 0].min(initial=np.inf))
-    price, spent = 1.0, first
-    for _ in range(MOST_RUNGS):
-        if spent <= least or spent == 0.0:
-            break
-        price *= LADDER_FACTOR
-        spent = found.look(price)
-    price, spent = 1.0, first
-    for _ in range(MOST_RUNGS):
-        if spent >= min(float(budgets.max()), 0.99 * reachable):
-            break
-        price /= LADDER_FACTOR
-        spent = found.look(price)
+    enough = min(float(budgets.max()), 0.99 * reachable)
+    for factor, reached in (
+        (LADDER_FACTOR, lambda distance: distance <= least or distance == 0.0),
+        (1.0 / LADDER_FACTOR, lambda distance: distance >= enough),
+    ):
+        multiplier, distance = 1.0, first
+        for _ in range(MOST_RUNGS):
+            if reached(distance):
+                break
+            multiplier *= factor
+            distance = searches.run(multiplier)
 
 
-def _distinct(prices: Float) -> list[float]:
-    """The prices without those within a few percent of another."""
+def _distinct(multipliers: Float) -> list[float]:
+    """The multipliers without those within a few percent of another."""
     kept: list[float] = []
-    for price in sorted(float(p) for p in prices):
-        if not kept or price > 1.05 * kept[-1]:
-            kept.append(price)
+    for multiplier in np.sort(multipliers).tolist():
+        if not kept or multiplier > 1.05 * kept[-1]:
+            kept.append(multiplier)
     return kept
 
 
 def _intervals(
-    bought: Purchases, budgets: Float, points: Float, draws: int, level: float, seed: int
+    hulls: ConcaveHulls, budgets: Float, points: Float, draws: int, level: float, seed: int
 ) -> tuple[Float | None, Float | None]:
     """Percentile interval of each budget's value over resamples of the people."""
     if not draws:
         return None, None
-    n = len(bought.free)
+    people = np.ones(len(hulls.free), dtype=np.int64)
     random = generator(seed, "certificate", "bootstrap")
     table = np.stack(
-        [bought.best(budgets, random.multinomial(n, np.full(n, 1.0 / n)))[0] for _ in range(draws)]
+        [
+            hulls.allocate(budgets, weights)[0]
+            for chunk in multinomial_chunks(people, draws, random)
+            for weights in chunk
+        ]
     )
-    bounds: list[Any] = [
-        percentile_interval(table[:, j], level, float(points[j])) or (points[j], points[j])
-        for j in range(len(budgets))
+    bounds = [
+        percentile_interval(column, level, point) or (point, point)
+        for column, point in zip(table.T, points.tolist(), strict=True)
     ]
-    return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
+    low, high = np.array(bounds).T
+    return low, high

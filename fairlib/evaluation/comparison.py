@@ -1,4 +1,4 @@
-"""Two methods on the same splits: the corrected resampled t-test, and Holm's correction for several."""
+"""Two methods on the same splits: the corrected resampled t-test, and Holm's correction for several tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
 
 __all__ = ["PairedTest", "corrected_t_test", "holm"]
 
@@ -15,7 +14,7 @@ __all__ = ["PairedTest", "corrected_t_test", "holm"]
 @dataclass(frozen=True)
 class PairedTest:
     """
-    What differs between two methods over splits that both were measured on.
+    Difference between two methods over splits on which both were measured.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ def corrected_t_test(
     .. math:: t = \frac{\bar d}{\sqrt{\left(\frac1J + \frac{n_{test}}{n_{train}}\right) s^2}}
 
     has about Student's distribution with :math:`J - 1` degrees of freedom. The splits share rows, so the
-    differences are correlated; :math:`1/J` alone, as in the ordinary paired test, takes them for independent
+    differences are correlated. The ordinary paired test, with :math:`1/J` alone, treats them as independent
     and finds far too many differences.
 
     Source: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003), the
@@ -63,8 +62,8 @@ def corrected_t_test(
     Returns
     -------
     PairedTest
-        Without a test for fewer than two splits. Where all differences are equal, their variance tells
-        nothing: t is 0 and p is 1 if all are zero, and there is no test if they are not.
+        Without a test for fewer than two splits. Where all differences are equal, their variance says
+        nothing: t is 0 and p is 1 if all are zero, and there is no test otherwise.
 
     Raises
     ------
@@ -78,6 +77,8 @@ def corrected_t_test(
     >>> found.n, found.difference, round(found.t, 4), round(found.p, 4)
     (2, 0.375, 2.4495, 0.2468)
     """
+    from scipy.special import stdtr
+
     if len(values) != len(reference):
         raise ValueError(
             f"reference: got {len(reference)} numbers, expected {len(values)}, one a split as in values"
@@ -95,17 +96,17 @@ def corrected_t_test(
     mean = float(differences.mean())
     if n == 1:
         return PairedTest(1, mean)
-    # equal differences of rounded numbers are not quite equal: what is left is no variance
+    # Equal differences of rounded numbers are not quite equal: the rest is no variance.
     rounding = 8 * np.finfo(np.float64).eps * float(np.abs(pairs).max())
     if np.ptp(differences) <= rounding:
         return PairedTest(n, mean, 0.0, 1.0) if abs(mean) <= rounding else PairedTest(n, mean)
     t = mean / math.sqrt((1 / n + ratio) * float(differences.var(ddof=1)))
-    return PairedTest(n, mean, t, 2 * float(student.sf(abs(t), n - 1)))
+    return PairedTest(n, mean, t, 2 * float(stdtr(n - 1, -abs(t))))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     r"""
-    Correct p-values for being several, so that the chance of any false finding stays below the level.
+    Correct p-values for their number, so that the probability of any false finding stays below the level.
 
     Of the m p-values in rising order, the i-th becomes
 
@@ -117,7 +118,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Parameters
     ----------
     p_values : sequence of float or None, length k
-        None where no test was made; it counts for nothing and stays None.
+        None where no test was made; it is not counted and stays None.
 
     Returns
     -------

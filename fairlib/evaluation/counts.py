@@ -22,13 +22,12 @@ def list_cells(groups: Sequence[str], counts: NDArray[np.int64], min_cell: int) 
     counts : int array, shape (K, 2, 2)
         Rows per group, true label and predicted label.
     min_cell : int
-        Cells with fewer rows are marked ``enough: False``.
 
     Returns
     -------
     list of dict
         ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n
-        (None in an empty cell) and ``enough``; no cell is left out.
+        (None in an empty cell) and ``enough``: whether n is at least `min_cell`.
     """
     return [
         {

@@ -99,14 +99,9 @@ def most_bins(n: int, m: int) -> int:
     Largest number of bins by which samples of n and m rows may be compared.
 
     It is the most for which the probability of an index above 0.2 without drift stays below 0.1%, by the
-    index's chi-square distribution:
+    index's chi-square distribution; 1 for fewer than some 55 rows.
 
     .. math:: \chi^2_{B - 1;\, 0.999} \left(\frac1n + \frac1m\right) \le 0.2
-
-    Returns
-    -------
-    int
-        1 where two bins are too many already: fewer than some 55 rows.
     """
     from scipy.special import chdtri
 
@@ -122,19 +117,12 @@ def coarsen(
     """
     Merge bins until both samples expect `least` rows in each bin under a common distribution.
 
-    As :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples only, so that the
-    merging favours neither answer. Bins that are empty in both samples vanish.
+    Works as :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples only, so
+    that the merging favours neither answer. Bins that are empty in both samples vanish.
 
     Parameters
     ----------
     now, then : array-like of int, shape (B,)
-    ordered, least, most
-        As for :func:`evenhand.fairlib.evaluation.binning.merge_bins`.
-
-    Returns
-    -------
-    list of list of int
-        Positions of the bins that became one.
     """
     a, b = np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)
     total = a + b
@@ -148,18 +136,14 @@ def coarsen(
 
 def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
     """
-    P-value of Pearson's chi-square test that two rows of counts have one distribution.
+    P-value of Pearson's chi-square test that two rows of counts have one distribution; 1 for one bin.
+
+    The approximation is poor where a bin is expected to have fewer than about five rows: see :func:`coarsen`.
 
     Parameters
     ----------
     now, then : array-like of int, shape (B,)
         At least a row each; bins empty in both do not count.
-
-    Returns
-    -------
-    float
-        1 where all rows are in one bin. The approximation is poor where a bin is expected to have fewer than
-        about five rows: see :func:`coarsen`.
     """
     from scipy.stats import chi2_contingency
 
@@ -283,24 +267,13 @@ def largest(metrics: Sequence[MetricValue]) -> MetricValue:
 
     The upper end holds whatever the dependence between the metrics: the largest true value is at most its own
     upper end, and so at most the largest upper end. The lower end is less certain the more metrics there are.
-
-    Returns
-    -------
-    MetricValue
-        Insufficient where any metric is, or there is none: the largest may be the one that is not known.
+    Insufficient where any metric is, or there is none: the largest may be the one that is not known.
     """
     return _combined(metrics, max)
 
 
 def mean_of(metrics: Sequence[MetricValue]) -> MetricValue:
-    """
-    Mean of several metrics, its interval from the means of their ends: wide rather than narrow.
-
-    Returns
-    -------
-    MetricValue
-        Insufficient where any metric is, or there is none.
-    """
+    """Mean of several metrics, its interval from the means of their ends; insufficient where one is."""
     return _combined(metrics, lambda numbers: math.fsum(numbers) / len(numbers))
 
 
@@ -329,16 +302,7 @@ def share(count: int, n: int, *, level: float, least: int = LEAST_ROWS) -> Metri
 
 @dataclass(frozen=True)
 class Change:
-    """
-    A share then and now.
-
-    Parameters
-    ----------
-    then, now : float or None
-        None where the share is not known.
-    change : MetricValue
-        Absolute difference, with the interval of :func:`share_change`.
-    """
+    """A share then and now, None where it is not known, and the absolute difference of the two."""
 
     then: float | None
     now: float | None
@@ -358,17 +322,12 @@ def share_change(count: int, n: int, count_then: int, m: int, *, level: float, l
 
     Parameters
     ----------
-    count, n : int
-        Rows with the property, and all rows, now.
-    count_then, m : int
-        The same then.
+    count, n, count_then, m : int
+        Rows with the property, and all rows, now and then.
     level : float
+        Coverage, in (0, 1).
     least : int
         With fewer rows, now or then, the change is insufficient and the present share is not given.
-
-    Returns
-    -------
-    Change
     """
     from evenhand.fairlib.evaluation.acquisition import wilson_interval
 
@@ -394,13 +353,8 @@ def largest_change(
     Parameters
     ----------
     now, then : sequence of (int, int), length K
-        Rows with each property and all rows of which they are a share, at least 1.
+        Rows with each property and all rows of which they are a share, at least 1; insufficient if K is 0.
     level : float
-
-    Returns
-    -------
-    MetricValue
-        Insufficient if K is 0.
     """
     each = 1.0 - (1.0 - level) / max(len(now), 1)
     return largest([share_change(*new, *old, level=each).change for new, old in zip(now, then, strict=True)])

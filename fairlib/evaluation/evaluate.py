@@ -98,15 +98,6 @@ class Evaluation:
     n: int
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def flat(self) -> dict[str, float]:
-        """Give ``name``, ``name.low`` and ``name.high`` for a log, without metrics that lack evidence."""
-        result = {}
-        for name, metric in self.metrics.items():
-            for suffix, number in (("", metric.value), (".low", metric.low), (".high", metric.high)):
-                if number is not None:
-                    result[name + suffix] = number
-        return result
-
     def to_json(self) -> dict[str, Any]:
         """Give the evaluation as plain JSON types, without NaN; ``from_json`` reads it."""
         return {
@@ -230,14 +221,9 @@ def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
 def encode_sensitive(
     sensitive: Mapping[str, NDArray[np.object_]], groups: Mapping[str, Iterable[str]], intersections: bool
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[NDArray[np.int64], int]]]:
-    """Number the groups of every attribute; `groups` are those that are known to exist.
+    """Give sorted group labels per attribute, and codes as :class:`JointTable` takes them.
 
-    Returns
-    -------
-    names : dict of str to tuple of str
-        Sorted group labels per attribute.
-    codes : dict of str to (int array of shape (n,), int)
-        Per attribute, the group number of every row and the number of groups.
+    `groups` are those that are known to exist, even if no row has them.
     """
     names: dict[str, tuple[str, ...]] = {}
     codes: dict[str, tuple[NDArray[np.int64], int]] = {}
@@ -273,8 +259,7 @@ def resample_metrics(
 def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
     """Say per metric why its cells have too few rows; empty where they suffice."""
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
-    overall["auc"] = "cells"
-    overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
+    overall |= {"auc": "cells"} | {f"consistency.{copies}": "rows" for copies in counts.agreeing}
     shortages = {
         name: _shortage("the table", counts.overall[None], needs, min_cell) for name, needs in overall.items()
     }

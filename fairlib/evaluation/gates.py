@@ -78,23 +78,18 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateResult:
-    """Result of one limit.
+    """Result of one limit, of the metric and bound of its gate.
 
     Parameters
     ----------
-    metric, bound
-        As in :class:`Gate`.
     limit : float
-        The limit.
     kind : {"min", "max", "no_worse_than_baseline"}
-        The key of the limit.
     value : float or None
         The number compared with the limit, positive if worse than the baseline; None if the evidence is
         insufficient.
     passed : bool
-        True only if the value keeps the limit.
     status : {"ok", "insufficient_evidence"}
-        Whether there was a number to compare.
+        Whether there was a number to compare; without one, a limit is not passed.
     shortfall : float or None
         By how much the limit is missed: positive if refused, 0 if passed, None without a number.
     text : str
@@ -144,17 +139,9 @@ class Decision:
 
 
 def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
-    """Read gates from a mapping such as ``{"gap_max.sex": {"max": 0.2, "bound": "interval"}}``.
+    """Read gates, in their order, from a mapping such as ``{"gap_max.sex": {"max": 0.2}}``.
 
-    Parameters
-    ----------
-    gates : mapping of str to mapping
-        Metric name to its limits, with the keys ``min``, ``max``, ``bound`` and ``no_worse_than_baseline``.
-
-    Returns
-    -------
-    list of Gate
-        In the order of the mapping.
+    The limits of a metric have the keys ``min``, ``max``, ``bound`` and ``no_worse_than_baseline``.
 
     Raises
     ------

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
 
 from evenhand.fairlib.catalogue import Direction, better
 
@@ -37,10 +36,8 @@ class Summary:
 
     Parameters
     ----------
-    mean : float or None
-        None if no seed has a number.
-    sd : float or None
-        Sample standard deviation; None for fewer than two numbers.
+    mean, sd : float or None
+        The sample standard deviation is None for fewer than two numbers, the mean without a number.
     n : int
         Seeds with a number.
     low, high : float or None
@@ -69,19 +66,17 @@ def summarise(
     values : sequence of float or None
         One per seed; None or NaN where the evidence did not suffice.
     level : float
-        Level of the interval, in (0, 1).
+        Coverage of the interval, in (0, 1).
     single : pair of float or None
-        The interval in case that just one seed has a number, such as that run's own bootstrap interval.
-
-    Returns
-    -------
-    Summary
+        The interval if only one seed has a number, such as that run's own bootstrap interval.
 
     Raises
     ------
     ValueError
         If ``level`` is not in (0, 1).
     """
+    from scipy.special import stdtrit
+
     if not 0 < level < 1:
         raise ValueError(f"level: got {level}, expected a number between 0 and 1")
     known = np.array([x for x in values if x is not None and not math.isnan(x)], dtype=np.float64)
@@ -92,22 +87,22 @@ def summarise(
     if n == 1:
         return Summary(mean, None, 1, *single)
     sd = float(known.std(ddof=1))
-    half = float(student.ppf((1 + level) / 2, n - 1)) * sd / math.sqrt(n)
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * sd / math.sqrt(n)
     return Summary(mean, sd, n, mean - half, mean + half)
 
 
 def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int]:
     """Find the rows that no other row dominates.
 
-    A row dominates another if it is at least as good in every column and better in one, so rows that tie in
-    every column are kept together.
+    A row dominates another if it is at least as good in every column and better in one, so two equal rows do
+    not dominate each other.
 
     Parameters
     ----------
     values : array-like, shape (n, d)
-        One row a candidate, one column a metric. A row with NaN (or None) is never on the front.
+        One row per candidate, one column per metric. A row with NaN (or None) is never on the front.
     directions : sequence of {"higher", "lower"}, length d
-        Which way each column is better.
+        The better direction of each column.
 
     Returns
     -------
@@ -142,7 +137,7 @@ class Limit:
     value: float
 
     def shortfall(self, found: float) -> float:
-        """By how much ``found`` misses the limit; at most 0 where it keeps it."""
+        """By how much ``found`` misses the limit; at most 0 if it does not."""
         return self.value - found if self.sign == ">=" else found - self.value
 
     def __str__(self) -> str:
@@ -151,14 +146,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Goal:
-    """The metric to make as good as can be, under limits on others."""
+    """The metric to optimise, under limits on others."""
 
     metric: str
     limits: tuple[Limit, ...] = ()
 
     @property
     def metrics(self) -> list[str]:
-        """Every metric named, each once."""
+        """The metric and those of the limits, each once."""
         return list(dict.fromkeys([self.metric, *(limit.metric for limit in self.limits)]))
 
     def __str__(self) -> str:
@@ -169,23 +164,15 @@ class Goal:
 def parse_goal(text: str) -> Goal:
     """Read a goal such as ``balanced_accuracy where consistency.spouse >= 0.94 and gap_max.sex <= 0.1``.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    Goal
-
     Raises
     ------
     ValueError
-        If the text is of another form, or the target has no direction.
+        If the text has another form, or the metric has no direction.
     """
     metric, where, rest = re.fullmatch(r"\s*(.*?)(\s+where\s+(.*))?\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not metric or re.search(r"[<>=]|\bwhere\b", metric):
         raise ValueError(f"goal: got {text!r}, expected {GOAL_FORM}")
-    better(metric)  # a target must have one
+    better(metric)  # raises without a direction
     parts = re.split(r"\s+and\s+", rest.strip()) if where else []
     return Goal(metric, tuple(_limit(part) for part in parts))
 
@@ -217,17 +204,16 @@ def best(goal: Goal, rows: Sequence[Row]) -> int | None:
     """
     sign = 1.0 if better(goal.metric) == "higher" else -1.0
     scores = {
-        i: sign * _number(row, goal.metric)
-        for i, row in enumerate(rows)
-        if _known(goal, row)
-        and all(limit.shortfall(_number(row, limit.metric)) <= 0 for limit in goal.limits)
+        i: sign * row[goal.metric]
+        for i, row in _known(goal, rows)
+        if all(limit.shortfall(row[limit.metric]) <= 0 for limit in goal.limits)
     }
-    return max(scores, key=lambda i: scores[i]) if scores else None
+    return max(scores, key=scores.__getitem__) if scores else None
 
 
 @dataclass(frozen=True)
 class Miss:
-    """The row that comes nearest to the limits, the limit that it misses most, and what it has there."""
+    """The row that comes nearest to the limits, the limit that it misses most, and its value there."""
 
     row: int
     limit: Limit
@@ -235,32 +221,25 @@ class Miss:
 
 
 def nearest_miss(goal: Goal, rows: Sequence[Row]) -> Miss | None:
-    """Find the row whose worst shortfall is smallest, for a goal that no row meets.
+    """Find the row with the smallest largest shortfall, for a goal that no row meets.
 
-    Parameters
-    ----------
-    goal : Goal
-    rows : sequence of mapping
-        As for :func:`best`.
-
-    Returns
-    -------
-    Miss or None
-        None if no row has a number for every metric of the goal, or there is no limit to miss.
+    `rows` are as for :func:`best`. None if no row has a number for every metric of the goal, or the goal has
+    no limit.
     """
     misses = []
-    for i, row in enumerate(rows):
-        if not goal.limits or not _known(goal, row):
-            continue
-        worst = max(goal.limits, key=lambda limit: limit.shortfall(_number(row, limit.metric)))
-        misses.append(Miss(i, worst, _number(row, worst.metric)))
+    for i, row in _known(goal, rows):
+        if goal.limits:
+            worst = max(goal.limits, key=lambda limit: limit.shortfall(row[limit.metric]))
+            misses.append(Miss(i, worst, row[worst.metric]))
     return min(misses, key=lambda miss: miss.limit.shortfall(miss.found), default=None)
 
 
-def _number(row: Row, metric: str) -> float:
-    value = row.get(metric)
-    return math.nan if value is None else float(value)
-
-
-def _known(goal: Goal, row: Row) -> bool:
-    return not any(math.isnan(_number(row, metric)) for metric in goal.metrics)
+def _known(goal: Goal, rows: Sequence[Row]) -> list[tuple[int, dict[str, float]]]:
+    """Rows, with their indices, that have a number for every metric of the goal."""
+    found = []
+    for i, row in enumerate(rows):
+        values = {name: row.get(name) for name in goal.metrics}
+        known = {name: float(value) for name, value in values.items() if value is not None}
+        if len(known) == len(values) and not any(map(math.isnan, known.values())):
+            found.append((i, known))
+    return found

@@ -1,4 +1,4 @@
-"""What all methods share: input checks, prediction from a score, and parameters-only persistence."""
+"""The base of all methods: input checks, prediction from probabilities, and saving of parameters alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 __all__ = ["BinaryMethod", "Callback", "Method", "Progress", "check_feature_groups"]
@@ -28,9 +27,9 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
     Base of the classifiers.
 
-    A method implements ``fit``, ``_probabilities`` and the two halves of persistence, ``_write`` and
-    ``_read``. What is saved is what prediction needs and nothing else: no training row, label or sensitive
-    value, so the size of a saved model does not grow with the number of training rows.
+    A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted parameters. A
+    saved model holds only what prediction needs: no training row, label or sensitive value, so that its size
+    does not grow with the number of training rows.
 
     Attributes
     ----------
@@ -47,6 +46,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, NDArray[np.int64]]:
         """Validate and give X as float32 and y as class positions."""
+        from sklearn.utils.multiclass import check_classification_targets
+
         data, labels = validate_data(self, X, y, dtype=np.float32, order="C")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -80,7 +81,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._probabilities(data)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Label of the likeliest class; the first of those that are equally likely. Deterministic."""
+        """Label of the likeliest class, the first of equally likely ones. Deterministic."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
@@ -125,11 +126,11 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _read(self, folder: Path) -> None:
-        """Read what ``_write`` wrote."""
+        """Read the files of ``_write``."""
 
 
 class BinaryMethod(Method):
-    """Base of the methods for two classes: they give the probability of the second one."""
+    """Base of the methods for two classes, which give the probability of the second one."""
 
     @abstractmethod
     def _positive_probability(self, X: Float32) -> Float64:
@@ -141,7 +142,7 @@ class BinaryMethod(Method):
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, text, lists and maps as JSON has them, numpy's too; null for an object such as a metric."""
+    """Numbers, text, lists and maps as JSON has them, also numpy's; null for an object such as a metric."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple | list):
@@ -153,26 +154,26 @@ def _plain(value: Any) -> Any:
 
 def check_feature_groups(groups: Mapping[str, Sequence[int]] | None, n_columns: int) -> dict[str, list[int]]:
     """
-    Groups of matrix columns: every column in exactly one; None makes each column a group of its own.
+    Groups of matrix columns, one for each table column; None makes each matrix column a group of its own.
 
     Raises
     ------
     ValueError
-        A column is missing, there twice or beyond the matrix, or a group is empty.
+        A column that is missing, in two groups or beyond the matrix, or a group without a column.
     """
     if groups is None:
         return {f"x{j}": [j] for j in range(n_columns)}
     named = {str(name): [int(j) for j in columns] for name, columns in groups.items()}
-    empty = [name for name, columns in named.items() if not columns]
-    if empty:
-        raise ValueError(f"feature_groups: the group {empty[0]!r} has no column.")
+    for name, columns in named.items():
+        if not columns:
+            raise ValueError(f"feature_groups: the group {name!r} has no column.")
     listed = [j for columns in named.values() for j in columns]
     for j in sorted(set(listed)):
         if not 0 <= j < n_columns:
             raise ValueError(f"feature_groups names column {j}, and X has the columns 0 to {n_columns - 1}.")
         if listed.count(j) > 1:
             raise ValueError(f"feature_groups has column {j} twice: every column belongs to one group.")
-    if len(listed) < n_columns:
-        missing = next(j for j in range(n_columns) if j not in set(listed))
-        raise ValueError(f"feature_groups misses column {missing}: every column belongs to one group.")
+    missing = sorted(set(range(n_columns)) - set(listed))
+    if missing:
+        raise ValueError(f"feature_groups misses column {missing[0]}: every column belongs to one group.")
     return named

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
-import xgboost as xgb
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import accuracy_score, balanced_accuracy_score
-from sklearn.model_selection import train_test_split
 
 from evenhand.fairlib.cores import available_cores
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
@@ -19,8 +16,11 @@ from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import BoosterMethod, GBDTClassifier, without_cache
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.randomness import derive_seed
-from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.fairlib.transport.solvers import Solver, SolverName, make_solver
+
+if TYPE_CHECKING:
+    import xgboost as xgb
 
 __all__ = ["VALIDATION_METRICS", "BudroClassifier"]
 
@@ -38,11 +38,12 @@ class _Projects(Protocol):
     def project(self, X: ArrayLike) -> NDArray[np.float64]: ...
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class BudroClassifier(BoosterMethod):
     r"""
     Individually fair gradient boosted trees (Vargo et al. 2021, Algorithm 3), for any number of classes.
 
-    Boosting descends the loss under an adversary that may treat each person as a comparable other:
+    Boosting minimises the loss under an adversary that may treat each person as a comparable other (2.5):
 
     .. math::
         \min_f \; \sup_{P: W_D(P, P_n) \le \epsilon} E_P[\ell(f(x), y)], \qquad
@@ -55,31 +56,30 @@ class BudroClassifier(BoosterMethod):
     Parameters
     ----------
     metric : fitted fair metric or None
-        Anything with ``project``. None: Euclidean distance on X, which protects nothing in particular.
+        Any object with ``project``. None: Euclidean distance on X, which protects nothing in particular.
     perturbation_budget : float
-        :math:`\epsilon`, mean squared fair distance that the adversary may move people. 0 leaves it only
-        moves between people at distance 0.
+        :math:`\epsilon`, mean squared fair distance that the adversary may move people. At 0 it moves people
+        only between rows at distance 0.
     n_steps : int
         Fair boosting steps T, after the plain one.
-    max_depth, eta, reg_lambda
-        As XGBoost names them.
     min_child_weight : float
         Least sum of hessians in a child, in units in which all rows together weigh 1, as in the paper's
         tables.
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     scale_pos_weight : float or None
-        As XGBoost names it: weight of label 1, instead of what `balance_classes` gives. Two classes only.
+        As XGBoost names it: weight of label 1, instead of the one that `balance_classes` gives. Two classes
+        only.
     solver : str
         Of the transport problem: ``dual`` (exact), ``entropic``, ``dual-sgd``, ``entropic-sgd`` or ``lp``.
     neighbours : int or None
-        With ``dual``: let people be treated only as one at that many nearest distinct points, their own
-        included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share for whom nobody
-        else would have been worse.
+        With ``dual``: each person may be treated only as one of this many nearest distinct points, the own
+        one included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people
+        for whom no other row is worse.
     entropy : float or None
         With the entropic solvers: :math:`\gamma` (nats). None: one percent of the range of the losses.
     n_iter_no_change : int or None
-        Stop after that many steps without a better validation metric, and keep the best step's model. None
+        Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.
     validation_fraction : float
         Share of the rows held out for it, stratified by label.
@@ -102,46 +102,19 @@ class BudroClassifier(BoosterMethod):
         Fair steps in the model: fewer than were taken if it stopped early.
     """
 
-    multiclass = True
+    multiclass: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        metric: _Projects | None = None,
-        *,
-        perturbation_budget: float = 1.0,
-        n_steps: int = 100,
-        max_depth: int = 4,
-        eta: float = 0.005,
-        reg_lambda: float = 1.0,
-        min_child_weight: float = 0.0125,
-        balance_classes: bool = True,
-        scale_pos_weight: float | None = None,
-        solver: SolverName = "dual",
-        neighbours: int | None = None,
-        entropy: float | None = None,
-        n_iter_no_change: int | None = None,
-        validation_fraction: float = 0.1,
-        validation_metric: ValidationMetric = "balanced_accuracy",
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.metric = metric
-        self.perturbation_budget = perturbation_budget
-        self.n_steps = n_steps
-        self.max_depth = max_depth
-        self.eta = eta
-        self.reg_lambda = reg_lambda
-        self.min_child_weight = min_child_weight
-        self.balance_classes = balance_classes
-        self.scale_pos_weight = scale_pos_weight
-        self.solver = solver
-        self.neighbours = neighbours
-        self.entropy = entropy
-        self.n_iter_no_change = n_iter_no_change
-        self.validation_fraction = validation_fraction
-        self.validation_metric = validation_metric
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    metric: _Projects | None = field(default=None, kw_only=False)
+    perturbation_budget: float = 1.0
+    max_depth: int = 4
+    eta: float = 0.005
+    min_child_weight: float = 0.0125
+    solver: SolverName = "dual"
+    neighbours: int | None = None
+    entropy: float | None = None
+    n_iter_no_change: int | None = None
+    validation_fraction: float = 0.1
+    validation_metric: ValidationMetric = "balanced_accuracy"
 
     def fit(
         self,
@@ -151,7 +124,7 @@ class BudroClassifier(BoosterMethod):
         sensitive_features: Any = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
-    ) -> BudroClassifier:
+    ) -> Self:
         """
         Train.
 
@@ -161,12 +134,12 @@ class BudroClassifier(BoosterMethod):
         y : array-like, shape (n,)
             At least two distinct values.
         sensitive_features : ignored
-            What is sensitive is in the metric.
+            The metric holds what is sensitive.
         callback : callable or None
             Called after every step with (step, steps, progress); progress holds the last entries of
             ``history_``, and the step's ``seconds``.
         checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters goes on, to the same
+            Folder of a file from which a later call with the same data and parameters resumes, to the same
             model, bit for bit. It is removed at the end.
 
         Raises
@@ -176,47 +149,42 @@ class BudroClassifier(BoosterMethod):
             all people are at distance 0, an unknown solver or validation metric, or an option of another
             solver.
         """
+        import xgboost as xgb
+
         data, codes = self._check_training(X, y)
         self._check_parameters()
         seed = 0 if self.random_state is None else int(self.random_state)
         points = self._points(data)
-        validation: _Validation | None = None
-        kept = np.arange(len(codes))
+        kept, held = np.arange(len(codes)), np.arange(0)
         if self.n_iter_no_change is not None:
             kept, held = _hold_out(codes, self.validation_fraction, derive_seed(seed, "validation"))
-            validation = _Validation(self, data[held], points[held], codes[held])
-        jobs = _threads(self.n_jobs, len(kept))
-        training = _Training(self, data[kept], points[kept], codes[kept], len(self.classes_), seed, jobs)
-        stored = Checkpoint(checkpoint, fingerprint(self._described(), data, codes, points))
+        training = _Training(self, data[kept], points[kept], codes[kept], seed)
+        if len(held):
+            training.validation = _Validation(self, data[held], points[held], codes[held])
+        # the training depends on all parameters but the metric's object and the threads
+        parameters = self.get_params(deep=False)
+        named = [(name, parameters[name]) for name in sorted({*parameters} - {"metric", "n_jobs"})]
+        stored = Checkpoint(checkpoint, fingerprint([xgb.__version__, *named], data, codes, points))
         arrays = stored.load()
         if arrays is not None:
             training.restore(arrays)
-            if validation is not None:
-                validation.restore(arrays)
-        while training.step < self.n_steps and not (validation and validation.is_over(self.n_iter_no_change)):
+        while training.step < self.n_steps and not training.is_over(self.n_iter_no_change):
             started = time.perf_counter()
             progress = training.advance()
-            if validation is not None:
-                validation.add(training.booster)
-                progress["validation"] = validation.scores[-1]
             if callback is not None:
                 callback(training.step, self.n_steps, {**progress, "seconds": time.perf_counter() - started})
             if stored.due():
-                stored.save({**training.state(), **(validation.state() if validation else {})})
+                stored.save(training.state())
         self.history_ = training.history
-        booster = training.booster
-        self.best_step_ = training.step
-        if validation is not None:
-            self.history_["validation"] = validation.scores
-            self.best_step_ = validation.best + 1
-            booster = booster[: self.best_step_ + 1]  # and the plain step
-        self.booster_ = without_cache(booster)
+        self.best_step_ = training.best_step
+        # and the plain step
+        self.booster_ = without_cache(training.booster[: self.best_step_ + 1])
         stored.remove()
         return self
 
     def without_adversary(self, n_rows: int) -> GBDTClassifier:
         """
-        Plain boosting with the same trees and steps, for two classes: what the adversary is measured against.
+        Plain boosting with the same trees and steps, for two classes: the baseline of the adversary's effect.
 
         Parameters
         ----------
@@ -253,7 +221,7 @@ class BudroClassifier(BoosterMethod):
             )
 
     def _points(self, data: Float32) -> Float64:
-        """The rows as the metric sees them."""
+        """The rows in the metric's coordinates."""
         if self.metric is None:
             return data.astype(np.float64)
         basis = getattr(self.metric, "basis_", None)
@@ -270,31 +238,19 @@ class BudroClassifier(BoosterMethod):
             )
         return points
 
-    def _described(self) -> list[Any]:
-        """What the training depends on beside the data; threads and the metric object are not."""
-        parameters = self.get_params(deep=False)
-        named = sorted(set(parameters) - {"metric", "n_jobs"})
-        return [xgb.__version__, *((name, parameters[name]) for name in named)]
-
 
 class _Training:
-    """Booster, adversary and history of one training, step by step."""
+    """Booster, adversary, history and validation of one training, step by step."""
 
-    def __init__(
-        self,
-        model: BudroClassifier,
-        data: Float32,
-        points: Float64,
-        codes: Int,
-        classes: int,
-        seed: int,
-        jobs: int,
-    ) -> None:
+    def __init__(self, model: BudroClassifier, data: Float32, points: Float64, codes: Int, seed: int) -> None:
+        import xgboost as xgb
+
         self.codes = codes
         self.rows = np.arange(len(codes))
-        self.classes = classes
+        classes = len(model.classes_)
+        jobs = _threads(model.n_jobs, len(codes))
         problem = TransportProblem(points, codes, float(model.perturbation_budget))
-        self.solver: Solver = make_solver(
+        self.solver = make_solver(
             model.solver, problem, seed=seed, jobs=jobs, neighbours=model.neighbours, entropy=model.entropy
         )
         self.parameters = {**model._booster_parameters(codes), "nthread": jobs}
@@ -308,7 +264,7 @@ class _Training:
                 self.importance = len(codes) / (classes * np.bincount(codes, minlength=classes))
         plain = np.zeros((classes, len(codes)))
         plain[codes, self.rows] = 1.0 / len(codes)
-        # one matrix for the whole run: its bins and cached margins stay, only its weights change
+        # one matrix for the whole training: its bins and cached margins stay, only its weights change
         self.support = xgb.QuantileDMatrix(
             np.concatenate([data] * classes),
             label=np.repeat(np.arange(classes, dtype=np.float64), len(codes)),
@@ -320,14 +276,25 @@ class _Training:
         self.booster.update(self.support, 0)
         self.step = 0
         self.history: dict[str, list[float]] = {name: [] for name in HISTORY}
+        self.validation: _Validation | None = None
 
     def _weigh(self, distribution: Float64) -> None:
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
 
+    def is_over(self, patience: int | None) -> bool:
+        """Whether too many steps were no better than the best."""
+        return patience is not None and self.step - self.best_step >= patience
+
+    @property
+    def best_step(self) -> int:
+        """Fair steps in the best model: the first of equals; without validation the last."""
+        scores = self.history.get("validation")
+        return int(np.argmax(scores)) + 1 if scores else self.step
+
     def advance(self) -> dict[str, float]:
-        """One step of the adversary and one of boosting; gives what the history records of it."""
+        """One step of the adversary and one of boosting; the entries that they add to the history."""
         losses = losses_of(self.booster, self.support, len(self.codes))
-        plan: TransportPlan = self.solver.solve(losses)
+        plan = self.solver.solve(losses)
         self._weigh(plan.support)
         self.step += 1
         self.booster.update(self.support, self.step)
@@ -338,79 +305,73 @@ class _Training:
             "loss": float(losses[self.codes, self.rows].mean()),
             "proven": plan.proven,
         }
+        if self.validation is not None:
+            progress["validation"] = self.validation.score(self.booster)
         for name, value in progress.items():
-            self.history[name].append(value)
+            self.history.setdefault(name, []).append(value)
         return progress
 
     def state(self) -> dict[str, Any]:
         """Everything that the next step builds on, as plain arrays."""
-        return {
-            "booster": np.frombuffer(bytes(self.booster.save_raw("ubj")), dtype=np.uint8),
-            "step": self.step,
-            **{f"history.{name}": np.array(values) for name, values in self.history.items()},
-            **{f"solver.{name}": value for name, value in self.solver.state().items()},
-        }
+        history = {f"history.{name}": np.array(self.history[name]) for name in HISTORY}
+        booster = np.frombuffer(bytes(self.booster.save_raw("ubj")), dtype=np.uint8)
+        state: dict[str, Any] = {"booster": booster, "step": self.step, **history}
+        state |= _solver_state("solver.", self.solver)
+        if self.validation is not None:
+            state["validation"] = np.array(self.history["validation"])
+            state |= _solver_state("validation.", self.validation.solver)
+        return state
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
+        import xgboost as xgb
+
         self.booster = xgb.Booster(
             self.parameters, [self.support], model_file=bytearray(arrays["booster"].tobytes())
         )
         self.step = int(arrays["step"])
         self.history = {name: arrays[f"history.{name}"].tolist() for name in HISTORY}
-        self.solver.restore(_under("solver.", arrays))
+        _restore_solver("solver.", self.solver, arrays)
+        if self.validation is not None:
+            self.history["validation"] = arrays["validation"].tolist()
+            _restore_solver("validation.", self.validation.solver, arrays)
 
 
 class _Validation:
-    """Scores of every step on held-out rows; higher is better."""
+    """Scores of the booster on held-out rows; higher is better."""
 
     def __init__(self, model: BudroClassifier, data: Float32, points: Float64, codes: Int) -> None:
+        import xgboost as xgb
+
         self.matrix = xgb.DMatrix(data)
         self.codes = codes
-        self.scores: list[float] = []
         self.metric = model.validation_metric
         self.solver: Solver | None = None
         if self.metric == "adversarial_loss":
             problem = TransportProblem(points, codes, float(model.perturbation_budget))
             self.solver = make_solver("dual", problem)
 
-    @property
-    def best(self) -> int:
-        """Position of the best score, the first of equals."""
-        return int(np.argmax(self.scores))
+    def score(self, booster: xgb.Booster) -> float:
+        """Score of the booster as it is now."""
+        from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-    def is_over(self, patience: int | None) -> bool:
-        """Whether too many steps brought nothing better."""
-        return patience is not None and bool(self.scores) and len(self.scores) - self.best > patience
-
-    def add(self, booster: xgb.Booster) -> None:
-        """Score the booster as it is now."""
         losses = losses_of(booster, self.matrix, len(self.codes))
-        predicted = losses.argmin(axis=0)
-        scores: dict[str, Callable[[], float]] = {
-            "balanced_accuracy": lambda: float(balanced_accuracy_score(self.codes, predicted)),
-            "accuracy": lambda: float(accuracy_score(self.codes, predicted)),
-            "log_loss": lambda: -float(losses[self.codes, np.arange(len(self.codes))].mean()),
-            "adversarial_loss": lambda: -self.solver.solve(losses).value if self.solver else 0.0,
-        }
-        self.scores.append(scores[self.metric]())
-
-    def state(self) -> dict[str, Any]:
-        """Everything that the next score builds on, as plain arrays."""
-        solver = self.solver.state() if self.solver else {}
-        return {"validation": np.array(self.scores)} | {
-            f"validation.{name}": value for name, value in solver.items()
-        }
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
-        self.scores = arrays["validation"].tolist()
-        if self.solver:
-            self.solver.restore(_under("validation.", arrays))
+        if self.solver is not None:
+            return -self.solver.solve(losses).value
+        if self.metric == "log_loss":
+            return -float(losses[self.codes, np.arange(len(self.codes))].mean())
+        score = balanced_accuracy_score if self.metric == "balanced_accuracy" else accuracy_score
+        return float(score(self.codes, losses.argmin(axis=0)))
 
 
-def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+def _solver_state(prefix: str, solver: Solver | None) -> dict[str, Any]:
+    return {} if solver is None else {f"{prefix}{name}": value for name, value in solver.state().items()}
+
+
+def _restore_solver(prefix: str, solver: Solver | None, arrays: dict[str, NDArray[Any]]) -> None:
+    if solver is not None:
+        state = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+        solver.restore(state)
 
 
 def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float64:
@@ -420,6 +381,9 @@ def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float64:
 
 
 def _hold_out(codes: Int, fraction: float, seed: int) -> tuple[Int, Int]:
+    """Rows to train on and rows to validate on."""
+    from sklearn.model_selection import train_test_split
+
     try:
         kept, held = train_test_split(
             np.arange(len(codes)), test_size=fraction, random_state=seed, stratify=codes
@@ -432,7 +396,7 @@ def _hold_out(codes: Int, fraction: float, seed: int) -> tuple[Int, Int]:
 
 
 def _threads(n_jobs: int | None, n: int) -> int:
-    """Threads for transport and trees: on small tables starting them costs more than they save."""
+    """Threads for transport and trees: on a small table starting them takes longer than they save."""
     available = available_cores()
     if n_jobs is not None and n_jobs < 0:
         return max(1, available + 1 + n_jobs)

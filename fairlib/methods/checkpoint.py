@@ -1,4 +1,4 @@
-"""Checkpoints of long training: written whole or not at all, and only taken up by the very same training."""
+"""Checkpoints of a long training: written whole or not at all, and resumed by the same training only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY_S = 10.0
 
 
 def fingerprint(*parts: Any) -> str:
-    """SHA-256 of arrays (bytes, shape, type) and of anything else by its ``repr``."""
+    """SHA-256 of arrays (bytes, shape, type), and of other parts by their ``repr``."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -39,11 +39,11 @@ class Checkpoint:
     Parameters
     ----------
     folder : path or None
-        None keeps nothing.
+        None stores nothing.
     training : str
         Fingerprint of everything that the training depends on.
     every_s : float
-        Least time between two writes.
+        Shortest time between two writes.
     """
 
     def __init__(self, folder: str | Path | None, training: str, every_s: float = EVERY_S) -> None:
@@ -53,11 +53,9 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self) -> dict[str, NDArray[Any]] | None:
-        """Arrays of the last save; None if there is none, it is damaged, or it is of another training."""
-        if self.path is None or not self.path.exists():
-            return None
+        """Arrays of the last save; None if there is none, or the file is damaged or of another training."""
         try:
-            content = self.path.read_bytes()
+            content = b"" if self.path is None else self.path.read_bytes()
         except OSError:
             return None
         digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
@@ -72,7 +70,7 @@ class Checkpoint:
         return self.path is not None and time.monotonic() - self._written >= self.every_s
 
     def save(self, arrays: Mapping[str, Any]) -> None:
-        """Write beside the file, then rename: a kill leaves the old one or the new one."""
+        """Write a second file, then rename it: a killed process leaves the old file or the new one."""
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
         archive = io.BytesIO()
@@ -84,7 +82,7 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Forget: the training is done."""
+        """Remove the files: the training is done."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
             self.path.with_name(f"{FILE}.part").unlink(missing_ok=True)

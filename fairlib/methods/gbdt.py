@@ -1,42 +1,63 @@
-"""Gradient boosted decision trees (XGBoost), the unmitigated baseline and the others' engine."""
+"""Gradient boosted decision trees (XGBoost): the unmitigated baseline, and the base of all tree methods."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import xgboost as xgb
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
 
-__all__ = ["BoosterMethod", "GBDTClassifier"]
+if TYPE_CHECKING:
+    import xgboost as xgb
+
+__all__ = ["BoosterMethod", "GBDTClassifier", "without_cache"]
 
 BOOSTER_FILE = "booster.ubj"
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class BoosterMethod(Method):
     """
     Base of the methods whose model is one XGBoost booster.
+
+    Subclasses are dataclasses too: their fields are the keyword arguments of the constructor.
+
+    Parameters
+    ----------
+    n_steps : int
+        Boosting steps.
+    max_depth, eta, reg_lambda, min_child_weight
+        As XGBoost names them: depth of a tree, learning rate, l2 penalty of leaf weights, least sum of
+        hessians in a child.
+    balance_classes : bool
+        Weight label 1 by n0 / n1 of the training labels.
+    scale_pos_weight : float or None
+        Weight of label 1, instead of the one that `balance_classes` gives.
+    random_state : int or None
+    n_jobs : int or None
+        Threads; None for all.
 
     Attributes
     ----------
     booster_ : xgboost.Booster
     """
 
-    booster_: xgb.Booster
-    max_depth: int
-    eta: float
-    reg_lambda: float
-    min_child_weight: float
-    balance_classes: bool
-    scale_pos_weight: float | None
-    random_state: int | None
-    n_jobs: int | None
+    n_steps: int = 100
+    max_depth: int = 6
+    eta: float = 0.3
+    reg_lambda: float = 1.0
+    min_child_weight: float = 1.0
+    balance_classes: bool = True
+    scale_pos_weight: float | None = None
+    random_state: int | None = None
+    n_jobs: int | None = None
 
     def _booster_parameters(self, codes: NDArray[np.int64]) -> dict[str, Any]:
-        """XGBoost's parameters; ``base_score`` is fixed so that no intercept is fitted behind our back."""
+        """XGBoost's parameters; a fixed ``base_score`` keeps it from fitting an intercept of its own."""
         weight = self.scale_pos_weight
         if weight is None:
             positives = int(codes.sum())
@@ -57,24 +78,21 @@ class BoosterMethod(Method):
         }
 
     def _boost(
-        self,
-        X: Float32,
-        codes: NDArray[np.int64],
-        *,
-        steps: int,
-        weights: Float64 | None,
-        callback: Callback | None,
-    ) -> xgb.Booster:
-        """Plain boosting for a fixed number of steps."""
-        if steps < 1:
-            raise ValueError(f"n_steps must be at least 1, got {steps!r}.")
+        self, X: Float32, codes: NDArray[np.int64], callback: Callback | None, weights: Float64 | None = None
+    ) -> Self:
+        """Fit by plain boosting on weighted rows."""
+        import xgboost as xgb
+
+        if self.n_steps < 1:
+            raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
         matrix = xgb.QuantileDMatrix(X, label=codes, weight=weights, nthread=self.n_jobs or 0)
         booster = xgb.Booster(self._booster_parameters(codes), [matrix])
-        for step in range(steps):
+        for step in range(self.n_steps):
             booster.update(matrix, step)
             if callback is not None:
-                callback(step + 1, steps, {})
-        return without_cache(booster)
+                callback(step + 1, self.n_steps, {})
+        self.booster_ = without_cache(booster)
+        return self
 
     def _probabilities(self, X: Float32) -> Float64:
         found: Float64 = self.booster_.inplace_predict(X).astype(np.float64)
@@ -84,65 +102,25 @@ class BoosterMethod(Method):
         self.booster_.save_model(folder / BOOSTER_FILE)
 
     def _read(self, folder: Path) -> None:
+        import xgboost as xgb
+
         self.booster_ = xgb.Booster(model_file=folder / BOOSTER_FILE)
 
 
 def without_cache(booster: xgb.Booster) -> xgb.Booster:
-    """A copy that holds the trees alone: a trained booster keeps its training matrix alive."""
+    """A copy with the trees only: a trained booster keeps its training matrix in memory."""
+    import xgboost as xgb
+
     return xgb.Booster(model_file=booster.save_raw("ubj"))
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class GBDTClassifier(BoosterMethod):
-    """
-    Gradient boosted trees on the logistic loss.
-
-    Parameters
-    ----------
-    n_steps : int
-        Boosting steps.
-    max_depth, eta, reg_lambda, min_child_weight
-        As XGBoost names them: depth of a tree, learning rate, l2 penalty of leaf weights, least sum of
-        hessians in a child.
-    balance_classes : bool
-        Weight label 1 by n0 / n1.
-    scale_pos_weight : float or None
-        Weight of label 1, instead of what `balance_classes` gives.
-    random_state : int or None
-    n_jobs : int or None
-        Threads; None for all.
-    """
-
-    def __init__(
-        self,
-        *,
-        n_steps: int = 100,
-        max_depth: int = 6,
-        eta: float = 0.3,
-        reg_lambda: float = 1.0,
-        min_child_weight: float = 1.0,
-        balance_classes: bool = True,
-        scale_pos_weight: float | None = None,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_steps = n_steps
-        self.max_depth = max_depth
-        self.eta = eta
-        self.reg_lambda = reg_lambda
-        self.min_child_weight = min_child_weight
-        self.balance_classes = balance_classes
-        self.scale_pos_weight = scale_pos_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    """Gradient boosted trees on the logistic loss."""
 
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Any = None,
-        callback: Callback | None = None,
-    ) -> GBDTClassifier:
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any = None, callback: Callback | None = None
+    ) -> Self:
         """
         Train.
 
@@ -156,5 +134,4 @@ class GBDTClassifier(BoosterMethod):
             Called after every step with (step, steps, {}).
         """
         data, codes = self._check_training(X, y)
-        self.booster_ = self._boost(data, codes, steps=self.n_steps, weights=None, callback=callback)
-        return self
+        return self._boost(data, codes, callback)

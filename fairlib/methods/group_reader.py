@@ -1,4 +1,4 @@
-"""Reads the group of a person from the model inputs that state it, so that prediction needs nothing else."""
+"""Reads a person's group from the model inputs that state it, so that prediction needs nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evenhand.fairlib.methods.base import Float32
 __all__ = ["GroupReader"]
 
 # A column that states the group needs a leaf per group, or per listed value where values were merged. The
-# bound keeps a tree from learning training rows by heart.
+# bound prevents that a tree memorises training rows.
 SPARE_LEAVES = 16
 LEAF = -1
 
@@ -61,16 +61,16 @@ class GroupReader:
         X : ndarray of float32, shape (n, d)
         groups : ndarray of int, shape (n,)
         attributes : sequence of str
-            What forms the groups.
+            The attributes that form the groups.
         feature_groups : mapping of str to sequence of int, or None
-            Columns of X by attribute; None names every column by itself: x0, x1, and so on.
+            Columns of X by attribute; None names the columns x0, x1, and so on.
         method : str
-            Name of the method that wants to read them, for errors.
+            Name of the method, for error messages.
 
         Raises
         ------
         ValueError
-            An attribute is not among the inputs, or its columns do not tell every row's group.
+            An attribute is not among the inputs, or its columns do not determine every row's group.
         """
         from sklearn.tree import DecisionTreeClassifier
 
@@ -84,14 +84,14 @@ class GroupReader:
         if any(name not in names for name in attributes):
             raise unreadable
         columns = np.array(sorted({int(j) for name in attributes for j in names[name]}), np.int64)
-        if columns.size and not (columns[0] >= 0 and columns[-1] < X.shape[1]):
+        if not columns.size:
+            raise unreadable
+        if columns[0] < 0 or columns[-1] >= X.shape[1]:
             raise ValueError(
                 f"feature_groups gives {subject} the columns {columns.tolist()}, and X has {X.shape[1]}."
             )
-        if not columns.size:
-            raise unreadable
         leaves = SPARE_LEAVES + 4 * len(np.unique(groups))
-        # the order in which equal columns are tried is drawn
+        # the order in which equal columns are tried is random
         tree = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0).fit(X[:, columns], groups).tree_
         inner = tree.children_left != LEAF
         reader = cls(
@@ -107,17 +107,7 @@ class GroupReader:
         return reader
 
     def read(self, X: Float32) -> NDArray[np.int64]:
-        """
-        Group of each row.
-
-        Parameters
-        ----------
-        X : ndarray of float32, shape (n, d)
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-        """
+        """Group of each row of X, shape (n, d)."""
         node = np.zeros(len(X), np.int64)
         rows = np.arange(len(X))
         while rows.size:
@@ -128,10 +118,10 @@ class GroupReader:
         return self.group[node]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a saved model keeps: no value of any person, thresholds lie between values."""
+        """Arrays for a saved model: no value of any person, since thresholds lie between values."""
         return {f"reader.{name}": getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> GroupReader:
-        """Reader of what :meth:`arrays` gave."""
+        """Reader of the arrays that :meth:`arrays` gave."""
         return cls(**{name: arrays[f"reader.{name}"] for name in cls.__dataclass_fields__})

@@ -212,7 +212,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "reweigh-logistic",
-            f"{_METHODS}.comparators.reweighing",
+            f"{_METHODS}.comparators.logistic",
             "ReweighedLogisticClassifier",
             "a logistic regression on rows reweighed by group and label, with a chosen threshold",
             "Kamiran and Calders, 2011",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,44 +41,21 @@ def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike) -> Float64:
     return (expected / np.where(joint > 0, joint, 1.0))[group_codes, label_codes]
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class ReweighedGBDTClassifier(BoosterMethod):
     """
     Gradient boosted trees on rows weighted so that group and label are independent.
 
+    The defaults are XGBoost's, as in the comparison of Vargo et al. 2021.
+
     Parameters
     ----------
     attributes : sequence of str or None
-        Which of the sensitive features form the groups (their intersection). None: all.
-    n_steps, max_depth, eta, reg_lambda, min_child_weight, balance_classes, scale_pos_weight,
-    random_state, n_jobs
-        As in :class:`fairlib.methods.gbdt.GBDTClassifier`, with XGBoost's defaults, as in the paper's
-        comparison.
+        The sensitive features that form the groups (their intersection). None: all.
     """
 
-    def __init__(
-        self,
-        *,
-        attributes: Sequence[str] | None = None,
-        n_steps: int = 100,
-        max_depth: int = 6,
-        eta: float = 0.3,
-        reg_lambda: float = 1.0,
-        min_child_weight: float = 1.0,
-        balance_classes: bool = False,
-        scale_pos_weight: float | None = None,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.attributes = attributes
-        self.n_steps = n_steps
-        self.max_depth = max_depth
-        self.eta = eta
-        self.reg_lambda = reg_lambda
-        self.min_child_weight = min_child_weight
-        self.balance_classes = balance_classes
-        self.scale_pos_weight = scale_pos_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    attributes: Sequence[str] | None = None
+    balance_classes: bool = False
 
     def fit(
         self,
@@ -85,17 +64,14 @@ class ReweighedGBDTClassifier(BoosterMethod):
         *,
         sensitive_features: Mapping[str, ArrayLike] | None = None,
         callback: Callback | None = None,
-    ) -> ReweighedGBDTClassifier:
+    ) -> Self:
         """
-        Train on weighted rows.
+        Train on weighted rows; the arguments are those of ``GBDTClassifier.fit``.
 
         Parameters
         ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
         sensitive_features : mapping of str to array-like, shape (n,)
             Group of every row, per attribute. Not needed to predict.
-        callback : callable or None
 
         Raises
         ------
@@ -105,8 +81,7 @@ class ReweighedGBDTClassifier(BoosterMethod):
         """
         data, codes = self._check_training(X, y)
         weights = kamiran_calders_weights(self._groups(sensitive_features, len(codes)), codes)
-        self.booster_ = self._boost(data, codes, steps=self.n_steps, weights=weights, callback=callback)
-        return self
+        return self._boost(data, codes, callback, weights)
 
     def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, n: int) -> NDArray[np.int64]:
         """One integer per intersection of the chosen attributes."""

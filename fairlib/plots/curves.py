@@ -6,10 +6,12 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import Rows, data, finish, records, series_scale
+from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale
 
-__all__ = ["training_curves"]
+__all__ = ["budget_curve", "training_curves"]
 
+# A logarithmic axis has no 0: an interval that reaches towards it is cut at this part of the smallest value.
+LEAST_PART = 0.1
 DASHES = [[1, 0], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 5]]
 
 
@@ -40,3 +42,46 @@ def training_curves(rows: Rows, *, width: int = 680) -> Any:
     )
     fit = alt.AutoSizeParams(type="fit-x", contains="padding")
     return finish(encoded.properties(width=width, height=240, autosize=fit), width)
+
+
+def budget_curve(
+    rows: Rows, *, x_title: str, y_title: str, marked: float | None = None, width: int = 680
+) -> Any:
+    """
+    A number against a budget with its interval as a band, both axes logarithmic.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``budget`` and ``value``, above 0; ``low`` and ``high``, or None.
+    x_title, y_title : str
+    marked : float, optional
+        Budget that a diamond and a dashed line mark.
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    floor = LEAST_PART * min((record["value"] for record in found), default=1.0)
+    band = [
+        {**record, "low": max(record["low"], floor)}
+        for record in found
+        if record.get("low") is not None and record.get("high") is not None
+    ]
+    axis = alt.Axis(format="~g", tickCount=5, labelOverlap=True)
+    x = alt.X("budget:Q", title=x_title, scale=alt.Scale(type="log", nice=False), axis=axis)
+    y = alt.Y("value:Q", title=y_title, scale=alt.Scale(type="log"), axis=axis)
+    area = alt.Chart(data(band)).mark_area(color=colour("soft"), opacity=1)
+    base = alt.Chart(data(found)).encode(x=x, y=y)
+    mark = alt.Chart(data([record for record in found if record["budget"] == marked])).encode(x=x)
+    layered = alt.layer(
+        area.encode(x=x, y="low:Q", y2="high:Q"),
+        mark.mark_rule(color=colour("muted"), strokeDash=[4, 3]),
+        base.mark_line(color=colour("c0"), strokeWidth=2),
+        base.mark_point(filled=True, size=45, opacity=1, color=colour("c0")),
+        mark.mark_point(filled=True, size=170, opacity=1, color=colour("c1"), shape="diamond").encode(y=y),
+    )
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return finish(layered.properties(width=width, height=250, autosize=fit), width)

@@ -15,7 +15,11 @@ from evenhand.fairlib.plots.theme import (
     records,
 )
 
-__all__ = ["group_rates", "kept_by_group", "paired_shares", "score_distribution"]
+__all__ = ["group_rates", "group_shares", "heat_map", "kept_by_group", "score_distribution"]
+
+# Opacity of the strongest cell of a heat map: text on it stays legible in both colour schemes.
+DARKEST = 0.6
+UPRIGHT = "M0,-1L0,1"
 
 
 def group_rates(rows: Rows, *, width: int = 680) -> Any:
@@ -102,37 +106,138 @@ def score_distribution(
     return finish(alt.layer(*layers).properties(width=150, height=90), width)
 
 
-def paired_shares(rows: Rows, *, width: int = 680) -> Any:
+def group_shares(
+    rows: Rows,
+    *,
+    before: str = "all rows",
+    after: str = "kept rows",
+    target: str = "target share",
+    width: int = 680,
+) -> Any:
     """
-    Shares of two sets of rows, two bars a name.
+    Two bars a group, its share before and after, with a mark at the target where there is one.
 
     Parameters
     ----------
     rows : records or data frame
-        ``name``, ``rows`` (which set) and ``share``.
+        ``group``, ``before``, ``after``, None for a share of too few rows; optionally ``target``, and
+        ``column`` for several results side by side on one scale.
+    before, after, target : str
+        Names in the legend.
     width : int
 
     Returns
     -------
-    altair.Chart
+    altair.LayerChart or altair.FacetChart
+    """
+    found, narrow = records(rows), is_narrow(width)
+    columns: list[Any] = list(dict.fromkeys(record.get("column") for record in found))
+    order = list(dict.fromkeys(record["group"] for record in found))
+    grid, label = len(columns) > 1, 0 if narrow else 150
+    bars = [
+        {**record, "kind": kind, "share": record[key], "goal": target, "name": "", "text": ""}
+        for record in found
+        for kind, key in ((before, "before"), (after, "after"))
+    ]
+    for bar in bars:
+        if narrow and bar["kind"] == before and bar.get("column") == columns[0]:
+            bar["name"] = bar["group"]
+        if bar["share"] is None:
+            bar["text"] = "too few" if grid else "too few rows"
+        elif not grid:
+            bar["text"] = f"{bar['share']:.1%}"
+    known = [r[key] for r in found for key in ("before", "after", "target") if r.get(key) is not None]
+    wide = (width - label - 24) / max(len(columns), 1) - (12 if grid else 0)
+    ticks = alt.Axis(format="%", title=None, tickCount=2 if grid else 6, labelFlush=grid)
+    top = max(known, default=1.0) * (1.0 if grid else 1.2)
+    x = alt.X("share:Q", scale=alt.Scale(domain=[0, top], nice=False), axis=ticks)
+    names = None if narrow else alt.Axis(title=None, minExtent=label, maxExtent=label, labelLimit=label - 8)
+    y = alt.Y("group:N", sort=order, axis=names, scale=alt.Scale(paddingInner=0.2))
+    slots = alt.Scale(domain=[*(["name"] if narrow else []), before, after])
+    base = alt.Chart().encode(y=y, yOffset=alt.YOffset("kind:N", scale=slots))
+    fills = alt.Scale(domain=[before, after], range=[colour("soft"), colour("c0")])
+    square = alt.Legend(symbolType="square")
+    upright = alt.Shape("goal:N", scale=alt.Scale(domain=[target], range=[UPRIGHT]), legend=alt.Legend())
+    goal = alt.Chart().mark_point(size=784, stroke=colour("ink"), strokeWidth=2, yOffset=8 if narrow else 0)
+    text = base.mark_text(align="right", fontSize=11, color=colour("muted"))
+    layers = [
+        base.mark_bar(stroke=colour("c0"), strokeWidth=1).encode(
+            x=x, fill=alt.Fill("kind:N", scale=fills, legend=square)
+        ),
+        text.encode(x=alt.value(wide), text="text:N"),
+    ]
+    if any(record.get("target") is not None for record in found):
+        layers.append(goal.encode(x="target:Q", y=y, shape=upright))
+    if narrow:
+        name = base.mark_text(align="left", color=colour("ink"), fontSize=12)
+        layers.append(name.encode(x=alt.value(0), yOffset=alt.YOffset(datum="name"), text="name:N"))
+    layered = alt.layer(*layers, data=data(bars))
+    layered = layered.properties(width=wide, height=(52 if narrow else 38) * len(order))
+    if not grid:
+        return finish(layered, width)
+    return finish(
+        layered.facet(column=alt.Column("column:N", sort=columns), spacing=12, bounds="flush"), width
+    )
+
+
+def heat_map(
+    rows: Rows, *, x_title: str, strongest: float | None = None, unit: float = 100.0, width: int = 680
+) -> Any:
+    """
+    Numbers about 0 as cells: below 0 in one colour, above in another, the darker the larger.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``column``, ``row``, ``value`` (None for a dash), and optionally ``panel``: a map each, below each
+        other, in the same colours.
+    x_title : str
+    strongest : float, optional
+        Size that has the darkest colour, for charts that are compared; None for the largest here.
+    unit : float
+        Factor of the numbers that are written in the cells; 100 for percentage points.
+    width : int
+
+    Returns
+    -------
+    altair.VConcatChart
     """
     found = records(rows)
-    order = list(dict.fromkeys(record["name"] for record in found))
-    sets = list(dict.fromkeys(record["rows"] for record in found))
-    colours = alt.Scale(domain=sets, range=[colour("c4"), colour("c0")])
-    label = 110 if is_narrow(width) else 200
-    axis = alt.Axis(title=None, minExtent=label, maxExtent=label, labelLimit=label - 8)
-    bars = (
-        alt.Chart(data(found))
-        .mark_bar(height={"band": 0.9})
-        .encode(
-            x=alt.X("share:Q", title=None, axis=alt.Axis(format="%")),
-            y=alt.Y("name:N", sort=order, axis=axis, scale=alt.Scale(paddingInner=0.3)),
-            yOffset=alt.YOffset("rows:N", sort=sets),
-            color=alt.Color("rows:N", scale=colours, sort=sets, legend=alt.Legend(symbolType="square")),
+    largest = strongest or max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0) or 1.0
+    label = 96 if is_narrow(width) else 170
+    maps = []
+    for panel in dict.fromkeys(record.get("panel") for record in found):
+        own = [record for record in found if record.get("panel") == panel]
+        columns = list(dict.fromkeys(record["column"] for record in own))
+        lines = list(dict.fromkeys(record["row"] for record in own))
+        cell = min((width - label - 16) / len(columns), 64)
+        font = 11 if cell > 24 else 9
+        for record in own:
+            value = record["value"] or 0.0
+            text = f"{unit * value:+.0f}".replace("-", "\u2212")
+            text = "0" if text in ("+0", "\u22120") else text
+            record["text"] = "\u2013" if record["value"] is None else text
+            record["side"] = "below" if value < 0 else "above"
+            record["dark"] = DARKEST * min(abs(value) / largest, 1.0)
+        fits = all(0.56 * font * len(record["text"]) < cell for record in own)
+        axis = alt.Axis(title=None, minExtent=label, maxExtent=label, labelLimit=label - 8, ticks=False)
+        head = alt.Axis(
+            orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False
         )
-    )
-    return finish(bars.properties(width=width - label - 24, height=30 * len(order)), width)
+        base = alt.Chart(data(own)).encode(
+            x=alt.X("column:N", sort=columns, axis=head), y=alt.Y("row:N", sort=lines, axis=axis)
+        )
+        side = alt.Scale(domain=["below", "above"], range=[colour("c0"), colour("c1")])
+        cells = base.mark_rect(stroke=colour("page"), strokeWidth=2)
+        filled = cells.encode(
+            fill=alt.Fill("side:N", scale=side, legend=None),
+            fillOpacity=alt.FillOpacity("dark:Q", scale=None),
+        )
+        texts = base.mark_text(fontSize=font, color=colour("ink")).encode(text="text:N")
+        size = {"width": cell * len(columns), "height": 26 * len(lines)}
+        titled = {} if panel is None else {"title": panel}
+        maps.append(alt.layer(filled, *([texts] if fits else [])).properties(**size, **titled))
+    return finish(alt.vconcat(*maps, spacing=18), width)
 
 
 def kept_by_group(rows: Rows, *, width: int = 680) -> Any:

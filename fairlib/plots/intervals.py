@@ -9,7 +9,7 @@ import altair as alt
 
 from evenhand.fairlib.plots.theme import Rows, colour, data, finish, is_narrow, records
 
-__all__ = ["differences", "metric_intervals"]
+__all__ = ["differences", "finish_rows", "metric_intervals", "row_axis", "row_names"]
 
 ROW = 34
 NARROW_ROW = 54
@@ -24,12 +24,13 @@ def _label_axis(width: int) -> alt.Axis | None:
     )
 
 
-def _rows(found: list[dict[str, Any]], width: int) -> alt.Y:
+def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
+    """A row for each record's ``label``, in their order."""
     order = [record["label"] for record in found]
     return alt.Y("label:N", sort=order, axis=_label_axis(width))
 
 
-def _names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
+def row_names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
     """On a narrow page, the row's label as text above its mark."""
     if not is_narrow(width):
         return []
@@ -39,7 +40,8 @@ def _names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
     return [text.encode(x=alt.value(2), y=y, text="label:N")]
 
 
-def _finish(layers: list[Any], count: int, width: int) -> Any:
+def finish_rows(layers: list[Any], count: int, width: int) -> Any:
+    """Layer charts whose rows have one height, and apply the theme."""
     row = NARROW_ROW if is_narrow(width) else ROW
     sized = alt.layer(*layers).properties(width=width, height=max(count, 1) * row)
     return finish(sized.properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding")), width)
@@ -84,7 +86,7 @@ def metric_intervals(
         mean, deviation = record.get("paper"), record.get("paper_sd") or 0.0
         record["paper_low"] = None if mean is None else mean - deviation
         record["paper_high"] = None if mean is None else mean + deviation
-    base, y = alt.Chart(data(found)), _rows(found, width)
+    base, y = alt.Chart(data(found)), row_axis(found, width)
     scale = alt.Scale(zero=False, nice=True, **_ends(found, floor, ceiling))
     kinds = [key for key in KINDS if any(record.get(key) is not None for record in found)]
     called = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
@@ -116,7 +118,7 @@ def metric_intervals(
                 stroke=alt.Stroke("kind:N", scale=legend, legend=None),
             )
         )
-    return _finish([*layers, *_names(base, y, width)], len(found), width)
+    return finish_rows([*layers, *row_names(base, y, width)], len(found), width)
 
 
 # An upright line: the built-in shape of a line lies.
@@ -173,7 +175,7 @@ def differences(
     altair.LayerChart
     """
     found = records(rows)
-    base, y = alt.Chart(data(found)), _rows(found, width)
+    base, y = alt.Chart(data(found)), row_axis(found, width)
     known = [r[key] for r in found for key in ("value", "low", "high", "limit") if r.get(key) is not None]
     reach = max([abs(value) for value in known], default=1.0) * 1.08 or 1.0
     low, high = min([0.0, *known]), max([0.0, *known])
@@ -215,4 +217,4 @@ def differences(
             "datum.limit != null"
         )
         layers.append(limit.encode(x=x("limit"), y=y))
-    return _finish([*layers, *_names(base, y, width)], len(found), width)
+    return finish_rows([*layers, *row_names(base, y, width)], len(found), width)

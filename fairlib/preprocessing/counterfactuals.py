@@ -1,4 +1,4 @@
-"""Counterfactual copies of encoded rows: the same people, had they another value of a column."""
+"""Counterfactual copies of encoded rows: the same people with another value of a column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -23,8 +22,8 @@ def encoded_copies(
     """
     Copies of encoded rows, one for every combination of the listed values.
 
-    The encoder works column by column. So a copy whose matrix columns hold the encoding of the new value is
-    the encoding of the changed table row, and the table itself is not needed.
+    The encoder works column by column, so overwriting a column's part of the matrix gives the encoding of the
+    changed table row. The table itself is not needed.
 
     Parameters
     ----------
@@ -32,7 +31,7 @@ def encoded_copies(
         The one that encoded `X`.
     X : ndarray, shape (n, d)
     changes : mapping of table column to values, or to ``"all"``
-        ``"all"``: the categories seen in training. A number is given as the table has it and encoded.
+        ``"all"``: the categories seen in training. Numbers are in the table's unit.
 
     Returns
     -------
@@ -42,8 +41,8 @@ def encoded_copies(
     Raises
     ------
     ValueError
-        X has another width, a column that the encoder lacks, ``"all"`` of a column without categories, a
-        value that the column cannot have.
+        X has another width, the encoder lacks a column, ``"all"`` of a column without categories, or a value
+        that the column cannot have.
     """
     rows = np.asarray(X, dtype=np.float32)
     if rows.ndim != 2 or rows.shape[1] != len(encoder.feature_names_):
@@ -62,8 +61,10 @@ def encoded_copies(
 
 
 def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) -> list[NDArray[Any]]:
-    """What each listed value becomes in the matrix."""
-    fitted = next((item for item in encoder._fitted if item.name == column), None)
+    """Encoding of each listed value."""
+    import pandas as pd
+
+    fitted = next((item for item in encoder.fitted_ if item.name == column), None)
     if fitted is None:
         raise ValueError(f"changes names the column {column!r}, which the encoder lacks.")
     if listed == "all" and not fitted.categories:

@@ -1,4 +1,4 @@
-"""One-hot, standardise or map into [0, 1], fitted on training rows only."""
+"""Encoding of a table: one-hot, standardised or mapped into [0, 1], fitted on training rows only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["NUMERIC_KINDS", "ColumnSpec", "TableEncoder", "category_name"]
 
@@ -23,7 +25,7 @@ Float32 = NDArray[np.float32]
 @dataclass(frozen=True)
 class ColumnSpec:
     """
-    How one column of a table enters the matrix.
+    Encoding of one column of a table.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """What one column's encoding remembers: numbers and category names, never a row."""
+    """Fitted encoding of one column: numbers and category names, never a row."""
 
     name: str
     kind: str
@@ -76,24 +78,23 @@ class TableEncoder:
     Encode a table as a float32 matrix.
 
     Numeric columns become :math:`(x - \mu) / \sigma` with the training rows' mean and (population) standard
-    deviation; a constant column becomes 0. Those of kind ``unit`` become :math:`(x - a) / (b - a)` with
-    bounds a and b that are given, not learned: the encoding is the same for every split, and remembers no
-    extreme person. Only a value beyond the bounds leaves [0, 1]. A missing number becomes the training rows'
-    mean and, where training rows had missing ones, sets a 0/1 column of its own; a missing category is the
-    category ``(missing)``.
+    deviation; a constant column becomes 0. Columns of kind ``unit`` become :math:`(x - a) / (b - a)` with
+    given bounds a and b, which do not depend on the split and on no extreme person; a value beyond the bounds
+    leaves [0, 1]. A missing number becomes the training rows' mean and, where training rows had missing ones,
+    sets a 0/1 column of its own; a missing category is the category ``(missing)``.
 
     Parameters
     ----------
     columns : sequence of ColumnSpec
         In the order of the matrix.
     unseen : {"error", "ignore"}
-        What a category unseen in training does at ``transform``: an error, or zeros in the whole group.
+        Effect of a category unseen in training at ``transform``: an error, or zeros in the whole group.
 
     Attributes
     ----------
     feature_names_ : list of str, length d
     groups_ : dict of str to list of int
-        Positions in the matrix of each table column.
+        Matrix columns of each table column.
     kinds_ : dict of str to str
         For each matrix column: ``"standard"``, ``"unit"``, ``"onehot"`` or ``"binary"``.
     """
@@ -114,9 +115,9 @@ class TableEncoder:
         Raises
         ------
         ValueError
-            A column is missing or given twice, an infinite number, text that is no number or date, a unit
-            column without finite bounds of which the minimum is the smaller, a binary column with other than
-            its two values, two matrix columns of one name.
+            A column is missing or given twice, a number is infinite, a text is no number or date, a unit
+            column lacks finite bounds in rising order, a binary column has other than its two values, or two
+            matrix columns have one name.
         """
         if len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
@@ -138,7 +139,7 @@ class TableEncoder:
             if not np.isfinite(deviation):
                 raise ValueError(f"column {spec.name!r} has numbers too large to standardise: rescale it.")
             missing = present.size < numbers.size
-            # a constant column's mean and deviation carry rounding noise, which is not a scale
+            # The deviation of a constant column is rounding noise, which is no scale.
             if deviation <= 1e-12 * float(np.abs(present).max()):
                 return _Fitted(spec.name, spec.kind, float(present[0]), 1.0, (), missing)
             return _Fitted(spec.name, spec.kind, float(present.mean()), deviation, (), missing)
@@ -172,7 +173,7 @@ class TableEncoder:
 
     @property
     def fitted_(self) -> tuple[_Fitted, ...]:
-        """What the encoding of each column remembers, in the order of the matrix."""
+        """Fitted encoding of each column, in the order of the matrix."""
         return tuple(self._fitted)
 
     @property
@@ -232,7 +233,7 @@ class TableEncoder:
 
     @classmethod
     def load(cls, path: str | Path) -> TableEncoder:
-        """Read an encoder written by :meth:`save`: it encodes the same rows alike."""
+        """Read an encoder written by :meth:`save`; it encodes as the saved one did."""
         content = json.loads(Path(path).read_text())
         if content.get("format") != FORMAT:
             raise ValueError(f"{path} holds no encoder of format {FORMAT}.")
@@ -245,7 +246,7 @@ class TableEncoder:
 
 
 def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> _Fitted:
-    """Bounds as the column's spec gives them; of the training rows only the mean, for missing numbers."""
+    """Bounds from the column's spec; the training rows give only the mean, for missing numbers."""
     low, high = spec.minimum, spec.maximum
     if low is None or high is None or not 0.0 < float(high) - float(low) < np.inf:
         raise ValueError(
@@ -253,13 +254,13 @@ def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> _Fit
         )
     low, high = float(low), float(high)
     scale = high - low
-    # the sum of numbers may overflow, that of shares of their range does not
+    # The sum of numbers may overflow; the sum of shares of their range does not.
     mean = low + scale * float(np.mean((present - low) / scale))
     return _Fitted(spec.name, "unit", mean, scale, (), missing, low)
 
 
 def _column(frame: pd.DataFrame, name: str) -> pd.Series:
-    """One column of a table, which must have it exactly once."""
+    """Column of a table that must have it exactly once."""
     found = int((frame.columns == name).sum())
     if found != 1:
         raise ValueError(f"column {name!r} is {'given twice in' if found else 'missing from'} the table.")
@@ -268,11 +269,12 @@ def _column(frame: pd.DataFrame, name: str) -> pd.Series:
 
 def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
     """Values as float64 with NaN where missing; dates as days since 1970-01-01."""
-    # the messages of pandas quote the value, which may be a sensitive one
+    import pandas as pd
+
+    # The messages of pandas quote the value, which may be sensitive, so they are replaced.
     if kind == "date":
         try:
-            dates = pd.to_datetime(series)
-            seconds = dates.to_numpy(dtype="datetime64[s]")
+            seconds = pd.to_datetime(series).to_numpy(dtype="datetime64[s]")
         except (ValueError, TypeError):
             raise ValueError(f"column {series.name!r} has values that are no date.") from None
         return np.where(np.isnat(seconds), np.nan, seconds.astype(np.int64) / 86400.0)
@@ -287,12 +289,12 @@ def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
 
 def _texts(series: pd.Series) -> list[str]:
     """Category names: booleans in lower case as YAML writes them, missing ones as ``(missing)``."""
-    absent = pd.isna(series).to_numpy()
+    absent = series.isna().to_numpy()
     return [MISSING if gone else category_name(value) for value, gone in zip(series, absent, strict=True)]
 
 
 def category_name(value: Any) -> str:
-    """One name per value, whatever the column's type: 3 and 3.0 are one category, no digit is dropped."""
+    """Name of a category, the same for every column type: 3 and 3.0 are one category."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()
     if isinstance(value, float | np.floating):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 
 __all__ = ["split_rows"]
 
@@ -13,33 +12,33 @@ def split_rows(
     y: ArrayLike, *, test: float, stratify: bool, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
-    Positions of training and test rows.
+    Positions of training and test rows, each sorted.
 
     Parameters
     ----------
     y : array-like, shape (n,)
-        Labels, used for the proportions when `stratify`.
+        Labels.
     test : float
         Share of test rows, in (0, 1).
     stratify : bool
-        Keep the label's shares equal in both parts.
+        Whether both parts keep the label's shares.
     seed : int
 
     Returns
     -------
     train, test : ndarray of int64
-        Both sorted: the order of the table is kept.
 
     Raises
     ------
     ValueError
         A share outside (0, 1), or too few rows for it.
     """
+    from sklearn.model_selection import train_test_split
+
     labels = np.asarray(y)
     if not 0 < test < 1:
         raise ValueError(f"the test share must lie between 0 and 1, got {test!r}.")
-    rows = np.arange(labels.shape[0])
     train, held_out = train_test_split(
-        rows, test_size=test, random_state=seed, stratify=labels if stratify else None
+        np.arange(len(labels)), test_size=test, random_state=seed, stratify=labels if stratify else None
     )
     return np.sort(train), np.sort(held_out)

@@ -11,18 +11,6 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-__all__ = [
-    "accept",
-    "add_cells",
-    "bytes_hash",
-    "carry",
-    "mixed",
-    "real_words",
-    "tagged_words",
-    "text_words",
-    "to_uniforms",
-]
-
 # Constants of the hash, documented in `hash_uniform`: G, and the tags t times G modulo 2**64.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 INTEGER = np.uint64((2 * 0x9E3779B97F4A7C15) % 2**64)
@@ -73,23 +61,10 @@ def send(weight, share, one, zero, reached, shares):  # type: ignore[no-untyped-
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def accept(  # type: ignore[no-untyped-def]
-    numbers,
-    means,
-    scales,
-    codes,
-    plan,
-    weights,
-    intercepts,
-    mixture,
-    starts,
-    one,
-    zero,
-    acceptance,
-    probabilities,
-    masses,
+    numbers, codes, means, scales, plan, weights, intercepts, mixture, starts, one, zero, rho, found, masses
 ):
     """
-    Acceptance of rows, and the sums of their shares.
+    Write the acceptance of rows to `found`, and add their shares to `masses`.
 
     `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line in
     `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes` are lines of
@@ -98,11 +73,11 @@ def accept(  # type: ignore[no-untyped-def]
     """
     items, width = plan.shape[0], weights.shape[1]
     nothing = weights.shape[0] - 1
-    nodes, groups = one.shape[0], acceptance.shape[0]
+    nodes, groups = one.shape[0], rho.shape[0]
     # all in one function: across a call the compiler must assume that scores and weights overlap
     lines, factors = np.empty(items, dtype=np.int64), np.empty(items)
     scores, reached, shares = np.empty(width), np.empty(nodes + 1), np.empty(groups)
-    for i in range(probabilities.shape[0]):
+    for i in range(found.shape[0]):
         # each column's term of the scores: a line of the weights, and the factor to multiply it by
         for item in range(items):
             line, factor = plan[item, 2], 1.0
@@ -154,10 +129,10 @@ def accept(  # type: ignore[no-untyped-def]
         # acceptance: sum of shares times rho (Algorithm 1)
         total = 0.0
         for j in range(groups):
-            total += shares[j] * acceptance[j]
+            total += shares[j] * rho[j]
             masses[j] += shares[j]
         # a row's shares sum to 1 up to rounding
-        probabilities[i] = min(total, 1.0)
+        found[i] = min(total, 1.0)
 
 
 @numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
@@ -172,7 +147,7 @@ def mixed(x):  # type: ignore[no-untyped-def]
 def tagged_words(payloads, low, high, out):  # type: ignore[no-untyped-def]
     """Words of payloads of 64 bits, with the tag `low` below 2**63 and `high` from there on."""
     for i in range(len(payloads)):
-        out[i] = mixed(payloads[i] + (low if payloads[i] < TOP else high))
+        out[i] = mixed(payloads[i] + (low if payloads[i] < TOP else high) * GOLDEN)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]

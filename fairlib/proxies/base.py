@@ -87,7 +87,8 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         y : ignored
         sensitive_features : mapping of str to array-like, shape (n,)
         callback : callable or None
-            Called after every split with (splits, largest possible number of splits, {"imbalance": ...}).
+            Called after every split with (splits, splits plus the largest number still needed,
+            {"imbalance": ...}).
 
         Raises
         ------
@@ -130,8 +131,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         Set the acceptance of every proxy group from the sampling plan.
 
         With `mixing` (appendix A.1.1), a row's proxy group is replaced with that probability by one drawn
-        uniformly. The acceptance of a proxy group is the mean over the groups that replace it. A proxy group
-        without training rows is kept only by way of its replacement.
+        uniformly, and the acceptance is the mean over the replacements.
         """
         seen = np.flatnonzero(self.masses_ > 0)
         self.plan_ = self._sampling_plan(seen)
@@ -219,7 +219,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         content = {
             "format": FORMAT,
             "class": type(self).__name__,
-            "parameters": _plain(self.get_params(deep=False)),
+            "parameters": self.get_params(deep=False),
             **{name: np.asarray(getattr(self, f"{name}_")).tolist() for name in ARRAYS},
             **{name: getattr(self, f"{name}_") for name in (*PLAIN, *self.saved_facts)},
         }
@@ -227,7 +227,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
             content["feature_names_in"] = [str(name) for name in self.feature_names_in_]
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
-        (where / DESCRIPTION_FILE).write_text(json.dumps(content, sort_keys=True))
+        (where / DESCRIPTION_FILE).write_text(json.dumps(content, sort_keys=True, default=_plain))
         self.graph_.save(where / GRAPH_FILE)
 
     @classmethod
@@ -259,9 +259,5 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
 
 
 def _plain(value: Any) -> Any:
-    """Parameters as JSON values; numpy numbers become Python numbers."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value
+    """Mappings and numpy numbers as JSON values."""
+    return dict(value) if isinstance(value, Mapping) else value.item()

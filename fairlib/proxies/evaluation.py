@@ -1,4 +1,4 @@
-"""How a proxy does on rows that it was not learned from: what it tells, and how balanced its sample is."""
+"""Measures of a proxy on rows that it was not learned from: disclosivity, and balance of its sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MEASURES", "ProxyMeasures", "generalisation_bound", "measure_proxy"]
 
 Float = NDArray[np.float64]
 CHUNK_DRAWS = 50
-# Rows with one acceptance probability, at least, for their groups' shares to say anything.
+# Least number of rows with one acceptance probability for which group shares are computed.
 LEAST_ALIKE = 50
 MEASURES = (
     "disclosivity",
@@ -33,28 +33,15 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class ProxyMeasures:
-    """
-    Measures of a proxy on one set of rows.
+    """Measures of a proxy with l groups on one set of rows; without draws no interval has ends."""
 
-    Attributes
-    ----------
-    values, lows, highs : dict of str to float or None
-        By the names of ``MEASURES``; no ends without draws.
-    base_rates, shares : ndarray, shape (K,)
-        Shares of the groups among all rows, and expected among those kept.
-    compositions : ndarray, shape (l, K)
-        Shares of the groups within each proxy group; NaN where it has no rows.
-    rows : ndarray, shape (l,)
-        Expected rows of each proxy group.
-    """
-
-    values: dict[str, float | None]
+    values: dict[str, float | None]  # by the names of `MEASURES`; None: undefined
     lows: dict[str, float | None]
     highs: dict[str, float | None]
-    base_rates: Float
-    shares: Float
-    compositions: Float
-    rows: Float
+    base_rates: Float  # shape (K,): shares of the sensitive groups among all rows
+    shares: Float  # shape (K,): expected shares among the kept rows
+    compositions: Float  # shape (l, K): shares within each proxy group; NaN where it has no rows
+    rows: Float  # shape (l,): expected rows of each proxy group
 
 
 def measure_proxy(
@@ -75,10 +62,10 @@ def measure_proxy(
         \lVert \textstyle\sum_j \hat r_j \rho_j A_j / \sum_j \hat r_j \rho_j - t \rVert_2
 
     with A, r and :math:`\hat r` from these rows. The bootstrap draws weights of the rows from a Poisson
-    distribution of mean 1. A maximum and a norm grow with any noise, so their own percentiles would lie too
-    high: their intervals are the value plus and minus the quantile of the same maximum or norm of *what the
-    draws differ by*, which by the triangle inequality holds the true one at least as often as stated. The
-    values themselves still lie a little high on few rows. The other intervals are percentiles.
+    distribution of mean 1. A maximum and a norm grow with any noise, so their percentiles would lie too high.
+    Their interval is the value plus and minus the quantile of the same maximum or norm of the draws'
+    differences from the point. By the triangle inequality it covers the true value at least as often as
+    stated. The values are biased a little upwards on few rows. The other intervals are percentiles.
 
     Parameters
     ----------
@@ -89,8 +76,8 @@ def measure_proxy(
         0 gives no intervals.
     level : float
     min_rows : float
-        Proxy groups with fewer expected rows do not count for the disclosivity: a share of three people tells
-        nothing of it. If none is left, the disclosivity is None.
+        Proxy groups with fewer expected rows do not count for the disclosivity. If none is left, the
+        disclosivity is None.
     rng : numpy.random.Generator, needed for draws
     callback : callable, optional
         ``callback(done, total)``, in bootstrap draws.
@@ -98,23 +85,20 @@ def measure_proxy(
     Raises
     ------
     ValueError
-        Draws without a generator, an attribute that is missing, a group that the proxy does not know.
+        Draws without a generator, a missing attribute, or a group that the proxy was not fitted on.
     """
     if draws > 0 and rng is None:
         raise ValueError("an interval needs a generator: give rng, or draws=0.")
     shares = proxy.shares(X)
     indicators = indicators_of(sensitive_features, proxy.group_names_)
     flat = np.einsum("nl,nk->nlk", shares, indicators).reshape(len(shares), -1)
-    shape = (shares.shape[1], indicators.shape[1])
-    attributes = len(proxy.group_names_)
-    tallies = flat.sum(axis=0).reshape(shape)
-    rows = tallies.sum(axis=1) / attributes
+    tallies = flat.sum(axis=0).reshape(shares.shape[1], indicators.shape[1])
+    rows = tallies.sum(axis=1) / len(proxy.group_names_)
     enough = rows >= max(min_rows, np.finfo(np.float64).tiny)
-    point = _Tallied(proxy, tallies[None], enough, attributes)
-    values = {name: _plain(found[0]) for name, found in point.measures().items()}
-    values["disclosivity_of_probability"] = _fineness(proxy, shares, indicators, max(min_rows, LEAST_ALIKE))
-    lows: dict[str, float | None] = dict.fromkeys(values)
-    highs: dict[str, float | None] = dict.fromkeys(values)
+    point = _statistics(proxy, tallies[None], enough)
+    values = {name: _plain(_measure(proxy, name, found)[0]) for name, found in point.items()}
+    lows: dict[str, float | None] = dict.fromkeys(MEASURES)
+    highs: dict[str, float | None] = dict.fromkeys(MEASURES)
     if draws > 0:
         assert rng is not None  # for the type checker
         parts = []
@@ -123,85 +107,72 @@ def measure_proxy(
             parts.append((weights.astype(np.float32) @ flat.astype(np.float32)).astype(np.float64))
             if callback is not None:
                 callback(min(start + CHUNK_DRAWS, draws), draws)
-        drawn = _Tallied(proxy, np.concatenate(parts).reshape(-1, *shape), enough, attributes)
-        lows |= {name: ends[0] for name, ends in _intervals(point, drawn, values, level).items()}
-        highs |= {name: ends[1] for name, ends in _intervals(point, drawn, values, level).items()}
+        drawn = _statistics(proxy, np.concatenate(parts).reshape(-1, *tallies.shape), enough)
+        for name, value in values.items():
+            if value is not None:
+                lows[name], highs[name] = _interval(name, value, point[name], drawn[name], level)
+    values["disclosivity_of_probability"] = _fineness(proxy, shares, indicators, max(min_rows, LEAST_ALIKE))
     with np.errstate(invalid="ignore", divide="ignore"):
         compositions = tallies / rows[:, None]
-    base, kept = point.base[0], point.kept[0]
-    return ProxyMeasures(values, lows, highs, base, kept, compositions, rows)
+    base_rates, kept = point["imbalance_before"][0], point["imbalance"][0]
+    return ProxyMeasures(values, lows, highs, base_rates, kept, compositions, rows)
 
 
-class _Tallied:
-    """What follows from tallies of proxy groups by sensitive groups, shape (draws, l, K)."""
+def _statistics(proxy: BalancingProxy, tallies: Float, enough: NDArray[np.bool_]) -> dict[str, Float]:
+    """
+    Vectors or numbers behind the measures, one per draw, from tallies of shape (draws, l, K).
 
-    def __init__(
-        self, proxy: BalancingProxy, tallies: Float, enough: NDArray[np.bool_], attributes: int
-    ) -> None:
-        rows = tallies.sum(axis=2) / attributes
-        self.people = rows.sum(axis=1)
-        self.target = proxy.target_
-        with np.errstate(invalid="ignore", divide="ignore"):
-            self.base = tallies.sum(axis=1) / self.people[:, None]
-            shown, counts = proxy.relabelled(rows, tallies)
-            apart = counts / shown[:, :, None] - self.base[:, None, :]
-            self.apart = apart[:, enough].reshape(len(tallies), -1)
-            self.kept_rows = rows @ proxy.acceptance_
-            self.kept = np.einsum("l,dlk->dk", proxy.acceptance_, tallies) / self.kept_rows[:, None]
-        wanted = np.flatnonzero(proxy.target_ > 0)
-        # the group that the training rows had least of, so that every draw is about the same one
-        self.least = wanted[np.argmin(proxy.base_rates_[wanted])]
-
-    def measures(self) -> dict[str, Float]:
-        """All measures, shape (draws,) each; NaN where undefined."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return {
-                "disclosivity": _largest(self.apart),
-                "imbalance": np.linalg.norm(self.kept - self.target, axis=1),
-                "imbalance_before": np.linalg.norm(self.base - self.target, axis=1),
-                "smallest_growth": self.kept[:, self.least] / self.base[:, self.least],
-                "smallest_share": self.kept[:, self.least],
-                "kept": self.kept_rows / self.people,
-            }
+    Those of the imbalances are the shares of the groups among the kept rows, and among all rows.
+    """
+    rows = tallies.sum(axis=2) / len(proxy.group_names_)
+    people = rows.sum(axis=1)
+    kept_rows = rows @ proxy.acceptance_
+    shown, counts = proxy.relabelled(rows, tallies)
+    wanted = np.flatnonzero(proxy.target_ > 0)
+    # the rarest group of the training rows, so that it is the same one in every draw
+    least = wanted[np.argmin(proxy.base_rates_[wanted])]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        base = tallies.sum(axis=1) / people[:, None]
+        apart = counts / shown[:, :, None] - base[:, None, :]
+        kept = np.einsum("l,dlk->dk", proxy.acceptance_, tallies) / kept_rows[:, None]
+        return {
+            "disclosivity": apart[:, enough].reshape(len(tallies), -1),
+            "imbalance": kept,
+            "imbalance_before": base,
+            "smallest_growth": kept[:, least] / base[:, least],
+            "smallest_share": kept[:, least],
+            "kept": kept_rows / people,
+        }
 
 
-def _intervals(
-    point: _Tallied, drawn: _Tallied, values: Mapping[str, float | None], level: float
-) -> dict[str, tuple[float, float]]:
-    reach = {
-        "disclosivity": _largest(drawn.apart - point.apart),
-        "imbalance": np.linalg.norm(drawn.kept - point.kept, axis=1),
-        "imbalance_before": np.linalg.norm(drawn.base - point.base, axis=1),
-    }
+def _measure(proxy: BalancingProxy, name: str, found: Float) -> Float:
+    """Measure of each draw; NaN where undefined."""
+    if name.startswith("imbalance"):
+        found = found - proxy.target_
+    return _size(name, found) if found.ndim > 1 else found
+
+
+def _size(name: str, vectors: Float) -> Float:
+    """Largest absolute entry of each vector for the disclosivity, Euclidean norm for the imbalance."""
+    if name != "disclosivity":
+        return np.linalg.norm(vectors, axis=1)
+    largest = np.nanmax(np.abs(vectors), axis=1, initial=-np.inf)
+    return np.where(np.isfinite(largest), largest, np.nan)
+
+
+def _interval(name: str, value: float, point: Float, drawn: Float, level: float) -> tuple[float, float]:
+    if drawn.ndim > 1:
+        margin = float(np.nanquantile(_size(name, drawn - point), level))
+        return max(0.0, value - margin), min(1.0 if name == "disclosivity" else math.inf, value + margin)
     tail = (1.0 - level) / 2.0
-    found = {}
-    for name, draws in drawn.measures().items():
-        value = values[name]
-        if value is None:
-            continue
-        if name in reach:
-            far = float(np.nanquantile(reach[name], level))
-            most = 1.0 if name == "disclosivity" else math.inf
-            found[name] = (max(0.0, value - far), min(most, value + far))
-        else:
-            low, high = np.nanquantile(draws, [tail, 1.0 - tail])
-            found[name] = (float(low), float(high))
-    return found
-
-
-def _largest(apart: Float) -> Float:
-    """Largest absolute entry of each row; NaN for a row without any."""
-    if apart.shape[1] == 0:
-        return np.full(len(apart), np.nan)
-    found = np.nanmax(np.abs(apart), axis=1, initial=-np.inf)
-    return np.where(np.isfinite(found), found, np.nan)
+    low, high = np.nanquantile(drawn, [tail, 1.0 - tail])
+    return float(low), float(high)
 
 
 def _fineness(proxy: BalancingProxy, shares: Float, indicators: Float, least: float) -> float | None:
-    """Disclosivity of the acceptance probability itself, over values that enough rows have."""
+    """Disclosivity of the acceptance probability itself, over the values that at least `least` rows have."""
     acceptance = np.round(shares @ proxy.acceptance_, 9)
-    _, codes = np.unique(acceptance, return_inverse=True)
-    rows = np.bincount(codes).astype(np.float64)
+    _, codes, rows = np.unique(acceptance, return_inverse=True, return_counts=True)
     tallies = np.stack([np.bincount(codes, weights=column) for column in indicators.T], axis=1)
     alike = rows >= least
     if not alike.any():
@@ -216,18 +187,18 @@ def _plain(value: float) -> float | None:
 
 def generalisation_bound(proxy: ProxyTree, confidence: float = 0.95) -> dict[str, float]:
     r"""
-    The paper's bound on new rows (Deng et al. 2023, theorem 3), evaluated for the tree as it was fitted.
+    Evaluate the bound on new rows (Deng et al. 2023, theorem 3) for a fitted tree.
 
-    It says that with probability :math:`1 - \delta` a tree of L splits, whose smallest leaf has m rows, is an
+    With probability :math:`1 - \delta` a tree of L splits, whose smallest leaf has m rows, is an
     :math:`(\alpha + 2\epsilon, \beta + k \epsilon \sqrt L)`-proxy, where
 
     .. math:: \epsilon = \sqrt{\frac{1}{2m} \ln \frac{8 d k L}{\delta}}
 
     The theorem has the largest possible number of splits, :math:`(\ln\beta - \ln\sqrt 2) / \ln(1 - \gamma)`,
     for L, and leaves the VC dimension d of the class of proxies open; here it is that of halfspaces, the
-    number of features plus 1. The theorem has d inside the logarithm only, where uniform convergence needs
-    about :math:`d \ln m` rows: with as many features as rows, pure noise breaks it. Read it as the paper's
-    number, and rely on measures of held-out rows.
+    number of features plus 1. The theorem has d only inside the logarithm, where uniform convergence needs
+    about :math:`d \ln m` rows: with as many features as rows, pure noise breaks the bound. Rely on measures
+    of held-out rows instead.
 
     Returns
     -------

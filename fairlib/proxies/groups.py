@@ -21,16 +21,10 @@ def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[
     """
     Names of the groups of every attribute, sorted as text.
 
-    Parameters
-    ----------
-    sensitive_features : mapping of str to array-like, shape (n,)
-    rows : int
-        n.
-
     Raises
     ------
     ValueError
-        There is no attribute, or an attribute has another length or a single group.
+        There is no attribute, or an attribute has another length than `rows`, or a single group.
     """
     if not sensitive_features:
         raise ValueError("sensitive_features is empty: balancing needs an attribute to balance.")
@@ -48,12 +42,6 @@ def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[
 def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> Float:
     """
     Indicators of group membership (Deng et al. 2023, appendix A.2).
-
-    Parameters
-    ----------
-    sensitive_features : mapping of str to array-like, shape (n,)
-    names : mapping of str to sequence of str
-        Known groups of every attribute, K in all.
 
     Returns
     -------

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from evenhand.fairlib.proxies import _kernels as kernels
 from evenhand.fairlib.proxies.raw import Rows, one_array
 
 __all__ = ["VERSION", "hash_uniforms"]
@@ -64,17 +65,17 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
     ValueError
         There is no column, or a column is missing, named twice or of another type.
     """
-    from evenhand.fairlib.proxies._kernels import add_cells, bytes_hash, mixed, to_uniforms
-
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")
     totals = np.zeros(rows.num_rows, dtype=np.uint64)
     for name in columns:
         text = np.frombuffer(name.encode(), np.uint8)
-        add_cells(_words(one_array(rows, name), name), np.uint64(bytes_hash(text, 0, len(text))), totals)
-    seeded = int(mixed(np.uint64(seed & MASK)))
+        kernels.add_cells(
+            _words(one_array(rows, name), name), np.uint64(kernels.bytes_hash(text, 0, len(text))), totals
+        )
+    seeded = int(kernels.mixed(np.uint64(seed & MASK)))
     out = np.empty(rows.num_rows)
-    to_uniforms(totals, np.uint64(mixed(np.uint64((seeded + GOLDEN * VERSION) & MASK))), out)
+    kernels.to_uniforms(totals, np.uint64(kernels.mixed(np.uint64((seeded + GOLDEN * VERSION) & MASK))), out)
     return out
 
 
@@ -117,12 +118,10 @@ def _without_nulls(values: pa.Array) -> NDArray[np.generic]:
 
 
 def _number_words(numbers: NDArray[np.generic]) -> Words:
-    from evenhand.fairlib.proxies._kernels import real_words
-
     if numbers.dtype.kind == "f":
         wide = numbers.astype(np.float64, copy=False)
         out = np.empty(len(wide), dtype=np.uint64)
-        real_words(wide, wide.view(np.uint64), out)
+        kernels.real_words(wide, wide.view(np.uint64), out)
         return out
     if numbers.dtype == np.uint64:
         return _tagged(numbers, UNSIGNED)
@@ -140,22 +139,17 @@ def _instant_words(counts: NDArray[np.generic], scale: int) -> Words:
 
 def _tagged(payloads: NDArray[np.generic], high: int, low: int = INTEGER) -> Words:
     """Words of payloads of 64 bits, with the tag `high` from 2**63 on and `low` below."""
-    from evenhand.fairlib.proxies._kernels import tagged_words
-
     out = np.empty(len(payloads), dtype=np.uint64)
-    tags = (np.uint64(tag * GOLDEN & MASK) for tag in (low, high))
-    tagged_words(payloads.view(np.uint64), *tags, out)
+    kernels.tagged_words(payloads.view(np.uint64), np.uint64(low), np.uint64(high), out)
     return out
 
 
 def _text_words(values: pa.Array) -> Words:
     """Words of texts of type ``large_binary``."""
-    from evenhand.fairlib.proxies._kernels import text_words
-
     out = np.empty(len(values), dtype=np.uint64)
     if len(values):
         _, places, content = values.buffers()
         offsets = np.frombuffer(places, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
         data = np.frombuffer(content, dtype=np.uint8) if content is not None else np.empty(0, np.uint8)
-        text_words(data, offsets, out)
+        kernels.text_words(data, offsets, out)
     return out

@@ -17,14 +17,7 @@ CHUNK_ROWS = 65_536
 
 
 class LinearScores:
-    """
-    Weighted least-squares predictions of group membership.
-
-    Attributes
-    ----------
-    values : ndarray, shape (m, K)
-        Scores of the rows that the regressions were fitted on.
-    """
+    """Weighted least-squares predictions of group membership; `values` are those of the fitted rows."""
 
     def __init__(self, coefficients: Float, intercepts: Float, X: Float32) -> None:
         self.coefficients, self.intercepts = coefficients, intercepts
@@ -53,28 +46,16 @@ class LinearOracle:
 
     .. math:: \beta = (X^\top W X + \lambda I)^{-1} X^\top W Z
 
-    give the regression of any such costs :math:`Z \kappa` as :math:`X \beta \kappa`.
-
-    Parameters
-    ----------
-    ridge : float
-        :math:`\lambda`, in rows of unit variance; the intercept has no penalty. It must be above 0, because
-        one-hot columns are collinear with the intercept.
+    give the regression of any such costs :math:`Z \kappa` as :math:`X \beta \kappa`. The penalty
+    :math:`\lambda` is `ridge`, in rows of unit variance; the intercept has none. It must be above 0, because
+    one-hot columns are collinear with the intercept.
     """
 
     def __init__(self, ridge: float = 1.0) -> None:
         self.ridge = ridge
 
     def fit(self, X: Float32, indicators: Float, weights: Float) -> LinearScores:
-        """
-        Fit on weighted rows.
-
-        Parameters
-        ----------
-        X : ndarray of float32, shape (m, d)
-        indicators : ndarray, shape (m, K)
-        weights : ndarray, shape (m,)
-        """
+        """Fit on rows of shape (m, d), indicators of shape (m, K) and weights of shape (m,)."""
         total = weights.sum()
         centre = (weights @ X) / total
         shares = (weights @ indicators) / total
@@ -123,14 +104,7 @@ class EstimatorOracle:
         self.estimator = estimator
 
     def fit(self, X: Float32, indicators: Float, weights: Float) -> EstimatorScores:
-        """
-        Fit a clone.
-
-        Raises
-        ------
-        ValueError
-            The estimator is a classifier and there are several attributes.
-        """
+        """Fit a clone; a ValueError for a classifier and several attributes."""
         from sklearn.dummy import DummyClassifier
 
         model, target = clone(self.estimator), indicators

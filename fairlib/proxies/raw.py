@@ -70,18 +70,19 @@ class RawAcceptance:
         count = len(graph.intercepts)
         padded = -(-max(count, 1) // LANES) * LANES
         # one line per matrix column, and a line of zeros for values that add nothing
-        self._weights = np.zeros((width + 1, padded))
-        self._weights[:width, :count] = graph.coefficients.T
-        self._intercepts, self._mixture = np.zeros(padded), np.zeros(padded)
-        self._intercepts[:count], self._mixture[:count] = graph.intercepts, graph.mixture
-        self._plan_columns()
+        self._nothing, weights = width, np.zeros((width + 1, padded))
+        weights[:width, :count] = graph.coefficients.T
+        intercepts, mixture = np.zeros(padded), np.zeros(padded)
+        intercepts[:count], mixture[:count] = graph.intercepts, graph.mixture
+        plan = self._plan_columns()
+        means = np.array([item.centre for item in self._numeric], dtype=np.float64)
+        scales = np.array([item.scale for item in self._numeric], dtype=np.float64)
+        nodes = (graph.starts, graph.one, graph.zero)
+        self._tables = (means, scales, plan, weights, intercepts, mixture, *nodes)
 
-    def _plan_columns(self) -> None:
+    def _plan_columns(self) -> NDArray[np.int64]:
         """Plan how the kernel `accept` reads each table column."""
-        self._nothing = len(self._weights) - 1
         self._numeric = [item for item in self.encoder.fitted_ if item.kind in NUMERIC_KINDS]
-        self._means = np.array([item.centre for item in self._numeric], dtype=np.float64)
-        self._scales = np.array([item.scale for item in self._numeric], dtype=np.float64)
         # by column: its line in the codes, and for categories their lines in the weights
         self._categories: dict[str, tuple[int, dict[str, int]]] = {}
         self._indicators: dict[str, tuple[int, int]] = {}
@@ -101,7 +102,7 @@ class RawAcceptance:
             if apart:
                 self._indicators[item.name] = (code, first + 1)
                 plan.append((0, code, first + 1, -1))
-        self._plan = np.array(plan, dtype=np.int64).reshape(-1, 4)
+        return np.array(plan, dtype=np.int64).reshape(-1, 4)
 
     @property
     def features(self) -> list[str]:
@@ -148,22 +149,7 @@ class RawAcceptance:
         for name, (code, lines) in self._categories.items():
             codes[code] = self._codes(one_array(rows, name), name, lines)
         probabilities, masses = np.empty(rows.num_rows), np.zeros(len(self.acceptance))
-        accept(
-            numbers,
-            self._means,
-            self._scales,
-            codes,
-            self._plan,
-            self._weights,
-            self._intercepts,
-            self._mixture,
-            self.graph.starts,
-            self.graph.one,
-            self.graph.zero,
-            self.acceptance,
-            probabilities,
-            masses,
-        )
+        accept(numbers, codes, *self._tables, self.acceptance, probabilities, masses)
         return Acceptance(probabilities, masses)
 
     def _codes(self, values: pa.Array, name: str, lines: dict[str, int]) -> NDArray[np.int32]:

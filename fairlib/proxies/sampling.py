@@ -18,31 +18,14 @@ SLACK = 1e-7
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """
-    Result of Algorithm 1.
+    """Result of Algorithm 1 for l proxy groups and K sensitive groups."""
 
-    Attributes
-    ----------
-    mixture : ndarray, shape (l,)
-        q: the share of each proxy group among the kept rows; up to scale in the relaxed form.
-    acceptance : ndarray, shape (l,)
-        Probability, in [0, 1], with which a row of each proxy group is kept; the largest is 1.
-    shares : ndarray, shape (K,)
-        Expected shares of the sensitive groups among the kept rows.
-    imbalance : float
-        Euclidean distance of `shares` from the target.
-    residual : float
-        Minimum of the program, ``norm(q A - t)``: the imbalance, or in the relaxed form at most that.
-    rate : float
-        Expected share of rows that are kept.
-    """
-
-    mixture: Float
-    acceptance: Float
-    shares: Float
-    imbalance: float
-    residual: float
-    rate: float
+    mixture: Float  # q, shape (l,): share of each proxy group among the kept rows; relaxed up to scale
+    acceptance: Float  # shape (l,): probability with which a row of each group is kept; the largest is 1
+    shares: Float  # shape (K,): expected shares of the sensitive groups among the kept rows
+    imbalance: float  # Euclidean distance of `shares` from the target
+    residual: float  # ``norm(q A - t)``, the program's minimum: the imbalance, or if relaxed at most that
+    rate: float  # expected share of rows that are kept
 
 
 def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool = False) -> Float:

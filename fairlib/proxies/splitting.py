@@ -27,22 +27,11 @@ GAME_MARGIN = 0.05
 
 @dataclass(frozen=True)
 class Limits:
-    """
-    Constraints on both children of a split.
+    """Constraints on both children of a split."""
 
-    Attributes
-    ----------
-    base_rates : ndarray, shape (K,)
-        r, the shares of the groups among all rows.
-    alpha : float
-        Largest allowed difference between a group's share within a child and its base rate.
-    least_rows : float
-        Least number of expected rows of each child.
-    """
-
-    base_rates: Float
-    alpha: float
-    least_rows: float
+    base_rates: Float  # r, shape (K,): shares of the groups among all rows
+    alpha: float  # largest allowed difference between a group's share within a child and its base rate
+    least_rows: float  # of each child, expected
 
     def disclosivity(self, tally: Float) -> float:
         """Largest difference from the base rates in a tally (rows of every group, rows)."""
@@ -66,22 +55,10 @@ class Limits:
 
 class Hypotheses:
     """
-    Halfspaces of a vertex's scores, with the rows that they select.
+    Halfspaces of a vertex's scores, shape (m, K), with the rows that they select.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (m, K)
-    indicators : ndarray, shape (m, K)
-        1 where a row belongs to a group.
-    weights : ndarray, shape (m,)
-
-    Attributes
-    ----------
-    directions : list of ndarray, shape (K,)
-    cuts : list of float
-        Hypothesis t selects the rows with ``scores @ directions[t] > cuts[t]``.
-    tallies : ndarray, shape (T, K + 1)
-        Expected rows of every group that hypothesis t selects, and expected rows.
+    Hypothesis t selects the rows with ``scores @ directions[t] > cuts[t]``. Row t of ``tallies``, shape
+    (T, K + 1), has the expected rows of every group that it selects, and all its expected rows.
     """
 
     def __init__(self, scores: Float, indicators: Float, weights: Float) -> None:
@@ -131,7 +108,8 @@ def solve_program(
     Find the best mixture of the hypotheses by a linear program (Deng et al. 2023, program 3, appendix A.4).
 
     With :math:`N_t, M_t` the rows of each group and all rows that hypothesis t selects,
-    :math:`g = (U - U') / \lVert U - U' \rVert` and the composition :math:`a` of the vertex:
+    :math:`g = (U - U') / \lVert U - U' \rVert` (`direction`), :math:`\tau` the `offset` and :math:`a` the
+    composition of the vertex:
 
     .. math:: \max_{p} \sum_t p_t \left(g \cdot N_t - (g \cdot a + \tau) M_t\right)
         \quad\text{with } p \ge 0,\ \textstyle\sum_t p_t = 1,\
@@ -140,15 +118,6 @@ def solve_program(
     The rows that are not selected obey the same limit, and both children have enough rows. The objective is
     the left side of equation 2 with the sign of its :math:`f(\gamma)` corrected, and :math:`\tau \ge 0` in
     its place: the larger :math:`\tau`, the fewer rows are selected, and the more their composition differs.
-
-    Parameters
-    ----------
-    pool : Hypotheses
-    limits : Limits
-    direction : ndarray, shape (K,)
-        g.
-    offset : float
-        :math:`\tau`.
 
     Returns
     -------
@@ -213,17 +182,8 @@ def play_game(pool: Hypotheses, limits: Limits, direction: Float, offset: float,
 
     In every round the learner answers the duals by its oracle, the halfspace on which the regression of the
     costs is negative. The auditor takes a projected gradient step of :math:`1 / \sqrt t`, in units of the
-    vertex's rows. The hypotheses are added to the pool.
-
-    Parameters
-    ----------
-    pool, limits, direction, offset
-        As in :func:`solve_program`.
-    rounds : int
-
-    Returns
-    -------
-    ndarray, shape (T,), or None if the mixture is not allowed
+    vertex's rows. The hypotheses are added to the pool. The mixture has the shape (T,); it is None if the
+    limits do not allow it.
     """
     base, total = limits.base_rates, pool.total
     alpha = limits.alpha * (1.0 - GAME_MARGIN)

@@ -38,30 +38,15 @@ LARGEST_POOL = 160
 
 @dataclass(eq=False)
 class Vertex:
-    """
-    A leaf or a split vertex.
+    """A leaf or a split vertex."""
 
-    Attributes
-    ----------
-    rows, weights : ndarray, shape (m,)
-        Positions of its rows, and the share of each that reaches the vertex.
-    tally : ndarray, shape (K + 1,)
-        Expected rows of every group, and expected rows.
-    depth : int
-    scores, pool
-        Regressions and halfspaces; None before the first split is tried.
-    halfspaces : list of (direction, cut, weight)
-    children : tuple of Vertex
-        Both empty for a leaf.
-    """
-
-    rows: NDArray[np.intp]
-    weights: Float
-    tally: Float
+    rows: NDArray[np.intp]  # positions of its rows
+    weights: Float  # share of each row that reaches it
+    tally: Float  # shape (K + 1,): expected rows of every group, and all expected rows
     depth: int
-    scores: Scores | None = None
+    scores: Scores | None = None  # None, like the pool, before a first split is tried
     pool: Hypotheses | None = None
-    halfspaces: list[tuple[Float, float, float]] = field(default_factory=list)
+    halfspaces: list[tuple[Float, float, float]] = field(default_factory=list)  # direction, cut and weight
     children: tuple[Vertex, ...] = ()
 
     @property
@@ -79,34 +64,20 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A split: its vertex, the weights of the halfspaces, the distance after it and the share then kept."""
+    """A split."""
 
     vertex: Vertex
-    mixture: Float
-    distance: float
-    rate: float
+    mixture: Float  # weights of the pool's halfspaces
+    distance: float  # of the target, after the split
+    rate: float  # share of rows that can be kept after it
 
 
 class TreeBuilder:
     """
-    Algorithm 4 of Deng et al. (2023) on one sample.
+    Algorithm 4 of Deng et al. (2023) on rows of shape (n, d) and group indicators of shape (n, K).
 
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n, d)
-    indicators : ndarray, shape (n, K)
-    target : ndarray, shape (K,)
-    config : ProxyTree
-        Its parameters.
-    oracle : LinearOracle or EstimatorOracle
-
-    Attributes
-    ----------
-    leaves : list of Vertex
-    imbalance : float
-        Of the leaves' nearest mixture.
-    distances : list of float
-        Distance of the target before the first split and after each.
+    The parameters are those of `config`. ``distances`` has the distance of the target before the first split
+    and after each, ``imbalance`` that of the leaves' nearest mixture.
     """
 
     def __init__(
@@ -137,15 +108,15 @@ class TreeBuilder:
             distance, direction = self._distance()
             self.distances.append(distance)
             if callback is not None:
-                callback(len(self.leaves) - 1, self._most_splits(), {"imbalance": self.imbalance})
+                made = len(self.leaves) - 1
+                callback(made, made + self._splits_left(), {"imbalance": self.imbalance})
 
-    def _most_splits(self) -> int:
-        """Splits within which the tolerance is reached (theorem 2), at least those made so far."""
-        made, first = len(self.leaves) - 1, self.distances[0]
+    def _splits_left(self) -> int:
+        """Largest number of splits until the tolerance is reached (theorem 2); at least 0."""
         if self.config.tolerance <= 0:
-            return made
-        needed = math.log(self.config.tolerance / first) / math.log(1.0 - self.config.progress)
-        return max(made, math.ceil(needed))
+            return 1
+        ratio = self.imbalance / self.config.tolerance
+        return math.ceil(math.log(max(ratio, 1.0)) / -math.log1p(-self.config.progress))
 
     def least_alpha(self) -> float | None:
         """Smallest alpha, to a thousandth, under which a first split was found; None if none was."""
@@ -292,6 +263,8 @@ class TreeBuilder:
 
     def graph(self) -> Any:
         """Convert the tree to a splitting graph, or to an `OracleGraph` if its oracle is an estimator."""
+        if not isinstance(self.oracle, LinearOracle):
+            return OracleGraph(self.root, self.leaves)
         split: list[Vertex] = []  # parents before children
         waiting = [self.root]
         while waiting:
@@ -305,8 +278,6 @@ class TreeBuilder:
             np.array([place_of[id(vertex.children[side])] for vertex in split], dtype=np.int64)
             for side in (0, 1)
         ]
-        if split and not isinstance(self.oracle, LinearOracle):
-            return OracleGraph(split, links, len(self.leaves))
         normals, intercepts, mixture, starts = [], [], [], [0]
         for vertex in split:
             for direction, cut, weight in vertex.halfspaces:
@@ -328,21 +299,17 @@ class TreeBuilder:
 class OracleGraph:
     """A splitting graph whose scores come from fitted estimators; it cannot be saved."""
 
-    def __init__(self, vertices: list[Vertex], links: list[NDArray[np.int64]], groups: int) -> None:
-        self.vertices, self.links, self.groups = vertices, links, groups
+    def __init__(self, root: Vertex, leaves: list[Vertex]) -> None:
+        self.root, self.leaves = root, leaves
 
     def shares(self, X: Float32) -> Float:
         """Share of every row in every proxy group, shape (n, groups)."""
-        found = np.zeros((len(X), self.groups))
-        weights = np.zeros((len(self.vertices), len(X)))
-        weights[0] = 1.0
-        for node, vertex in enumerate(self.vertices):
-            assert vertex.scores is not None
-            one = weights[node] * vertex.share(vertex.scores.of(X))
-            for links, part in zip(self.links, (one, weights[node] - one), strict=True):
-                child = links[node]
-                if child >= 0:
-                    weights[child] += part
-                else:
-                    found[:, -1 - child] += part
-        return found
+        found: dict[int, Float] = {}
+        waiting = [(self.root, np.ones(len(X)))]
+        while waiting:
+            vertex, weight = waiting.pop()
+            found[id(vertex)] = weight
+            if vertex.children and vertex.scores is not None:
+                one = weight * vertex.share(vertex.scores.of(X))
+                waiting += zip(vertex.children, (one, weight - one), strict=True)
+        return np.stack([found[id(leaf)] for leaf in self.leaves], axis=1)

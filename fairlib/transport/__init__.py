@@ -1,6 +1,6 @@
 """Worst-case distributions by optimal transport over the training rows.
 
-A problem, a solver and its result are three types; solvers know losses and distances, never a model.
+Problem, solver and plan are three types. Solvers use losses and distances, never a model.
 """
 
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem

@@ -1,44 +1,62 @@
 """
 Compiled inner loops of the transport solvers.
 
-All of them are in this one file: a compiled function is kept beside its file and renewed when that file
-changes, but not when a function that it calls changes elsewhere. Each holds no lock and writes only its own
-slice of the output, so threads may share a problem and the result does not depend on how the columns are
-divided.
+They are all in this file, because numba renews a cached function when its own file changes, but not when a
+function that it calls changes in another file. Each releases the interpreter's lock and writes only its own
+slice of the output: threads may share a problem, and the result does not depend on how columns are divided.
 
-A row that costs c and loses v is worth the line v - eta * c at the multiplier eta. Of the rows that a column
-may move to only those on the upper envelope of these lines within a bracket [low, high] can matter; they are
-kept by ascending cost, which is also by ascending loss.
+In (B.14) of Vargo et al. 2021 every column has the dual term max_i R_ij - eta * C_ij. A row with cost c and
+loss v contributes the line v - eta * c. Only rows on the upper envelope of these lines within a bracket [low,
+high] of multipliers matter. An envelope is three arrays: costs, losses and rows of its vertices, by ascending
+cost, which is also by ascending loss.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
+    "Limits",
     "all_distances",
-    "drawn_many",
-    "floor_bounds",
-    "least_positive",
-    "likeliest",
+    "least_positive_cost",
     "listed_distances",
     "nearest_cells",
     "search_cells",
     "search_lists",
-    "soften",
+    "softmax_moments",
+    "tie_hashes",
 ]
 
-# Cells whose bounds are looked at together.
+# Cells whose bounds are compared together.
 CHUNK = 64
-# Reordering a maximum is exact; fusing into multiply-add changes the last digit: for distances alone.
+# Reordering a maximum is exact. Fused multiply-add changes the last digit: for distances only.
 _REORDER = {"nnan", "ninf", "nsz", "reassoc"}
 _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
 
 
+class Limits(NamedTuple):
+    """
+    Bracket and tolerances of one search.
+
+    Losses within `tie` count as equal, squared distances below `floor` as 0. Among equal lines the row whose
+    ``names[row]`` has the larger hash under `key` is kept.
+    """
+
+    low: float
+    high: float
+    tie: float
+    floor: float
+    key: np.uint64
+    names: NDArray[np.int64]
+
+
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def drawn(key, query, row):  # type: ignore[no-untyped-def]
-    """Hash of (key, query, row), the finaliser of splitmix64 twice: ties fall alike in any order."""
+def tie_hash(key, query, row):  # type: ignore[no-untyped-def]
+    """Hash of (key, query, row), twice the finaliser of splitmix64: ties do not depend on any order."""
     x = key + np.uint64(query) * np.uint64(0x9E3779B97F4A7C15)
     for _ in range(2):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -48,129 +66,99 @@ def drawn(key, query, row):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def drawn_many(key, queries, row):  # type: ignore[no-untyped-def]
+def tie_hashes(key, queries, row):  # type: ignore[no-untyped-def]
     """Hashes of many queries with one row."""
     out = np.empty(len(queries), dtype=np.uint64)
     for k in range(len(queries)):
-        out[k] = drawn(key, queries[k], row)
+        out[k] = tie_hash(key, queries[k], row)
     return out
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def admits(costs, losses, size, low, high, cost, loss):  # type: ignore[no-untyped-def]
-    """Whether a line reaches the envelope (of `size` lines) anywhere in [low, high]."""
+def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-untyped-def]
+    """Largest height of a line above the envelope; its cost lies between vertices p - 1 and p."""
+    # dearer than all vertices: highest at the lower end of the bracket
+    if p == size:
+        return loss - losses[p - 1] - limits.low * (cost - costs[p - 1])
+    # cheaper than all: highest at the upper end
+    if p == 0:
+        return limits.high * (costs[0] - cost) - (losses[0] - loss)
+    # between two: highest at the multiplier where these two cross
+    slope = (losses[p] - losses[p - 1]) / (costs[p] - costs[p - 1])
+    return loss - losses[p - 1] - slope * (cost - costs[p - 1])
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untyped-def]
+    """Whether a line reaches the envelope anywhere in the bracket."""
     p = 0
     while p < size and costs[p] < cost:
         p += 1
     if p < size and costs[p] == cost:
         return loss >= losses[p]
-    if p == size:
-        return loss - losses[p - 1] >= low * (cost - costs[p - 1])
-    if p == 0:
-        return losses[0] - loss <= high * (costs[0] - cost)
-    slope = (losses[p] - losses[p - 1]) / (costs[p] - costs[p - 1])
-    return loss - losses[p - 1] >= slope * (cost - costs[p - 1])
+    return _height(costs, losses, size, limits, p, cost, loss) >= 0.0
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def insert(costs, losses, rows, size, low, high, cost, loss, row, tie, key, query, names):  # type: ignore[no-untyped-def]
-    """
-    Add a line if it rises above the envelope, drop those that it covers, and give the new size.
-
-    Of lines that are equal (cost exactly, loss within `tie`) the row whose name has the larger hash stays, at
-    the larger loss.
-    """
+def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type: ignore[no-untyped-def]
+    """Add a line if it rises above the envelope, drop the vertices below it, and give the new size."""
     p = 0
     while p < size and costs[p] < cost:
         p += 1
+    left, right = p, p
     if p < size and costs[p] == cost:
-        if abs(loss - losses[p]) <= tie:
+        # equal lines: keep the larger loss, and the row with the larger hash
+        if abs(loss - losses[p]) <= limits.tie:
             losses[p] = max(loss, losses[p])
-            if drawn(key, query, names[row]) > drawn(key, query, names[rows[p]]):
+            names = limits.names
+            if tie_hash(limits.key, query, names[row]) > tie_hash(limits.key, query, names[rows[p]]):
                 rows[p] = row
             return size
         if loss < losses[p]:
             return size
-    else:
-        if p == size:
-            if loss - losses[p - 1] <= low * (cost - costs[p - 1]):
-                return size
-        elif p == 0:
-            if losses[0] - loss >= high * (costs[0] - cost):
-                return size
-        else:
-            slope = (losses[p] - losses[p - 1]) / (costs[p] - costs[p - 1])
-            if loss - losses[p - 1] <= slope * (cost - costs[p - 1]):
-                return size
-        for k in range(size, p, -1):
-            costs[k] = costs[k - 1]
-            losses[k] = losses[k - 1]
-            rows[k] = rows[k - 1]
-        size += 1
-    costs[p] = cost
-    losses[p] = loss
-    rows[p] = row
-    covered = 0
-    while p + 1 + covered < size:
-        q = p + 1 + covered
-        if q + 1 == size:
-            above = losses[q] - loss > low * (costs[q] - cost)
-        else:
-            slope = (losses[q + 1] - loss) / (costs[q + 1] - cost)
-            above = losses[q] - loss > slope * (costs[q] - cost)
-        if above:
+        right = p + 1
+    elif _height(costs, losses, size, limits, p, cost, loss) <= 0.0:
+        return size
+    # drop dearer vertices that no longer rise above the new line and the next vertex (or the low end)
+    while right < size:
+        slope = limits.low
+        if right + 1 < size:
+            slope = (losses[right + 1] - loss) / (costs[right + 1] - cost)
+        if losses[right] - loss > slope * (costs[right] - cost):
             break
-        covered += 1
-    if covered:
-        for k in range(p + 1, size - covered):
-            costs[k] = costs[k + covered]
-            losses[k] = losses[k + covered]
-            rows[k] = rows[k + covered]
-        size -= covered
-    covered = 0
-    while p - 1 - covered >= 0:
-        q = p - 1 - covered
+        right += 1
+    # drop cheaper vertices that no longer rise above the new line and the vertex before (or the high end)
+    while left > 0:
+        q = left - 1
         if q == 0:
-            above = loss - losses[q] < high * (cost - costs[q])
+            above = loss - losses[0] < limits.high * (cost - costs[0])
         else:
             slope = (loss - losses[q - 1]) / (cost - costs[q - 1])
             above = losses[q] - losses[q - 1] > slope * (costs[q] - costs[q - 1])
         if above:
             break
-        covered += 1
-    if covered:
-        for k in range(p, size):
-            costs[k - covered] = costs[k]
-            losses[k - covered] = losses[k]
-            rows[k - covered] = rows[k]
-        size -= covered
-    return size
-
-
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
-def _least(products, low, first, last):  # type: ignore[no-untyped-def]
-    least = np.float32(np.finfo(np.float32).max)
-    for j in range(first, last):
-        least = min(least, low[j] - np.float32(2.0) * products[j])
-    return least
+        left -= 1
+    # close the gap between the vertices that stay on both sides, or make room for one more
+    shift = left + 1 - right
+    if shift > 0:
+        for k in range(size, right, -1):
+            costs[k], losses[k], rows[k] = costs[k - 1], losses[k - 1], rows[k - 1]
+    elif shift < 0:
+        for k in range(right, size):
+            costs[k + shift], losses[k + shift], rows[k + shift] = costs[k], losses[k], rows[k]
+    costs[left], losses[left], rows[left] = cost, loss, row
+    return size + shift
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untyped-def]
-    for i in range(products.shape[0]):
-        for c in range(len(start) - 1):
-            nearest[i, c] = max(np.float32(0.0), own[i] + _least(products[i], low, start[c], start[c + 1]))
+def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
+    """
+    Height of the dearest vertex's line at both ends of the bracket, less the tie.
 
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def floor_bounds(products, own, low, start, unit, bounds):  # type: ignore[no-untyped-def]
-    for i in range(products.shape[0]):
-        for c in range(len(start) - 1):
-            value = (own[i] + _least(products[i], low, start[c], start[c + 1])) / unit
-            # the division may round up to the next whole number: one unit in a million below it is safe
-            bounds[i, c] = np.uint8(
-                min(max(value * np.float32(1.0 - 1e-6), np.float32(0.0)), np.float32(255.0))
-            )
+    The line lies on or below the envelope: a row below it at both ends is below the envelope throughout.
+    """
+    cost, loss = costs[size - 1], losses[size - 1]
+    return loss - limits.low * cost - limits.tie, loss - limits.high * cost - limits.tie
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
@@ -183,6 +171,23 @@ def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
     return total
 
 
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
+def _least(products, low, first, last):  # type: ignore[no-untyped-def]
+    least = np.float32(np.finfo(np.float32).max)
+    for j in range(first, last):
+        least = min(least, low[j] - np.float32(2.0) * products[j])
+    return least
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untyped-def]
+    """Least squared distance of every row to every cell, from inner products and lowered squared norms."""
+    for i in range(products.shape[0]):
+        for c in range(len(start) - 1):
+            # |a|^2 + min_b |b|^2 - 2 a.b, at least 0
+            nearest[i, c] = max(np.float32(0.0), own[i] + _least(products[i], low, start[c], start[c + 1]))
+
+
 @numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[misc]
 def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
     top = losses[first] - rate * bounds[first]
@@ -192,178 +197,140 @@ def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_cells(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    position,
-    label,
-    warm,
-    points,
-    start,
-    bounds,
-    unit,
-    losses,
-    ordered,
-    tops,
-    low,
-    high,
-    tie,
-    floor,
-    key,
-    names,
-    sizes,
-    cost_out,
-    loss_out,
-    row_out,
-):
+def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
     """
-    Envelopes on [low, high] of the queries from `first` to `last`.
+    Envelopes of the queries from `first` to `last`, by branch and bound over cells of neighbouring places.
 
-    ``warm[q]`` is a position that is likely to be good. Sizes go to ``sizes[q]``, the vertices one after
-    another into the buffers; a full buffer ends the search early. Returns the query after the last one done,
-    and the vertices written. Squared distances below `floor` are 0.
+    Parameters
+    ----------
+    queries : (position, label, guess)
+        Arrays by query; ``guess[q]`` is a position that is likely to be on the envelope.
+    cells : (points, start, bounds, unit)
+        As in `Cells`.
+    table : (losses, ordered, tops)
+        Largest loss at every position, positions of every cell by descending loss, largest loss of every
+        cell; by class.
+    limits : Limits
+    out : (sizes, costs, losses, rows)
+        ``sizes[q]`` receives the number of vertices; the vertices follow one another in the buffers. A full
+        buffer ends the search early.
+
+    Returns
+    -------
+    int, int
+        The query after the last one done, and the vertices written.
     """
-    cells = len(start) - 1
-    costs = np.empty(32)
-    values = np.empty(32)
-    rows = np.empty(32, dtype=np.int64)
+    position, label, guess = queries
+    points, start, bounds, unit = cells
+    low, high = limits.low, limits.high
     written = 0
     for q in range(first, last):
         here = position[q]
-        gain = losses[label[q]]
-        top = tops[label[q]]
-        inside = ordered[label[q]]
+        gain, inside, top = table[0][label[q]], table[1][label[q]], table[2][label[q]]
         near = bounds[here]
-        costs[0] = 0.0
-        values[0] = gain[here]
-        rows[0] = here
+        # the envelope grows in place, behind those of the queries before
+        costs, losses, rows = out[1][written:], out[2][written:], out[3][written:]
+        if len(costs) < 2:
+            return q, written
+        # the own place, at no cost, and the guess
+        costs[0], losses[0], rows[0] = 0.0, gain[here], here
         size = 1
-        if warm[q] != here:
-            cost = squared_distance(points, here, warm[q])
-            cost = 0.0 if cost < floor else cost
-            size = insert(
-                costs, values, rows, size, low, high, cost, gain[warm[q]], warm[q], tie, key, q, names
-            )
-        # the line of the dearest vertex lies on or below the envelope: what is below that line at both ends
-        # of the bracket is below the envelope throughout, and most rows are
-        at_low = values[size - 1] - low * costs[size - 1] - tie
-        at_high = values[size - 1] - high * costs[size - 1] - tie
-        for chunk in range(0, cells, CHUNK):
-            stop = min(chunk + CHUNK, cells)
+        if guess[q] != here:
+            cost = squared_distance(points, here, guess[q])
+            cost = 0.0 if cost < limits.floor else cost
+            size = _insert(costs, losses, rows, size, limits, q, cost, gain[guess[q]], guess[q])
+        at_low, at_high = _threshold(costs, losses, size, limits)
+        for chunk in range(0, len(start) - 1, CHUNK):
+            stop = min(chunk + CHUNK, len(start) - 1)
+            # skip many cells at once: even their largest losses stay below the threshold at the bounds
             if (
                 _top(top, near, low * unit, chunk, stop) < at_low
                 and _top(top, near, high * unit, chunk, stop) < at_high
             ):
                 continue
             for c in range(chunk, stop):
+                # skip a cell whose largest loss at its bound is below the threshold, then the envelope
                 bound = near[c] * unit
                 if top[c] - low * bound < at_low and top[c] - high * bound < at_high:
                     continue
-                if size > 1 and not admits(costs, values, size, low, high, bound, top[c] + tie):
+                if size > 1 and not _reaches(costs, losses, size, limits, bound, top[c] + limits.tie):
                     continue
                 for k in range(start[c], start[c + 1]):
+                    # rows by descending loss: stop where no later one can reach the threshold
                     row = inside[k]
-                    value = gain[row]
-                    if value - low * bound < at_low and value - high * bound < at_high:
+                    loss = gain[row]
+                    if loss - low * bound < at_low and loss - high * bound < at_high:
                         break
                     cost = squared_distance(points, here, row)
-                    cost = 0.0 if cost < floor else cost
-                    if value - low * cost < at_low and value - high * cost < at_high:
-                        continue
-                    if row == here:
+                    cost = 0.0 if cost < limits.floor else cost
+                    if row == here or (loss - low * cost < at_low and loss - high * cost < at_high):
                         continue
                     if size == len(costs):
-                        costs = np.concatenate((costs, np.empty(size)))
-                        values = np.concatenate((values, np.empty(size)))
-                        rows = np.concatenate((rows, np.empty(size, dtype=np.int64)))
-                    size = insert(costs, values, rows, size, low, high, cost, value, row, tie, key, q, names)
-                    at_low = values[size - 1] - low * costs[size - 1] - tie
-                    at_high = values[size - 1] - high * costs[size - 1] - tie
-        if written + size > len(cost_out):
+                        return q, written
+                    size = _insert(costs, losses, rows, size, limits, q, cost, loss, row)
+                    at_low, at_high = _threshold(costs, losses, size, limits)
+        out[0][q] = size
+        written += size
+    return last, written
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def search_lists(first, last, queries, lists, table, limits, out):  # type: ignore[no-untyped-def]
+    """
+    As `search_cells`, over the listed neighbours of every place by ascending cost.
+
+    Parameters
+    ----------
+    queries : (place, label)
+    lists : (place, cost)
+        Neighbours of every place and the costs of moving there.
+    table : (losses, largest)
+        Largest loss of every place and of all places, by class.
+    """
+    place, label = queries
+    listed, list_cost = lists
+    low, high = limits.low, limits.high
+    written = 0
+    for q in range(first, last):
+        here = place[q]
+        gain, most = table[0][label[q]], table[1][label[q]] + limits.tie
+        costs, losses, rows = out[1][written:], out[2][written:], out[3][written:]
+        if len(costs) < 1:
             return q, written
-        for k in range(size):
-            cost_out[written + k] = costs[k]
-            loss_out[written + k] = values[k]
-            row_out[written + k] = rows[k]
-        sizes[q] = size
+        # the own place, at no cost
+        costs[0], losses[0], rows[0] = 0.0, gain[here], here
+        size = 1
+        at_low = at_high = losses[0] - limits.tie
+        for k in range(listed.shape[1]):
+            cost = list_cost[here, k]
+            cost = 0.0 if cost < limits.floor else cost
+            # stop where even the largest loss is not worth the cost
+            if most - low * cost < at_low:
+                break
+            row = listed[here, k]
+            loss = gain[row]
+            if row == here or (loss - low * cost < at_low and loss - high * cost < at_high):
+                continue
+            if size == len(costs):
+                return q, written
+            size = _insert(costs, losses, rows, size, limits, q, cost, loss, row)
+            at_low, at_high = _threshold(costs, losses, size, limits)
+        out[0][q] = size
         written += size
     return last, written
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def listed_distances(places, found, costs):  # type: ignore[no-untyped-def]
+    """Squared distances of every place to its listed neighbours."""
     for i in range(found.shape[0]):
         for k in range(found.shape[1]):
             costs[i, k] = squared_distance(places, i, found[i, k])
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_lists(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    place,
-    label,
-    listed,
-    list_cost,
-    losses,
-    largest,
-    low,
-    high,
-    tie,
-    floor,
-    key,
-    names,
-    sizes,
-    cost_out,
-    loss_out,
-    row_out,
-):
-    """Like `search_cells`; a walk ends where even the largest loss could not pay for the distance."""
-    costs = np.empty(32)
-    values = np.empty(32)
-    rows = np.empty(32, dtype=np.int64)
-    written = 0
-    for q in range(first, last):
-        here = place[q]
-        gain = losses[label[q]]
-        most = largest[label[q]] + tie
-        costs[0] = 0.0
-        values[0] = gain[here]
-        rows[0] = here
-        size = 1
-        at_low = values[0] - tie
-        at_high = values[0] - tie
-        for k in range(listed.shape[1]):
-            cost = list_cost[here, k]
-            cost = 0.0 if cost < floor else cost
-            if most - low * cost < at_low:
-                break
-            row = listed[here, k]
-            value = gain[row]
-            if value - low * cost < at_low and value - high * cost < at_high:
-                continue
-            if row == here:
-                continue
-            if size == len(costs):
-                costs = np.concatenate((costs, np.empty(size)))
-                values = np.concatenate((values, np.empty(size)))
-                rows = np.concatenate((rows, np.empty(size, dtype=np.int64)))
-            size = insert(costs, values, rows, size, low, high, cost, value, row, tie, key, q, names)
-            at_low = values[size - 1] - low * costs[size - 1] - tie
-            at_high = values[size - 1] - high * costs[size - 1] - tie
-        if written + size > len(cost_out):
-            return q, written
-        for k in range(size):
-            cost_out[written + k] = costs[k]
-            loss_out[written + k] = values[k]
-            row_out[written + k] = rows[k]
-        sizes[q] = size
-        written += size
-    return last, written
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def all_distances(places, costs):  # type: ignore[no-untyped-def]
+    """Squared distances of all pairs of places."""
     for i in range(costs.shape[0]):
         for j in range(i):
             costs[i, j] = costs[j, i] = squared_distance(places, i, j)
@@ -371,7 +338,8 @@ def all_distances(places, costs):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _row(place, places, costs, row):  # type: ignore[no-untyped-def]
+def _cost_row(place, places, costs, row):  # type: ignore[no-untyped-def]
+    """Costs of moving from a place to every other: kept, or computed where the matrix is empty."""
     if costs.shape[0]:
         row[:] = costs[place]
     else:
@@ -380,12 +348,12 @@ def _row(place, places, costs, row):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def least_positive(places, costs):  # type: ignore[no-untyped-def]
+def least_positive_cost(places, costs):  # type: ignore[no-untyped-def]
     """Smallest cost above 0, infinite if there is none."""
     row = np.empty(len(places))
     least = np.inf
     for place in range(len(places)):
-        _row(place, places, costs, row)
+        _cost_row(place, places, costs, row)
         for cost in row:
             if 0.0 < cost < least:
                 least = cost
@@ -393,67 +361,52 @@ def least_positive(places, costs):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def soften(  # type: ignore[no-untyped-def]
-    place,
-    label,
-    size,
-    places,
-    costs,
-    pooled,
-    mean_loss,
-    largest,
-    eta,
-    entropy,
-    cost_out,
-    variance_out,
-    loss_out,
-    best_out,
-    arrived,
+def softmax_moments(  # type: ignore[no-untyped-def]
+    place, label, size, places, costs, pooled, mean_loss, largest, eta, entropy, moments, mode, arrived
 ):
-    """Moments of the softmax of each query; adds its mass to `arrived` unless that is empty."""
+    """
+    Moments of every query's distribution over the places, (B.4) and (B.5).
+
+    Rows of `moments`: mean cost, variance of the cost, mean loss, and the largest loss - eta * cost. Unless
+    `arrived` is empty, the query's mass is added to it, and `mode` receives the place of that largest value.
+    """
     m = pooled.shape[1]
     row = np.empty(m)
     share = np.empty(m)
     for q in range(len(place)):
         k = label[q]
-        _row(place[q], places, costs, row)
+        _cost_row(place[q], places, costs, row)
+        # exponents of (B.4) and the dual term of (B.14)
         top = -np.inf
         best = -np.inf
         for i in range(m):
             share[i] = pooled[k, i] - eta * row[i]
             top = max(top, share[i])
             best = max(best, largest[k, i] - eta * row[i])
+        # masses relative to the largest, so that nothing overflows
         total = 0.0
         for i in range(m):
             share[i] = np.exp((share[i] - top) / entropy)
             total += share[i]
+        # normalise as in (B.5); mean cost is the query's term of (B.6)
         cost = 0.0
         loss = 0.0
         for i in range(m):
             share[i] /= total
             cost += share[i] * row[i]
             loss += share[i] * mean_loss[k, i]
+        # the derivative of (B.6) in eta is -variance / entropy
         variance = 0.0
         for i in range(m):
             variance += share[i] * (row[i] - cost) ** 2
-        cost_out[q] = cost
-        variance_out[q] = variance
-        loss_out[q] = loss
-        best_out[q] = best
+        moments[0, q], moments[1, q], moments[2, q], moments[3, q] = cost, variance, loss, best
+        # the worst-case distribution: Pi y_k
         if arrived.shape[0]:
             for i in range(m):
                 arrived[k, i] += size[q] * share[i]
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def likeliest(place, label, places, costs, largest, eta, out):  # type: ignore[no-untyped-def]
-    m = largest.shape[1]
-    row = np.empty(m)
-    for q in range(len(place)):
-        _row(place[q], places, costs, row)
-        top = -np.inf
-        for i in range(m):
-            value = largest[label[q], i] - eta * row[i]
-            if value > top:
-                top = value
-                out[q] = i
+            top = -np.inf
+            for i in range(m):
+                value = largest[k, i] - eta * row[i]
+                if value > top:
+                    top = value
+                    mode[q] = i

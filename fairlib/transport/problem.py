@@ -12,40 +12,40 @@ __all__ = ["MAX_MATRIX_ROWS", "TransportPlan", "TransportProblem"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# A cost matrix given as such is sorted column by column: 12 bytes an entry, 800 MiB at most.
+# A given cost matrix is sorted column by column: 12 bytes an entry, 800 MiB at most.
 MAX_MATRIX_ROWS = 8192
-# Rows closer than this share of the largest coordinate (about the mean) are one place: what a projection
-# rounds is far below it, and what is merged costs less than its square.
+# Rows closer than this share of the largest coordinate (about the mean) are one place. The rounding of a
+# projection is far below it, and merging changes a cost by less than its square.
 SAME_PLACE = 1e-12
 LARGEST = 1e150
 
 
 class TransportProblem:
     r"""
-    The linear program of equation 2.8 (Vargo et al. 2021).
+    The linear program (2.8) of Vargo et al. 2021.
 
     .. math::
         \max_\Pi \langle R, \Pi \rangle \quad \text{s.t.} \quad \Pi \ge 0,\;
         \langle C, \Pi \rangle \le \epsilon,\; \Pi^\top 1_n = \tfrac1n 1_n
 
-    with :math:`C_{ij} = \|p_i - p_j\|^2` and :math:`R_{ij} = \ell(f(x_i), y_j)`: what it gains to treat
-    person j, label kept, as the comparable person i. The distances never change while boosting; the losses
-    do. Rows at one point are one *place*, and columns with one place and label pose the same question: they
-    are one *query*, asked once.
+    with :math:`C_{ij} = \|p_i - p_j\|^2` and :math:`R_{ij} = \ell(f(x_i), y_j)`: the loss when person j keeps
+    the label and is treated as the comparable person i. The costs stay the same while boosting; the losses
+    change at every step. Rows at one point are one *place*. Columns with the same place and label have the
+    same solution: they are one *query*.
 
     Parameters
     ----------
     points : array-like, shape (n, d)
-        Rows after the sensitive subspace is projected out, so that Euclidean distance is the fair metric.
+        Rows with the sensitive subspace projected out, so that Euclidean distance is the fair metric.
     labels : array-like of int, shape (n,)
         Class index of every row.
     budget : float
-        :math:`\epsilon`, mean squared distance that may be moved. 0 leaves only moves within a place.
+        :math:`\epsilon`, largest mean squared distance of a plan. 0 allows moves within a place only.
 
     Raises
     ------
     ValueError
-        A negative or non-finite budget, labels that do not fit the points or are negative, no rows, points
+        A negative or non-finite budget, labels that do not fit the points or are negative, no rows, or points
         that are not finite.
 
     Attributes
@@ -54,12 +54,12 @@ class TransportProblem:
         Rows.
     places : ndarray of float64, shape (m, d), or None
         The distinct points; None with a cost matrix.
-    place_of : ndarray of int64, shape (n,)
-    query_of : ndarray of int64, shape (n,)
+    costs : ndarray of float64, shape (n, n), or None
+        The cost matrix, where one was given.
+    place_of, query_of : ndarray of int64, shape (n,)
+        Place and query of every row.
     query_place, query_label, query_size : ndarray of int64, shape (queries,)
         Place and label of every query, and its number of columns.
-    costs : ndarray of float64, shape (n, n), or None
-        The cost matrix where one was given.
     """
 
     def __init__(self, points: ArrayLike, labels: ArrayLike, budget: float) -> None:
@@ -67,7 +67,7 @@ class TransportProblem:
         codes = _check(labels, budget, data.shape[0] if data.ndim == 2 else None, data.shape)
         if not (np.abs(data) < LARGEST).all():
             raise ValueError(f"points must be finite, and below {LARGEST:.0e} so that their squares are.")
-        # about the mean, distances are the same and the rounding of products is least
+        # centred: distances stay the same, and products round least
         data = data - data.mean(axis=0)
         unit = SAME_PLACE * max(float(np.abs(data).max(initial=0.0)), np.finfo(np.float64).tiny)
         _, first, place_of = np.unique(
@@ -80,25 +80,25 @@ class TransportProblem:
     @classmethod
     def from_costs(cls, costs: ArrayLike, labels: ArrayLike, budget: float) -> TransportProblem:
         """
-        The same problem with a cost matrix instead of points.
+        The same problem from a cost matrix instead of points.
 
         Parameters
         ----------
         costs : array-like, shape (n, n)
-            ``(i, j)`` is what it costs to move column j to row i: not negative, 0 on the diagonal, at most
-            8,192 rows. It need not be symmetric.
+            Entry ``(i, j)`` is the cost of moving column j to row i: not negative, 0 on the diagonal, not
+            necessarily symmetric, at most 8,192 rows.
         labels : array-like of int, shape (n,)
         budget : float
 
         Raises
         ------
         ValueError
-            As the constructor, or costs that are not of this kind.
+            As the constructor, or costs that break these conditions.
         """
         matrix = np.ascontiguousarray(costs, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"costs must be a square matrix, got shape {matrix.shape}.")
-        codes = _check(labels, budget, matrix.shape[0], matrix.shape, what="costs")
+        codes = _check(labels, budget, matrix.shape[0], matrix.shape, name="costs")
         if len(matrix) > MAX_MATRIX_ROWS:
             raise ValueError(
                 f"costs may have at most {MAX_MATRIX_ROWS} rows, got {len(matrix)}: give points instead."
@@ -117,7 +117,7 @@ class TransportProblem:
         self.budget = budget
         self.classes = int(labels.max()) + 1
         self.place_of = place_of.astype(np.int64)
-        # rows ordered by place, so that what a place's rows share is one reduction over slices
+        # rows in the order of their places: a sum or maximum by place is one reduction over slices
         self.rows_by_place = np.argsort(self.place_of, kind="stable")
         self.place_start = np.searchsorted(self.place_of[self.rows_by_place], np.arange(self.n_places + 1))
         keys, self.query_of, self.query_size = np.unique(
@@ -131,7 +131,7 @@ class TransportProblem:
         return self.n if self.places is None else len(self.places)
 
     def check_losses(self, losses: ArrayLike) -> Float:
-        """Validate a loss table of shape (classes, n)."""
+        """Validate a loss table, shape (classes, n)."""
         table = np.ascontiguousarray(losses, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n or self.classes > table.shape[0]:
             raise ValueError(
@@ -147,15 +147,15 @@ class TransportProblem:
 
 
 def _check(
-    labels: ArrayLike, budget: float, rows: int | None, shape: tuple[int, ...], what: str = "points"
+    labels: ArrayLike, budget: float, rows: int | None, shape: tuple[int, ...], name: str = "points"
 ) -> Int:
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"perturbation_budget must be finite and at least 0, got {budget!r}.")
     codes = np.ascontiguousarray(labels)
     if rows is None or codes.shape != (rows,):
-        raise ValueError(f"labels must have one entry per row of {what}, got {codes.shape} for {shape}.")
+        raise ValueError(f"labels must have one entry per row of {name}, got {codes.shape} for {shape}.")
     if rows == 0:
-        raise ValueError(f"{what} must have at least one row.")
+        raise ValueError(f"{name} must have at least one row.")
     if not np.issubdtype(codes.dtype, np.integer) or codes.min() < 0:
         raise ValueError("labels must be class indices: integers of at least 0.")
     return codes.astype(np.int64)
@@ -164,7 +164,7 @@ def _check(
 @dataclass(frozen=True)
 class TransportPlan:
     r"""
-    A solution: how much everybody is treated as whom.
+    A solution: the share of each person's mass that moves to each other row.
 
     Parameters
     ----------
@@ -172,7 +172,8 @@ class TransportPlan:
         The worst-case distribution :math:`P(x_i, k) = (\Pi y_k)_i` on the augmented support; not negative,
         sums to 1.
     target : ndarray of int64, shape (n,)
-        Row that column j's mass goes to, but for the share of a divided column.
+        Row that receives column j's mass, except for the divided share of `split`. With an entropy: the row
+        that receives most of it.
     multiplier : float
         :math:`\eta`, the dual variable of the budget (nats per squared distance).
     spent : float
@@ -180,14 +181,13 @@ class TransportPlan:
     value : float
         :math:`\langle R, \Pi \rangle`, the adversarial loss (nats).
     bound : float
-        Dual value at the multiplier: no plan within the budget has a larger loss.
+        Dual value (B.14) at the multiplier: no plan within the budget has a larger loss.
     proven : float
-        Share of the columns that are proven to do the best that is possible at this multiplier; 0 with an
-        entropy, where none does.
+        Share of the columns whose move is proven optimal at this multiplier; 0 with an entropy.
     passes : int
         Searches over all columns.
     split : (int, int, float) or None
-        The one column that is divided, the second row that it goes to, and the share that goes there.
+        The one divided column, the second row that receives some of its mass, and that share.
     """
 
     support: Float

@@ -1,18 +1,23 @@
-"""Searches over all columns of a problem, whatever finds the rows."""
+"""Searches for the envelopes of all columns of a problem: exact over cells, or over lists of neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.transport._cells import build_cells
-from evenhand.fairlib.transport._kernels import drawn_many, search_cells, search_lists
-from evenhand.fairlib.transport._lists import nearest_lists, sorted_lists
+from evenhand.fairlib.transport._kernels import (
+    Limits,
+    listed_distances,
+    search_cells,
+    search_lists,
+    tie_hashes,
+)
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
 __all__ = ["ColumnSearch", "Envelopes"]
@@ -43,145 +48,132 @@ class Envelopes:
     place: Int
 
 
+class Lists(NamedTuple):
+    """The first k places by ascending cost from every place, shape (m, k), and their costs."""
+
+    place: NDArray[np.int32]
+    cost: Float
+
+    @property
+    def whole(self) -> bool:
+        """Whether every list holds all places: then the search is exact."""
+        return self.place.shape[0] == self.place.shape[1]
+
+
 class ColumnSearch:
     """
-    Finds, for every query of a problem, the rows that can be worth most within a bracket of multipliers.
+    Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
     Parameters
     ----------
     problem : TransportProblem
     jobs : int
-        Threads; the result does not depend on them.
+        Threads; the result does not depend on their number.
     neighbours : int or None
-        Look at that many nearest places only. None looks at all, by branch and bound.
+        Search this many nearest places only: exact among them. None searches all, by branch and bound.
 
     Attributes
     ----------
     passes : int
         Searches over all queries since :meth:`load`.
+    warm : ndarray of int64, shape (queries,)
+        A place that is likely to be on each query's envelope: at first its own.
     """
 
     def __init__(self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None) -> None:
-        if jobs < 1:
-            raise ValueError(f"jobs must be at least 1, got {jobs!r}.")
         if neighbours is not None and neighbours < 1:
             raise ValueError(f"neighbours must be at least 1, got {neighbours!r}.")
         self.problem = problem
         self.jobs = jobs
         self.cells = None
         self.lists = None
-        if problem.places is None:
-            assert problem.costs is not None
-            self.lists = sorted_lists(problem.costs)
-            if neighbours is not None and neighbours < problem.n:
-                self.lists = self.lists.nearest(neighbours)
-        elif neighbours is not None:
-            self.lists = nearest_lists(problem.places, neighbours, jobs)
-        else:
-            self.cells = build_cells(problem.places, jobs)
         self.floor = 0.0
-        if problem.places is not None:
+        if problem.places is None:
+            self.lists = _sorted_lists(problem.costs, neighbours)
+        else:
             self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
-        # ties are drawn by place, however places are ordered
+            if neighbours is None:
+                self.cells = build_cells(problem.places, jobs)
+            else:
+                self.lists = _nearest_lists(problem.places, neighbours, jobs)
+        # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
-        # a row that is likely to be good, by query: at first the own place
         self.warm = problem.query_place.copy()
         self.passes = 0
 
     def load(self, losses: Float, key: int) -> None:
-        """Take the losses, shape (classes, n), and the key that decides ties from here on."""
+        """Take the losses, shape (classes, n), and the key that decides ties."""
         self.losses = losses
         self.key = np.uint64(key)
         self.tie = TIE * float(np.abs(losses).max())
         self.largest = self.problem.largest_losses(losses)
         self.passes = 0
         if self.cells is not None:
-            self._by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
-            self._ordered, self._tops = self.cells.order(self._by_position)
+            by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
+            self._table = (by_position, *self.cells.order(by_position))
+        else:
+            self._table = (self.largest, self.largest.max(axis=1))
 
     def envelopes(self, low: float, high: float, queries: Int | None = None) -> Envelopes:
         """
-        Upper envelopes on [low, high], of all queries or of some.
+        Upper envelopes on [low, high], with 0 <= low <= high < inf.
 
         Parameters
         ----------
-        low, high : float
-            0 <= low <= high, finite.
         queries : ndarray of int or None
-            Numbers of the queries asked.
+            Numbers of the queries; None for all.
 
         Returns
         -------
         Envelopes
             In the order of `queries`.
         """
-        problem = self.problem
         asked = slice(None) if queries is None else queries
-        place, label = problem.query_place[asked], problem.query_label[asked]
-        warm = self.warm[asked]
-        limits = (low, high, self.tie, self.floor, self.key, self._names)
-        if self.cells is not None:
-            cells = self.cells
-            position, guess = cells.position[place], cells.position[warm]
-
-            def search(first: int, last: int, *out: Any) -> tuple[int, int]:
-                return search_cells(  # type: ignore[no-any-return]
-                    first, last, position, label, guess, cells.points, cells.start, cells.bounds,
-                    cells.unit, self._by_position, self._ordered, self._tops, *limits, *out,
-                )  # fmt: skip
+        place, label = self.problem.query_place[asked], self.problem.query_label[asked]
+        limits = Limits(low, high, self.tie, self.floor, self.key, self._names)
+        cells = self.cells
+        search: Callable[..., tuple[int, int]]
+        if cells is not None:
+            search = search_cells
+            at = (cells.position[place], label, cells.position[self.warm[asked]])
+            index: Any = (cells.points, cells.start, cells.bounds, cells.unit)
         else:
-            assert self.lists is not None
-            lists = self.lists
-            most = self.largest.max(axis=1)
+            search, at, index = search_lists, (place, label), tuple(self.lists or ())
+        sizes = np.zeros(len(place), dtype=np.int64)
 
-            def search(first: int, last: int, *out: Any) -> tuple[int, int]:
-                return search_lists(  # type: ignore[no-any-return]
-                    first, last, place, label, lists.place, lists.cost, self.largest, most,
-                    *limits, *out,
-                )  # fmt: skip
-
-        found = self._in_threads(search, len(place))
-        if queries is None:
-            self.passes += 1
-        if self.cells is not None:
-            found = Envelopes(found.start, found.cost, found.loss, self.cells.place[found.place])
-        return found
-
-    def _in_threads(self, search: Callable[..., tuple[int, int]], queries: int) -> Envelopes:
-        """Search consecutive parts in threads; a part whose buffer fills goes on with another."""
-        sizes = np.zeros(queries, dtype=np.int64)
-
-        def one(part: tuple[int, int]) -> list[tuple[Float, Float, Int]]:
-            first, last = part
+        def run(first: int, last: int) -> list[tuple[Float, Float, Int]]:
+            """Search consecutive queries; where a buffer fills up, go on with another."""
             pieces = []
             room = 4 * (last - first) + 64
             while first < last:
                 out = np.empty(room), np.empty(room), np.empty(room, dtype=np.int64)
-                reached, written = search(first, last, sizes, *out)
+                reached, written = search(first, last, at, index, self._table, limits, (sizes, *out))
                 pieces.append((out[0][:written], out[1][:written], out[2][:written]))
                 room = room if reached > first else 4 * room
                 first = reached
             return pieces
 
-        parts = 1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs
-        edges = np.linspace(0, queries, parts + 1).astype(int)
+        edges = np.linspace(0, len(place), 1 + (1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs)).astype(
+            int
+        )
         spans = [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
         if len(spans) == 1:
-            pieces = one(spans[0])
+            pieces = run(*spans[0])
         else:
             with ThreadPoolExecutor(self.jobs) as pool:
-                pieces = [piece for done in pool.map(one, spans) for piece in done]
-        cost, loss, place = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
-        return Envelopes(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, place)
+                pieces = [piece for done in pool.map(run, *zip(*spans, strict=True)) for piece in done]
+        cost, loss, found = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
+        self.passes += queries is None
+        return Envelopes(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, self._names[found])
 
     def unproven(self, eta: float, best: Float) -> Float:
         """
-        By query, what a row that was not looked at could at most be worth at `eta`; `best` where proven.
+        Upper bound, by query, of loss - eta * cost over all rows; `best` where that is proven.
 
         Parameters
         ----------
         best : ndarray, shape (queries,)
-            The largest worth found.
+            The largest value found.
         """
         if self.lists is None or self.lists.whole:
             return best
@@ -190,12 +182,12 @@ class ColumnSearch:
         return np.maximum(best, np.where(ceiling > best + self.tie, ceiling, best))
 
     def draws(self, columns: Int) -> NDArray[np.uint64]:
-        """A random number of every column, the same for the same key."""
-        return drawn_many(self.key, columns, np.uint64(self.problem.n))  # type: ignore[no-any-return]
+        """A random number for every column, the same for the same key."""
+        return tie_hashes(self.key, columns, np.uint64(self.problem.n))  # type: ignore[no-any-return]
 
     def members(self, places: Int, labels: Int, columns: Int) -> Int:
         """
-        Rows that a column's mass goes to at a place: one of those with the largest loss there, at random.
+        Row that receives each column's mass at a place: one of the largest loss there, at random.
 
         Parameters
         ----------
@@ -207,13 +199,35 @@ class ColumnSearch:
             mine = labels == k
             if not mine.any():
                 continue
+            # rows within a tie of their place's largest loss, counted by place
             loss = self.losses[k, problem.rows_by_place]
             best = loss >= np.repeat(self.largest[k], np.diff(problem.place_start)) - self.tie
             count = np.add.reduceat(best.astype(np.int64), problem.place_start[:-1])
             first = np.concatenate([[0], np.cumsum(count)])
-            candidates = problem.rows_by_place[best]
-            draw = drawn_many(self.key, columns[mine], np.uint64(k))
-            rows[mine] = candidates[
-                first[places[mine]] + (draw % count[places[mine]].astype(np.uint64)).astype(np.int64)
-            ]
+            # one of them for every column
+            draw = tie_hashes(self.key, columns[mine], np.uint64(k)) % count[places[mine]].astype(np.uint64)
+            rows[mine] = problem.rows_by_place[best][first[places[mine]] + draw.astype(np.int64)]
         return rows
+
+
+def _sorted_lists(costs: Float | None, neighbours: int | None) -> Lists:
+    """Rows of a cost matrix by ascending cost of moving each column there; the first `neighbours` or all."""
+    assert costs is not None
+    columns = np.ascontiguousarray(costs.T)
+    order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+    ordered = np.take_along_axis(columns, order.astype(np.int64), axis=1)
+    return Lists(np.ascontiguousarray(order[:, :neighbours]), np.ascontiguousarray(ordered[:, :neighbours]))
+
+
+def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Lists:
+    """The nearest places of every place, itself included, with their exact squared distances."""
+    from sklearn.neighbors import NearestNeighbors
+
+    search = NearestNeighbors(n_neighbors=min(neighbours, len(places)), n_jobs=jobs).fit(places)
+    found = search.kneighbors(places, return_distance=False)
+    costs = np.empty(found.shape)
+    listed_distances(places, found, costs)
+    order = np.argsort(costs, axis=1, kind="stable")
+    return Lists(
+        np.take_along_axis(found, order, axis=1).astype(np.int32), np.take_along_axis(costs, order, axis=1)
+    )

@@ -1,4 +1,4 @@
-"""``evenhand init``: a starter contract and job for a table that the project has never seen."""
+"""``evenhand init``: a starter contract and job for a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import yaml
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import infer_contract, to_yaml
-from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.job import NAME
 from evenhand.tasks.errors import InputError
@@ -20,11 +19,11 @@ from evenhand.tasks.ingest import read_table
 __all__ = ["write_starter_files"]
 
 COMMENTS = """\
-# What a counterfactual copy changes; the share of people whose prediction stays the same is consistency.NAME.
+# Counterfactual copies: consistency.NAME is the share of people whose prediction is the same on all copies.
 # evaluate:
 #   counterfactuals:
 #     example: {{{example}: all}}
-# What the model must reach to be published; `evenhand metrics` lists the names.
+# Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
 # gates:
 #   balanced_accuracy: {{min: 0.7}}
 #   gap_max.{attribute}: {{max: 0.1, bound: interval}}
@@ -44,12 +43,12 @@ def write_starter_files(
     force: bool,
 ) -> None:
     """
-    Write ``NAME.contract.yaml`` and ``NAME.yaml`` and say what to do next.
+    Write ``NAME.contract.yaml`` and ``NAME.yaml``, and print the command that runs the job.
 
     Raises
     ------
     InputError
-        The table cannot be read, a named column is not there, or a file exists already.
+        The table cannot be read, a named column does not exist, or a file exists already.
     """
     source = Path(table).expanduser()
     if not source.exists():
@@ -65,35 +64,32 @@ def write_starter_files(
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
     try:
-        contract = infer_contract(
-            read_table(source, {"path": str(source)}), name, label, sensitive, positive, ids
-        )
+        rows = read_table(source, {"path": str(source)})
+        contract = infer_contract(rows, name, label, sensitive, positive, ids)
     except ContractError as error:
         raise InputError(str(error)) from None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        contract_file.write_text(to_yaml(contract), encoding="utf-8")
-        job_file.write_text(_job_text(name, source, contract, contract_file, method), encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written ({error.strerror}): choose another with --into."
-        ) from None
-    print(f"wrote {contract_file}  (what the table promises: check roles, ranges and descriptions)")
-    print(f"wrote {job_file}  (what to train and which gates it must pass)")
-    print(f"next: evenhand run {job_file}")
-
-
-def _job_text(name: str, source: Path, contract: Contract, contract_file: Path, method: str) -> str:
-    path = os.path.relpath(source.resolve(), contract_file.parent.resolve())
     job = {
         "name": name,
         "description": f"{contract.label.name} from {source.name}",
-        "table": {"name": name, "path": path},
+        "table": {"name": name, "path": os.path.relpath(source.resolve(), folder.resolve())},
         "contract": contract_file.name,
         "seed": 0,
         "method": {"name": method},
     }
     categorical = [column.name for column in contract.features if column.encoding == "onehot"]
-    attribute = contract.sensitive[0].name if contract.sensitive else "ATTRIBUTE"
-    comments = COMMENTS.format(example=categorical[0] if categorical else "COLUMN", attribute=attribute)
-    return yaml.safe_dump(job, sort_keys=False, allow_unicode=True) + comments
+    comments = COMMENTS.format(
+        example=categorical[0] if categorical else "COLUMN",
+        attribute=contract.sensitive[0].name if contract.sensitive else "ATTRIBUTE",
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        contract_file.write_text(to_yaml(contract), encoding="utf-8")
+        job_text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True) + comments
+        job_file.write_text(job_text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}): choose another with --into."
+        ) from None
+    print(f"wrote {contract_file}  (the data contract: check roles, ranges and descriptions)")
+    print(f"wrote {job_file}  (the job: the method, and comments on gates)")
+    print(f"next: evenhand run {job_file}")

@@ -34,49 +34,20 @@ WITHOUT_EFFECT = ("workers", "max_drift", "settle_seconds")
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """
-    Settings of a filter run.
+    """Settings of a filter run; the job's section `filter` describes them for users."""
 
-    Attributes
-    ----------
-    seed : int
-        Of the rows' uniform numbers.
-    key : tuple of str or None
-        Columns that identify a row. None: all model inputs that are not sensitive, so that equal rows are
-        all kept or all rejected.
-    probability : bool
-        Whether the output has a column ``acceptance_probability``.
-    sensitive : {"drop", "refuse"}
-        Whether sensitive columns that are no model input are left out of the output, or their file fails.
-    format : {"parquet", "csv"} or None
-        Of all files; None: by each file's ending.
-    delimiter, null_values
-        Of CSV files; None: found in the header, and the usual spellings of a missing value.
-    compression : str
-        Of the output.
-    rows_per_unit : int
-        Largest number of rows of one output part; a Parquet row group is never divided.
-    workers : int or None
-        Threads; None: one per core.
-    max_drift : float
-        Population stability index above which the summary warns.
-    settle_seconds : float or None
-        The input is watched: files that changed within so many seconds wait for the next run, and an input
-        with nothing new is no error. None: it is not watched.
-    """
-
-    seed: int = 0
-    key: tuple[str, ...] | None = None
-    probability: bool = False
-    sensitive: str = "drop"
-    format: str | None = None
-    delimiter: str | None = None
-    null_values: tuple[str, ...] | None = None
+    seed: int = 0  # of the rows' uniform numbers
+    key: tuple[str, ...] | None = None  # columns that identify a row; None: all inputs that are not sensitive
+    probability: bool = False  # whether the output has the column `acceptance_probability`
+    sensitive: str = "drop"  # or "refuse" files that have a sensitive column that is no model input
+    format: str | None = None  # "parquet" or "csv"; None: by each file's ending
+    delimiter: str | None = None  # of CSV files; None: found in the header
+    null_values: tuple[str, ...] | None = None  # of CSV files; None: the usual spellings
     compression: str = "snappy"
-    rows_per_unit: int = 1_000_000
-    workers: int | None = None
-    max_drift: float = 0.2
-    settle_seconds: float | None = None
+    rows_per_unit: int = 1_000_000  # at most in one part; a Parquet row group is never divided
+    workers: int | None = None  # threads; None: one per core
+    max_drift: float = 0.2  # population stability index above which the summary warns
+    settle_seconds: float | None = None  # the input is watched: files that changed more recently wait
 
     def __post_init__(self) -> None:
         """Refuse invalid settings."""
@@ -106,48 +77,20 @@ class FilterSettings:
 
 @dataclass(frozen=True)
 class ProxyBundle:
-    """
-    Encoder, splitting graph, acceptance probabilities and contract of one published proxy.
-
-    Attributes
-    ----------
-    raw : RawAcceptance
-        Acceptance probabilities of raw rows.
-    masses : ndarray, shape (groups,)
-        Share of the training rows in each proxy group.
-    contract : Contract
-    features : tuple of str
-        Columns that a batch must have.
-    sensitive : frozenset of str
-        Columns that the contract, or the proxy, names sensitive.
-    digest : str
-        sha256 of the parts that decide about rows.
-    balance : mapping or None
-        ``groups`` (K names), ``compositions`` (groups x K held-out shares), ``rows`` (effective held-out rows
-        of each proxy group), ``target`` (K).
-    version : str
-        Registry version, for display.
-    """
+    """Encoder, splitting graph, acceptance probabilities and contract of one published proxy."""
 
     raw: RawAcceptance
-    masses: NDArray[np.float64]
+    masses: NDArray[np.float64]  # share of the training rows in each proxy group
     contract: Contract
-    features: tuple[str, ...]
-    sensitive: frozenset[str]
-    digest: str
-    balance: Mapping[str, Any] | None = None
-    version: str = ""
+    features: tuple[str, ...]  # columns that a batch must have
+    sensitive: frozenset[str]  # columns that the contract, or the proxy, names sensitive
+    digest: str  # sha256 of the parts that decide about rows
+    balance: Mapping[str, Any] | None = None  # content of balance.json
+    version: str = ""  # of the registry, for display
 
     @classmethod
     def load(cls, folder: str | Path, version: str = "") -> ProxyBundle:
-        """
-        Read a bundle's folder.
-
-        Raises
-        ------
-        InputError
-            A part is missing, or the parts do not fit together.
-        """
+        """Read a bundle's folder; an `InputError` if a part is missing, or the parts do not fit together."""
         from evenhand.fairlib.methods.registry import load_proxy
 
         place = Path(folder)
@@ -192,14 +135,7 @@ def digest_of(folder: Path) -> str:
 
 
 def key_columns(bundle: ProxyBundle, settings: FilterSettings) -> tuple[str, ...]:
-    """
-    Columns that the uniform number of a row depends on.
-
-    Raises
-    ------
-    InputError
-        The key holds a sensitive column, or there is no other column.
-    """
+    """Columns that a row's uniform number depends on; an `InputError` if one of them is sensitive."""
     if settings.key is None:
         key = tuple(sorted(set(bundle.features) - bundle.sensitive))
         if not key:

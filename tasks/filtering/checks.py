@@ -17,7 +17,6 @@ from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
 from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
-from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 
@@ -31,24 +30,12 @@ Failure = tuple[Mask | None, str, str, str]
 
 @dataclass(frozen=True)
 class Judged:
-    """
-    A judged batch.
-
-    Attributes
-    ----------
-    accepted : RecordBatch
-    broken : RecordBatch or None
-        Rows that break the contract; None: there are none.
-    dropped : int
-        Rows that were left out for a missing sensitive feature.
-    masses : ndarray, shape (groups,)
-        Sums of the rows' shares in the proxy groups.
-    """
+    """A judged batch."""
 
     accepted: pa.RecordBatch
-    broken: pa.RecordBatch | None
-    dropped: int
-    masses: NDArray[np.float64]
+    broken: pa.RecordBatch | None  # rows that break the contract; None: there are none
+    dropped: int  # rows left out for a missing sensitive feature
+    masses: NDArray[np.float64]  # sums of the rows' shares in the proxy groups
 
 
 class RowFilter:
@@ -63,21 +50,13 @@ class RowFilter:
 
     def judge(self, batch: pa.RecordBatch, first_row: int) -> Judged:
         """
-        Check, accept or reject every row.
+        Check, accept or reject every row; `first_row` of the file is the batch's first, for the message.
 
-        Parameters
-        ----------
-        batch : RecordBatch
-        first_row : int
-            Rows of the file before it, for the message.
-
-        Raises
-        ------
-        ContractViolation
-            The contract stops at a bad row, or a column has another type.
-        InputError
-            The key cannot be hashed.
+        Raises `ContractViolation` if the contract stops at a bad row or a column has another type, and
+        `InputError` if the key cannot be hashed.
         """
+        from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
+
         contract, categorical = self.bundle.contract, self.bundle.raw.categorical
         values = {
             column.name: typed(
@@ -112,14 +91,10 @@ class RowFilter:
 
 def typed(values: pa.Array, column: Column, contract: Contract, *, category: bool) -> pa.Array:
     """
-    Convert a column to its contract's type by ``coerce``, and categories to a dictionary.
+    Convert a column to its contract's type by `coerce`, and categories to a dictionary.
 
-    A type with the same meaning is left alone: a dictionary of text, integers of any width.
-
-    Raises
-    ------
-    ContractViolation
-        Values that cannot be converted.
+    A type with the same meaning is left alone: a dictionary of text, integers of any width. Raises
+    `ContractViolation` for values that cannot be converted.
     """
     if not _fits(values.type, column.logical_type):
         values = coerce(pa.table({column.name: values}), contract).column(0).combine_chunks()
@@ -140,22 +115,11 @@ def _fits(kind: pa.DataType, logical_type: str) -> bool:
 
 @dataclass
 class BatchCheck:
-    """
-    Rows of a batch that break the contract.
+    """Rows of a batch that break the contract; None stands for no rows."""
 
-    Attributes
-    ----------
-    bad : ndarray of bool or None
-        Rows that break a rule; None: there are none.
-    dropped : ndarray of bool or None
-        Rows that lack a sensitive feature, where the contract leaves these out.
-    violations : list of Violation
-        Without example values.
-    """
-
-    bad: Mask | None = None
-    dropped: Mask | None = None
-    violations: list[Violation] = field(default_factory=list)
+    bad: Mask | None = None  # rows that break a rule
+    dropped: Mask | None = None  # rows that lack a sensitive feature, where the contract leaves these out
+    violations: list[Violation] = field(default_factory=list)  # without example values
 
     @property
     def set_aside(self) -> Mask | None:
@@ -177,14 +141,9 @@ class BatchCheck:
 
 def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> BatchCheck:
     """
-    Check the features of a batch by the rules of ``check_batch``, many times a second.
+    Check the features of a batch, each in its contract's type, by the rules of `check_batch`.
 
-    Parameters
-    ----------
-    values : mapping of str to Array
-        Every feature in its contract's type.
-    bundle : ProxyBundle
-        With ``unseenCategories: error`` a category that no training row had breaks the contract too.
+    With `unseenCategories: error` a category that no training row had breaks the contract too.
     """
     contract, encoder = bundle.contract, bundle.raw.encoder
     check = BatchCheck()
@@ -219,10 +178,10 @@ def _failures(
     if column.allowed is not None:
         allowed = pa.array(column.allowed)
         # the column's own type may be too narrow for some of the allowed values
-        mask = _where(values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)))
+        mask = _where(values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)), nonfinite)
         cure = "correct the values, or add them to validValues in the contract"
         expectation = f"one of {len(column.allowed)} allowed values"
-        yield _without(mask, nonfinite), expectation, "with another value", cure
+        yield mask, expectation, "with another value", cure
     low, high = column.minimum, column.maximum
     bounds = [
         (words, beyond, pa.scalar(bound))
@@ -239,9 +198,13 @@ def _failures(
         extremes = pa.array(list(pc.min_max(values).values()), values.type)
         if not outside(extremes).fill_null(False).true_count:
             return
-    mask = _without(_where(values, outside), nonfinite)
     cure = "correct the values, or widen logicalTypeOptions in the contract"
-    yield mask, f"values of {' and '.join(words for words, _, _ in bounds)}", "outside", cure
+    yield (
+        _where(values, outside, nonfinite),
+        f"values of {' and '.join(words for words, _, _ in bounds)}",
+        "outside",
+        cure,
+    )
 
 
 def _unseen(values: pa.Array, missing: Mask | None, known: tuple[str, ...]) -> Mask | None:
@@ -267,12 +230,14 @@ def null_mask(values: pa.Array) -> Mask | None:
     return mask if mask.any() else None
 
 
-def _without(mask: Mask | None, other: Mask | None) -> Mask | None:
-    return mask if mask is None or other is None else mask & ~other
+def _where(
+    values: pa.Array, breaks: Callable[[pa.Array], pa.Array], known: Mask | None = None
+) -> Mask | None:
+    """
+    Rows, other than the known ones, whose value breaks a rule; a missing value breaks none.
 
-
-def _where(values: pa.Array, breaks: Callable[[pa.Array], pa.Array]) -> Mask | None:
-    """Rows whose value breaks a rule, evaluated once per entry of a dictionary; missing values break none."""
+    The rule is evaluated once per entry of a dictionary.
+    """
     coded = pa.types.is_dictionary(values.type)
     items = values.dictionary if coded else values
     found = breaks(items).fill_null(False)
@@ -283,4 +248,4 @@ def _where(values: pa.Array, breaks: Callable[[pa.Array], pa.Array]) -> Mask | N
     if coded:
         found = found.take(values.indices).fill_null(False)
     mask = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
-    return mask if mask.any() else None
+    return mask if known is None else mask & ~known

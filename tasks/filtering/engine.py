@@ -13,7 +13,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.inputs import InputFile, list_inputs
 from evenhand.tasks.filtering.output import OutputFolder, UnitRecord, unit_name
-from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, outcome_of, summarise
+from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, counts_of, summarise
 from evenhand.tasks.filtering.units import UnitResult, UnitSpec, filter_unit, plan_units
 
 __all__ = ["Progress", "Workers", "filter_files"]
@@ -23,14 +23,11 @@ Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run: finished files (skipped and failed ones too) and units of all, rows, seconds."""
+    """Progress of a run: finished units, all units, rows read and seconds."""
 
-    files_done: int
-    files: int
     units_done: int
     units: int
     rows_in: int
-    rows_out: int
     seconds: float
 
 
@@ -49,25 +46,13 @@ def filter_files(
     fails leaves no part; the others are filtered. The finished output has the same bytes however often the
     run was interrupted and whichever workers filtered the units.
 
-    Parameters
-    ----------
-    bundle : ProxyBundle
-    inputs : str
-        A file, a folder or a glob; see :func:`list_inputs`.
-    output : str
-        Folder or URL; created if it does not exist.
-    settings : FilterSettings
-    progress : callable, optional
-        Called in this thread after every unit.
-    workers : callable, optional
-        Filters units and yields each with its result, in any order; default: threads of this process.
+    - **inputs**: a file, a folder or a glob; see `list_inputs`
+    - **output**: folder or URL; created if it does not exist
+    - **progress**: called in this thread after every unit
+    - **workers**: filters units and yields each with its result, in any order (default: threads)
 
-    Raises
-    ------
-    InputError
-        There is no input, the settings do not fit the proxy, or the output is in use for something else.
-    NotCarriedOut
-        The output cannot be written, or another run is writing to it.
+    Raises `InputError` if there is no input, the settings do not fit the proxy, or the output is in use for
+    something else, and `NotCarriedOut` if the output cannot be written or another run is writing to it.
     """
     started = time.monotonic()
     key_columns(bundle, settings)
@@ -87,39 +72,33 @@ def filter_files(
 
         def report(done: int) -> None:
             if progress is not None:
-                rows, seconds = (run.rows_in, run.rows_out), time.monotonic() - started
-                finished = sum(not state.waiting for state in run.files.values())
-                progress(Progress(finished, len(run.files), done, len(units), *rows, seconds))
+                progress(Progress(done, len(units), run.rows_in, time.monotonic() - started))
 
         report(0)
         for done, (unit, result) in enumerate((workers or run.on_threads(threads))(units), 1):
             run.note(unit, result)
             report(done)
-        outcomes, seconds = run.outcomes(), time.monotonic() - started
-        return summarise(outcomes, listed, place.records(), bundle, settings, seconds)
+        outcomes = [state.outcome for state in run.files.values()]
+        return summarise(outcomes, listed, place.records(), bundle, settings, time.monotonic() - started)
 
 
 @dataclass
 class _FileState:
-    """
-    State of one input file.
-
-    Attributes
-    ----------
-    file : InputFile
-    before, records : records of earlier runs, and those that hold, by index
-    waiting : int
-        Units that are still to do.
-    failure : (int, str) or None
-        The first unit that failed, and the reason.
-    """
+    """State of one input file."""
 
     file: InputFile
-    before: list[UnitRecord]
-    records: dict[int, UnitRecord] = field(default_factory=dict)
-    waiting: int = 0
-    failure: tuple[int, str] | None = None
+    before: list[UnitRecord]  # records of earlier runs
+    records: dict[int, UnitRecord] = field(default_factory=dict)  # valid records, by index
+    waiting: int = 0  # units that are still to do
+    failure: tuple[int, str] | None = None  # the first unit that failed, and the reason
     skipped: bool = False
+
+    @property
+    def outcome(self) -> FileOutcome:
+        if self.failure is not None:
+            return FileOutcome(self.file.name, "failed", reason=self.failure[1])
+        status = "skipped" if self.skipped else "done"
+        return FileOutcome(self.file.name, status, **counts_of(self.records.values()))
 
 
 class _Run:
@@ -133,7 +112,7 @@ class _Run:
         for record in output.records():
             self.before[record.file].append(record)
         self.files = {file.name: _FileState(file, self.before.pop(file.name, [])) for file in files}
-        self.rows_in = self.rows_out = 0
+        self.rows_in = 0
 
     def plan(self, state: _FileState) -> list[UnitSpec]:
         """Units of a file that are not done; called in threads, once per file."""
@@ -199,7 +178,6 @@ class _Run:
         for record in result.records:
             state.records[record.index] = record
             self.rows_in += record.rows_in
-            self.rows_out += record.rows_out
         state.waiting -= 1
         if state.waiting:
             return
@@ -213,23 +191,10 @@ class _Run:
 
     def _limit_quarantine(self, state: _FileState) -> None:
         """Let a file fail if more of its rows were set aside than the contract allows."""
-        outcome = outcome_of(state.file.name, "", list(state.records.values()))
-        share = self.bundle.contract.quarantine_share
-        if outcome.quarantined > share * outcome.rows_in + 1e-9:
+        counts = counts_of(state.records.values())
+        bad, rows, share = counts["quarantined"], counts["rows_in"], self.bundle.contract.quarantine_share
+        if bad > share * rows + 1e-9:
             state.records = {}
-            state.failure = (
-                0,
-                f"{outcome.quarantined:,} of {outcome.rows_in:,} rows break the contract, more than the "
-                f"{share:.1%} that may be set aside: mend them at their source, or raise quarantineShare.",
-            )
-
-    def outcomes(self) -> list[FileOutcome]:
-        """Outcome of every file."""
-        found = []
-        for name, state in self.files.items():
-            if state.failure is not None:
-                found.append(FileOutcome(name, "failed", reason=state.failure[1]))
-                continue
-            status = "skipped" if state.skipped else "done"
-            found.append(outcome_of(name, status, list(state.records.values())))
-        return found
+            reason = f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may be set"
+            cure = "mend them at their source, or raise quarantineShare"
+            state.failure = (0, f"{reason} aside: {cure}.")

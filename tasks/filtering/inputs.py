@@ -27,53 +27,23 @@ Found = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class InputFile:
-    """
-    One input file.
+    """One input file; it has changed if its size or version has."""
 
-    Attributes
-    ----------
-    url : str
-        Local path, or URL.
-    name : str
-        Path below the input's root; it names the file in records, and its parts.
-    size : int
-        Bytes.
-    version : str
-        Time of change, or the object store's tag: a file with another size or version has changed.
-    format : {"parquet", "csv"}
-    """
-
-    url: str
-    name: str
-    size: int
-    version: str
-    format: str
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it can be opened by its path."""
-        return "://" not in self.url
+    url: str  # local path, or URL
+    name: str  # path below the input's root; it names the file in records, and its parts
+    size: int  # bytes
+    version: str  # time of change, or the object store's tag
+    format: str  # "parquet" or "csv"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """
-    The files to filter.
+    """The files to filter."""
 
-    Attributes
-    ----------
-    root : str
-        URL of the folder that holds them all.
-    files : tuple of InputFile
-        By name.
-    ignored, waiting : tuple of str
-        Names of files without a known format, and of files that changed too recently.
-    """
-
-    root: str
-    files: tuple[InputFile, ...]
-    ignored: tuple[str, ...]
-    waiting: tuple[str, ...] = ()
+    root: str  # URL of the folder that holds them all
+    files: tuple[InputFile, ...]  # by name
+    ignored: tuple[str, ...]  # names of files without a known format
+    waiting: tuple[str, ...] = ()  # names of files that changed too recently
 
 
 def list_inputs(
@@ -85,22 +55,14 @@ def list_inputs(
     """
     Find the files to filter.
 
-    Parameters
-    ----------
-    location : str
-        A file, a folder (searched to any depth; names that start with ``_`` or ``.`` are skipped), or a glob.
-    format : {"parquet", "csv"}, optional
-        Of every file; default: by its ending. Files of a folder with other endings are ignored.
-    output : str, optional
-        The run's output, which must not overlap with the input.
-    settle_seconds : float, optional
-        The input is watched: files that changed within so many seconds wait, because they may still be
-        written, and an input without files is no error.
+    - **location**: a file, a folder (searched to any depth; names that start with `_` or `.` are skipped), or
+      a glob
+    - **format**: of every file (default: by its ending; files of a folder with other endings are ignored)
+    - **output**: the run's output, which must not overlap with the input
+    - **settle_seconds**: the input is watched: files that changed more recently wait, because they may still
+      be written, and an input without files is no error
 
-    Raises
-    ------
-    InputError
-        The input cannot be listed, overlaps with the output, or has no file that can be filtered.
+    Raises `InputError` if the input cannot be listed, overlaps with the output, or has no file to filter.
     """
     shown = without_secrets(location)
     try:

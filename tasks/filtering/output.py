@@ -45,48 +45,25 @@ class Part:
 
 @dataclass(frozen=True)
 class UnitRecord:
-    """
-    Counts of one finished unit. It holds no row and no time.
+    """Counts of one finished unit; no row and no time."""
 
-    Attributes
-    ----------
-    file, size, version : str, int, str
-        Identity of the input file.
-    index : int
-        Number of the unit within the file.
-    last : bool
-        Whether the file ends with the unit.
-    proxy, proxy_version, settings : str
-        Digest and version of the proxy, digest of the settings.
-    rows_in, rows_out, quarantined, dropped : int
-        Rows read, accepted, set aside for breaking the contract, left out for a missing sensitive value.
-    expected : float
-        Expected number of accepted rows.
-    masses : tuple of float
-        Sums of the rows' shares in the proxy groups.
-    left_out : tuple of str
-        Sensitive columns that the output lacks.
-    part, set_aside : Part or None
-        Written files; None where no row was accepted, or set aside.
-    """
-
-    file: str
+    file: str  # name, size and version identify the input file
     size: int
     version: str
-    index: int
-    last: bool
-    proxy: str
+    index: int  # of the unit within the file
+    last: bool  # whether the file ends with the unit
+    proxy: str  # digest
     proxy_version: str
-    settings: str
+    settings: str  # digest
     rows_in: int
     rows_out: int
-    quarantined: int
-    dropped: int
-    expected: float
-    masses: tuple[float, ...]
-    left_out: tuple[str, ...]
-    part: Part | None
-    set_aside: Part | None
+    quarantined: int  # rows set aside for breaking the contract
+    dropped: int  # rows left out for a missing sensitive value
+    expected: float  # expected number of accepted rows
+    masses: tuple[float, ...]  # sums of the rows' shares in the proxy groups
+    left_out: tuple[str, ...]  # sensitive columns that the output lacks
+    part: Part | None  # None: no row was accepted
+    set_aside: Part | None  # None: no row was set aside
 
     @property
     def unit(self) -> str:
@@ -135,14 +112,9 @@ class OutputFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """
-        Hold the output's lock, so that one process of this machine writes at a time.
+        Hold the output's lock; a `NotCarriedOut` if another run of this machine holds it.
 
         The lock is the operating system's and ends with its process.
-
-        Raises
-        ------
-        NotCarriedOut
-            Another run holds it, or the folder cannot be written.
         """
         local = Path(self.path(STATE), "lock")
         name = hashlib.sha256(self.url.encode()).hexdigest()[:24]
@@ -166,10 +138,7 @@ class OutputFolder:
         """
         Reserve the folder for an input, and remove the unfinished files of an interrupted run.
 
-        Raises
-        ------
-        InputError
-            The folder holds other files, or the filtered rows of another input.
+        Raises `InputError` if the folder holds other files, or the filtered rows of another input.
         """
         self.filesystem.invalidate_cache()
         note, given = self.path(STATE, "input.json"), without_secrets(root)

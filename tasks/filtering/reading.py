@@ -23,15 +23,7 @@ from evenhand.tasks.filtering.checks import PROBABILITY, typed
 from evenhand.tasks.filtering.inputs import InputFile, os_reason
 from evenhand.tasks.ingest import delimiter_of
 
-__all__ = [
-    "Selection",
-    "Stream",
-    "parquet_footer",
-    "read_csv",
-    "read_parquet",
-    "select_columns",
-    "typed_batch",
-]
+__all__ = ["Stream", "parquet_footer", "read_csv", "read_parquet", "select_columns", "typed_batch"]
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20
@@ -46,50 +38,24 @@ WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Columns that are read and written, in the file's order, and sensitive ones that are neither."""
-
-    kept: list[str]
-    left_out: list[str]
-
-
-@dataclass(frozen=True)
 class Stream:
-    """
-    Batches of a file.
-
-    Attributes
-    ----------
-    batches : iterator of RecordBatch
-        Text columns may come as dictionaries.
-    selection : Selection
-    schema : Schema
-        Types of the output.
-    dictionaries : list of str or True
-        Columns for which the output may try a dictionary.
-    first_row : int
-        Rows of the file before the first batch.
-    """
+    """Batches of a file; text columns may come as dictionaries."""
 
     batches: Iterator[pa.RecordBatch]
-    selection: Selection
-    schema: pa.Schema
-    dictionaries: list[str] | bool = True
-    first_row: int = 0
+    left_out: list[str]  # sensitive columns that are neither read nor written
+    schema: pa.Schema  # types of the output
+    dictionaries: list[str] | bool = True  # columns for which the output may try a dictionary; True: all
+    first_row: int = 0  # rows of the file before the first batch
 
 
 def select_columns(
     names: Sequence[str], bundle: ProxyBundle, settings: FilterSettings, file: str
-) -> Selection:
+) -> tuple[list[str], list[str]]:
     """
-    Check a file's column names and choose among them.
+    Check a file's column names, and choose the columns to read and the sensitive ones to leave out.
 
-    Raises
-    ------
-    InputError
-        A name stands twice, a key column is missing, or a sensitive column is refused.
-    ContractViolation
-        A feature is missing.
+    Raises `ContractViolation` if a feature is missing, and `InputError` if a name stands twice, a key column
+    is missing or a sensitive column is refused.
     """
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
@@ -109,7 +75,7 @@ def select_columns(
             )
     if settings.probability and PROBABILITY in names:
         raise InputError(f"{file} has a column {PROBABILITY!r} already: rename it, or leave probability off.")
-    return Selection([name for name in names if name not in left_out], left_out)
+    return [name for name in names if name not in left_out], left_out
 
 
 def _missing(name: str, names: Sequence[str], contract: Contract) -> Violation:
@@ -120,14 +86,7 @@ def _missing(name: str, names: Sequence[str], contract: Contract) -> Violation:
 
 
 def parquet_footer(file: InputFile) -> pq.FileMetaData:
-    """
-    Metadata of a Parquet file, without reading a row.
-
-    Raises
-    ------
-    InputError
-        The file is empty, truncated or no Parquet.
-    """
+    """Metadata of a Parquet file, without its rows; an `InputError` if the file is empty or damaged."""
     _refuse_empty(file)
     with ExitStack() as files, _readable(file):
         return pq.read_metadata(_opened(file, files))
@@ -154,13 +113,13 @@ def read_parquet(
         with pq.ParquetFile(source, metadata=footer) as parquet:
             # not FileMetaData.schema: it refers back to its metadata, and neither would ever be freed
             schema = parquet.schema_arrow
-    selection = select_columns(schema.names, bundle, settings, file.name)
+    kept, left_out = select_columns(schema.names, bundle, settings, file.name)
     wanted = list(range(*groups))
     sizes = _bytes_per_value(footer, wanted)
     total = sum(footer.row_group(i).total_byte_size for i in wanted)
     rows = sum(footer.row_group(i).num_rows for i in wanted)
     batch_rows = max(1024, min(BATCH_ROWS, int(BATCH_BYTES * max(rows, 1) / max(total, 1))))
-    text = [name for name in selection.kept if is_text(schema.field(name).type)]
+    text = [name for name in kept if is_text(schema.field(name).type)]
     short = [name for name in text if sizes.get(name, 99.0) < DICTIONARY_BYTES]
     with _readable(file):
         parquet = files.enter_context(
@@ -173,12 +132,12 @@ def read_parquet(
                 page_checksum_verification=True,
             )
         )
-        columns = selection.kept if selection.left_out else None
+        columns = kept if left_out else None
         batches = parquet.iter_batches(batch_rows, wanted, columns, use_threads=threads)
     return Stream(
-        (_without_views(batch.select(selection.kept)) for batch in _guarded(batches, file)),
-        selection,
-        pa.schema([schema.field(name) for name in selection.kept]),
+        (_without_views(batch.select(kept)) for batch in _guarded(batches, file)),
+        left_out,
+        pa.schema([schema.field(name) for name in kept]),
         _worth_a_dictionary(footer, wanted, sizes),
         sum(footer.row_group(i).num_rows for i in range(groups[0])),
     )
@@ -230,16 +189,16 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
     with ExitStack() as once, _readable(file):
         header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
     names, delimiter, lone = _header(header, settings.delimiter, file.name)
-    selection = select_columns(names, bundle, settings, file.name)
+    kept, left_out = select_columns(names, bundle, settings, file.name)
     categories = {column.name for column in bundle.contract.columns if column.logical_type == "string"}
     kinds = {
-        name: pa.dictionary(pa.int32(), pa.string()) if name in categories else pa.string()
-        for name in selection.kept
+        name: pa.dictionary(pa.int32(), pa.string()) if name in categories else pa.string() for name in kept
     }
     empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), bundle.contract)
-    schema = pa.schema([(field.name, _decoded(field.type)) for field in empty.schema])
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in empty.schema.types]
+    schema = pa.schema(list(zip(empty.schema.names, plain, strict=True)))
     if lone:
-        return Stream(iter([]), selection, schema)
+        return Stream(iter([]), left_out, schema)
     convert: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
     if settings.null_values is not None:
         convert["null_values"] = list(settings.null_values)
@@ -249,11 +208,9 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
             # a single cell must fit into a block
             read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=kinds, include_columns=selection.kept, **convert
-            ),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=kept, **convert),
         )
-    return Stream(_guarded(reader, file), selection, schema)
+    return Stream(_guarded(reader, file), left_out, schema)
 
 
 def typed_batch(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
@@ -266,10 +223,6 @@ def typed_batch(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _decoded(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 def _refuse_empty(file: InputFile) -> None:
     if file.size == 0:
         raise InputError(f"{file.name} is empty: check where it is written.")
@@ -277,17 +230,13 @@ def _refuse_empty(file: InputFile) -> None:
 
 def _opened(file: InputFile, files: ExitStack) -> BinaryIO | str:
     """The path of a local file, or a stream of a remote one."""
-    return file.url if file.is_local else files.enter_context(fsspec.open(file.url, "rb"))
+    return files.enter_context(fsspec.open(file.url, "rb")) if "://" in file.url else file.url
 
 
 def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeFile:
     compression = "gzip" if gzipped else None
-    source = _opened(file, files)
-    if isinstance(source, str):
-        stream = pa.input_stream(source, compression=compression, buffer_size=BUFFER_BYTES)
-        return files.enter_context(stream)
-    plain = files.enter_context(pa.PythonFile(source, mode="r"))
-    return pa.CompressedInputStream(plain, compression) if compression else plain
+    source = pa.input_stream(_opened(file, files), compression=compression, buffer_size=BUFFER_BYTES)
+    return files.enter_context(source)
 
 
 def _is_gzip(file: InputFile) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,16 +15,7 @@ from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.inputs import Inputs
 from evenhand.tasks.filtering.output import UnitRecord
 
-__all__ = [
-    "Drift",
-    "ExpectedShares",
-    "FileOutcome",
-    "FilterSummary",
-    "drift_of",
-    "expected_shares",
-    "outcome_of",
-    "summarise",
-]
+__all__ = ["FileOutcome", "FilterSummary", "counts_of", "drift_of", "expected_shares", "summarise"]
 
 Float = NDArray[np.float64]
 LEVEL = 0.95
@@ -46,50 +37,26 @@ class FileOutcome:
 
 @dataclass(frozen=True)
 class FilterSummary:
-    """
-    Result of a run, and state of its output.
+    """Result of a run, and state of its output."""
 
-    Attributes
-    ----------
-    files : list of FileOutcome
-        Files of this run's input, by name.
-    ignored : list of str
-        Files of the input's folder that are neither Parquet nor CSV.
-    others : int
-        Files that are in the output from earlier runs and not in this input.
-    rows_in, rows_out, quarantined, dropped : int
-        Of all files in the output.
-    expected_out : float
-        Expected number of accepted rows, of all files in the output.
-    masses, expected_by_group : list of float
-        Sums of shares in each proxy group, and expected accepted rows of each: files judged by this proxy.
-    left_out : list of str
-        Sensitive columns that are not in the output.
-    proxies : dict of str to dict
-        For each proxy whose work is in the output, by digest: ``version`` and number of ``files``.
-    drift, balance : dict or None
-        :class:`Drift` and :class:`ExpectedShares`.
-    seconds : float
-    waiting : list of str
-        Files of a watched input that changed too recently to be read now.
-    """
-
-    files: list[FileOutcome]
-    ignored: list[str]
-    others: int
-    rows_in: int
+    files: list[FileOutcome]  # of this run's input, by name
+    ignored: list[str]  # files of the input's folder that are neither Parquet nor CSV
+    others: int  # files that are in the output from earlier runs and not in this input
+    rows_in: int  # this and the next four: of all files in the output
     rows_out: int
     quarantined: int
     dropped: int
-    expected_out: float
-    masses: list[float]
-    expected_by_group: list[float]
-    left_out: list[str]
-    proxies: dict[str, dict[str, Any]]
-    drift: dict[str, Any] | None
-    balance: dict[str, Any] | None
+    expected_out: float  # expected number of accepted rows
+    masses: list[float]  # sums of the rows' shares in each proxy group, of files judged by this proxy
+    expected_by_group: list[float]  # expected accepted rows of each proxy group, of the same files
+    left_out: list[str]  # sensitive columns that are not in the output
+    proxies: dict[
+        str, dict[str, Any]
+    ]  # `version` and number of `files` of each proxy in the output, by digest
+    drift: dict[str, Any] | None  # a `Drift`
+    balance: dict[str, Any] | None  # `ExpectedShares`
     seconds: float
-    waiting: Sequence[str] = ()
+    waiting: Sequence[str] = ()  # files of a watched input that changed too recently
 
     @property
     def idle(self) -> bool:
@@ -106,12 +73,10 @@ class FilterSummary:
         return asdict(self)
 
 
-def outcome_of(name: str, status: str, records: Sequence[UnitRecord]) -> FileOutcome:
-    """Outcome of a file, from its records."""
+def counts_of(records: Collection[UnitRecord]) -> dict[str, Any]:
+    """Sums of the records' row counts."""
     counts = ("rows_in", "rows_out", "quarantined", "dropped")
-    return FileOutcome(
-        name, status, **{count: sum(getattr(record, count) for record in records) for count in counts}
-    )
+    return {count: sum(getattr(record, count) for record in records) for count in counts}
 
 
 def summarise(
@@ -134,15 +99,11 @@ def summarise(
     if bundle.balance is not None:
         balance = expected_shares(masses, bundle.raw.acceptance, bundle.balance, settings.seed)
     versions = {record.proxy: record.proxy_version for record in records}
-    whole = outcome_of("", "", records)
     return FilterSummary(
         files=sorted(files, key=lambda file: file.name),
         ignored=list(inputs.ignored),
         others=len({record.file for record in records} - {file.name for file in files}),
-        rows_in=whole.rows_in,
-        rows_out=whole.rows_out,
-        quarantined=whole.quarantined,
-        dropped=whole.dropped,
+        **counts_of(records),
         expected_out=sum(record.expected for record in records),
         masses=masses.tolist(),
         expected_by_group=(masses * bundle.raw.acceptance).tolist(),
@@ -159,23 +120,12 @@ def summarise(
 
 @dataclass(frozen=True)
 class Drift:
-    """
-    Distance of the batch's shares of proxy groups from the training rows'.
+    """Distance of the batch's shares of proxy groups from the training rows'; see `drift_of`."""
 
-    Attributes
-    ----------
-    psi : float
-        Population stability index.
-    chi_square, p_value : float
-        Pearson's statistic and its tail probability; see :func:`drift_of`.
-    warning : bool
-        Whether the index is above the limit.
-    """
-
-    psi: float
-    chi_square: float
+    psi: float  # population stability index
+    chi_square: float  # Pearson's statistic
     p_value: float
-    warning: bool
+    warning: bool  # whether the index is above the limit
 
 
 def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | None:
@@ -191,17 +141,8 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | No
     single group, so the p-value is too large rather than too small. With millions of rows it is small for
     differences that do not matter. The index, not the p-value, therefore decides about the warning.
 
-    Parameters
-    ----------
-    masses : array-like, shape (l,)
-        Sums of the batch's shares.
-    training : array-like, shape (l,)
-    limit : float
-
-    Returns
-    -------
-    Drift or None
-        None for a batch without rows.
+    `masses` are sums of the batch's shares, shape (l,), and `training` the shares of the training rows. A
+    batch without rows gives None.
     """
     from scipy.special import chdtrc
 
@@ -219,28 +160,17 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | No
 
 @dataclass(frozen=True)
 class ExpectedShares:
-    """
-    Expected shares of the sensitive groups in the sample.
-
-    Attributes
-    ----------
-    groups : list of str
-    shares, low, high, target : list of float
-        One number per group; low and high bound the interval of `level`.
-    imbalance, imbalance_low, imbalance_high : float
-        Distance of the shares from the target.
-    level : float
-    """
+    """Expected shares of the sensitive groups in the sample: one number per group."""
 
     groups: list[str]
     shares: list[float]
     low: list[float]
     high: list[float]
     target: list[float]
-    imbalance: float
+    imbalance: float  # distance of the shares from the target, with its interval
     imbalance_low: float
     imbalance_high: float
-    level: float = LEVEL
+    level: float = LEVEL  # of the intervals
 
 
 def expected_shares(
@@ -259,20 +189,8 @@ def expected_shares(
     the proxy groups of this batch are composed like those of the held-out rows; drift indicates whether they
     are not.
 
-    Parameters
-    ----------
-    masses : array-like, shape (l,)
-        Sums of the batch's shares.
-    acceptance : array-like, shape (l,)
-    balance : mapping
-        ``groups``, ``compositions`` (null for a proxy group with too few held-out rows), ``rows``,
-        ``target``, and, if there are several attributes, ``attributes`` with the groups of each.
-    seed : int
-
-    Returns
-    -------
-    ExpectedShares or None
-        None if no row can be expected to be accepted.
+    `masses` and `acceptance` have the shape (l,); `balance` is the content of balance.json. The result is
+    None if no row can be expected to be accepted.
     """
     kept = np.asarray(masses, dtype=np.float64) * np.asarray(acceptance, dtype=np.float64)
     total = float(kept.sum())

@@ -34,28 +34,16 @@ class UnitSpec:
     """
     A piece of one file that is filtered on its own.
 
-    Attributes
-    ----------
-    file : InputFile
-    output : str
-        Folder or URL of the run's output.
-    index : int
-        Number of the first part that it writes.
-    last : bool
-        Whether the file ends with it.
-    groups : tuple of int or None
-        For Parquet the row groups, from the first to before the second number. None: the rows of a CSV file
-        from part `index` on, which are written as several parts, because only reading shows where rows start.
-    threads : bool
-        Whether Arrow may decode with its own threads.
+    A unit of a Parquet file is a range of row groups and writes one part. A CSV file is one unit of several
+    parts, because only reading shows where its rows start; it begins at part `index`.
     """
 
     file: InputFile
-    output: str
-    index: int
-    last: bool
-    groups: tuple[int, int] | None
-    threads: bool = False
+    output: str  # folder or URL of the run's output
+    index: int  # of the first part that it writes
+    last: bool  # whether the file ends with it
+    groups: tuple[int, int] | None  # the first row group and the one after the last; None: CSV
+    threads: bool = False  # whether Arrow may decode with its own threads
 
 
 @dataclass(frozen=True)
@@ -70,13 +58,8 @@ def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[U
     """
     Cut a file into units, from its metadata alone.
 
-    Parquet row groups are gathered while their rows fit into ``rows_per_unit``; a file without rows is one
-    unit. A CSV file is one unit that writes several parts.
-
-    Raises
-    ------
-    InputError
-        The file's metadata cannot be read.
+    Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows is one
+    unit. Raises `InputError` if the metadata cannot be read.
     """
     if file.format == "csv":
         return [UnitSpec(file, output, 0, True, None)]
@@ -113,10 +96,7 @@ def filter_unit(unit: UnitSpec, bundle: ProxyBundle, settings: FilterSettings) -
     """
     Filter a unit: write its parts and records, or report why its file cannot be filtered.
 
-    Raises
-    ------
-    NotCarriedOut
-        The output cannot be written.
+    Raises `NotCarriedOut` if the output cannot be written.
     """
     output = OutputFolder(unit.output)
     try:
@@ -224,7 +204,7 @@ class _OpenPart:
             dropped=self._dropped,
             expected=float(self._masses @ bundle.raw.acceptance),
             masses=tuple(self._masses.tolist()),
-            left_out=tuple(self.work.stream.selection.left_out),
+            left_out=tuple(self.work.stream.left_out),
             part=part,
             set_aside=set_aside,
         )

@@ -112,6 +112,12 @@ def join(items: list[str], last: str = "and") -> str:
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
+def shortlist(names: list[str], most: int = 8) -> str:
+    """List names; of many, the last are only counted."""
+    rest = len(names) - most
+    return join([*names[:most], f"{rest} more"] if rest > 0 else names)
+
+
 def flatten(parameters: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
     """List nested parameters as (dotted name, value in words) pairs."""
     flat: list[tuple[str, str]] = []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenhand.fairlib.datasets import RECIPES
+from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.transport import TransportPlan
 
 

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from evenhand.fairlib.datasets import RECIPES, make_loans
-from evenhand.fairlib.preprocessing import ColumnSpec, TableEncoder
+from evenhand.fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.recipes import RECIPES
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 
 Find = Callable[[str], dict[str, Path]]
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand.fairlib.preprocessing import ColumnSpec, TableEncoder, split_rows
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.preprocessing.split import split_rows
 
 SPECS = [ColumnSpec("age", "standard"), ColumnSpec("sex", "binary", "F"), ColumnSpec("job", "onehot")]
 

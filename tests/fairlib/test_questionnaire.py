@@ -13,7 +13,7 @@ import pytest
 
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Question, Questionnaire
-from evenhand.fairlib.preprocessing import ColumnSpec, TableEncoder
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 
 COLUMNS = [
     ColumnSpec("income", "standard"),

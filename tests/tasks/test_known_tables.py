@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import warnings
 from collections.abc import Callable
@@ -16,8 +17,8 @@ import pytest
 from evenhand.data_contracts.arrow import coerce
 from evenhand.data_contracts.checking import check_encoded, check_table
 from evenhand.data_contracts.odcs import load_contract
-from evenhand.fairlib.datasets import RECIPES
-from evenhand.fairlib.preprocessing import TableEncoder
+from evenhand.fairlib.datasets.recipes import RECIPES
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.preprocess import column_specs
 
 # table: AIF360's module and class, the raw file, and arguments where its defaults are for another file
@@ -51,12 +52,14 @@ WIDTHS = {"german-sex": 58, "compas-charges": 401, "bank-age": 48}
 Encoded = tuple[TableEncoder, np.ndarray, np.ndarray]
 
 
+@functools.cache
 def read(table: str, folder: Path) -> pa.Table:
     recipe, contract = RECIPES[table], load_contract(table)
     frame = recipe.read({raw.name: folder / raw.name for raw in recipe.files})
     return coerce(pa.Table.from_pandas(frame, preserve_index=False), contract)
 
 
+@functools.cache
 def encoded(table: str, folder: Path) -> Encoded:
     """The encoder fitted on the whole table, its matrix, and whether the label is positive."""
     contract, rows = load_contract(table), read(table, folder)
@@ -111,6 +114,15 @@ def test_numbers_fill_the_unit_interval(table: str, data_folder: Path) -> None:
     assert not [name for name, kind in encoder.kinds_.items() if kind == "standard"]
     np.testing.assert_array_equal(matrix[:, units].min(axis=0), 0.0)
     np.testing.assert_array_equal(matrix[:, units].max(axis=0), 1.0)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "table",
+    ["german-sex", *(pytest.param(name, marks=pytest.mark.long) for name in ("bank-age", "compas-charges"))],
+)
+def test_the_encoded_matrix_keeps_its_contract(table: str, data_folder: Path) -> None:
+    encoder, matrix, _ = encoded(table, data_folder)
     columns = pa.table([pa.array(column) for column in matrix.T], names=encoder.feature_names_)
     assert check_encoded(columns, encoder.kinds_, rows=len(matrix)).success
 

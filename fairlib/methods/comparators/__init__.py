@@ -2,10 +2,9 @@
 
 from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
 from evenhand.fairlib.methods.comparators.calibration import CalibratedOddsClassifier
-from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
+from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
 from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
 from evenhand.fairlib.methods.comparators.repair import RepairedLogisticClassifier
-from evenhand.fairlib.methods.comparators.reweighing import ReweighedLogisticClassifier
 from evenhand.fairlib.methods.comparators.thresholds import GroupThresholdsClassifier
 
 __all__ = [

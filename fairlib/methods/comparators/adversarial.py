@@ -1,20 +1,25 @@
-"""A network trained against an adversary that guesses the group from its output."""
+"""A network trained against an adversary that predicts the group from its output."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
-from evenhand.fairlib.methods.comparators._checks import check_count
-from evenhand.fairlib.methods.comparators._libraries import optional_import
-from evenhand.fairlib.methods.comparators._stored import Arrays, ArraysMethod
-from evenhand.fairlib.methods.comparators.groups import check_labels, read_groups
+from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
+from evenhand.fairlib.methods.comparators.groups import Groups, check_labels
+from evenhand.fairlib.methods.parameter_checks import (
+    check_choice,
+    check_counts,
+    check_interval,
+    check_widths,
+)
 from evenhand.fairlib.randomness import derive_seed, generator
 
 if TYPE_CHECKING:
@@ -23,22 +28,26 @@ if TYPE_CHECKING:
 
 __all__ = ["AdversarialClassifier"]
 
-METHOD = "adversarial-debiasing"
-CONSTRAINTS = ("demographic_parity", "equalized_odds")
+Constraint = Literal["demographic_parity", "equalized_odds"]
 CHUNK_ROWS = 16_384
+NOT_FINITE = (
+    "an output of the network is no finite number: try a smaller learning_rate or a smaller adversary_weight."
+)
 
 
-class AdversarialClassifier(ArraysMethod):
+@dataclass(kw_only=True, eq=False, repr=False)
+class AdversarialClassifier(GroupComparator):
     r"""
     Fairlearn's AdversarialFairnessClassifier on torch (Zhang et al. 2018, algorithm of section 3).
 
-    A predictor with loss :math:`L_P` is trained against an adversary, which guesses the group from the
+    A predictor with loss :math:`L_P` is trained against an adversary, which predicts the group from the
     predicted probability (and the label, for equalized odds) with loss :math:`L_A`. Of its weights
     :math:`W` the predictor follows
 
     .. math:: \nabla_W L_P - \mathrm{proj}_{\nabla_W L_A} \nabla_W L_P - \alpha \nabla_W L_A
 
     for each tensor of weights. After training the adversary is dropped; the group is not needed to predict.
+    Training takes one thread: the same seed gives the same model.
 
     Parameters
     ----------
@@ -53,11 +62,8 @@ class AdversarialClassifier(ArraysMethod):
         Passes over the training rows.
     batch_size : int
     learning_rate, adversary_learning_rate : float
-        Of Adam, for predictor and adversary. An adversary that is not much quicker falls behind, and the
-        predictor flees it into favouring the other group.
-    attribute : str or None
-        The sensitive feature that forms the groups. None: all, crossed.
-    random_state : int or None
+        Of Adam, for predictor and adversary. If the adversary's is not much larger, it lags behind, and the
+        predictor can escape it by favouring the other group.
 
     Attributes
     ----------
@@ -65,83 +71,40 @@ class AdversarialClassifier(ArraysMethod):
         Of each layer of the predictor, shapes (in, out) and (out,).
     """
 
-    weights_: list[Float32]
-    biases_: list[Float32]
+    method = "adversarial-debiasing"
 
-    def __init__(
-        self,
-        *,
-        constraint: Literal["demographic_parity", "equalized_odds"] = "demographic_parity",
-        hidden: Sequence[int] = (200,),
-        adversary_hidden: Sequence[int] = (),
-        adversary_weight: float = 0.1,
-        n_epochs: int = 50,
-        batch_size: int = 128,
-        learning_rate: float = 0.001,
-        adversary_learning_rate: float = 0.1,
-        attribute: str | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.constraint = constraint
-        self.hidden = hidden
-        self.adversary_hidden = adversary_hidden
-        self.adversary_weight = adversary_weight
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.adversary_learning_rate = adversary_learning_rate
-        self.attribute = attribute
-        self.random_state = random_state
+    constraint: Constraint = "demographic_parity"
+    hidden: Sequence[int] = (200,)
+    adversary_hidden: Sequence[int] = ()
+    adversary_weight: float = 0.1
+    n_epochs: int = 50
+    batch_size: int = 128
+    learning_rate: float = 0.001
+    adversary_learning_rate: float = 0.1
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """
-        Train, on one thread: the same seed gives the same model.
+    def _check_parameters(self) -> None:
+        check_choice(self, "constraint", get_args(Constraint))
+        check_counts(self, "n_epochs", "batch_size")
+        check_widths(self, "hidden", "adversary_hidden")
+        check_interval(self, "(0, inf)", "learning_rate", "adversary_learning_rate")
+        check_interval(self, "[0, inf)", "adversary_weight")
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            Two distinct values.
-        sensitive_features : mapping of str to array-like, shape (n,)
-            Group of every row, per attribute. Not needed to predict.
-        callback : callable or None
-            Called after every epoch with (epoch, epochs, {}).
-
-        Raises
-        ------
-        ValueError
-            No sensitive features, an unknown attribute or one of a single group, a group without one of the
-            labels if the constraint is equalized odds, or a parameter out of its range.
-        FloatingPointError
-            An output is no finite number.
-        ImportError
-            The optional extra is not installed.
-        """
-        data, codes = self._check_training(X, y)
-        self._check_parameters()
-        groups = read_groups(sensitive_features, self.attribute, len(codes), crossed=True)
+    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+        inputs, outputs = 1, 1 if len(groups.names) == 2 else len(groups.names)
         if self.constraint == "equalized_odds":
-            check_labels(groups.codes, codes, groups.names, groups.subject, "training")
-        with optional_import(METHOD):
+            check_labels(groups, codes, slice(None), "training")
+            inputs = 2
+        with optional_import(self.method):
             import torch
             from fairlearn.adversarial import AdversarialFairnessClassifier
         seed = 0 if self.random_state is None else int(self.random_state)
-        seen = 2 if self.constraint == "equalized_odds" else 1
-        outputs = 1 if len(groups.names) == 2 else len(groups.names)
-        # Fairlearn seeds torch itself, with the same number for every seed: what depends on ours, the first
-        # weights and the order of the rows that it shuffles, is therefore drawn here
+        # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the
+        # rows, which it shuffles again, are drawn here.
         order = generator(seed, "rows").permutation(len(codes))
         with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "layers"))
             predictor = _perceptron(data.shape[1], self.hidden, 1)
-            adversary = _perceptron(seen, self.adversary_hidden, outputs)
+            adversary = _perceptron(inputs, self.adversary_hidden, outputs)
             predictor.register_forward_hook(self._watch(len(codes), callback))
             model = AdversarialFairnessClassifier(
                 backend="torch",
@@ -164,29 +127,10 @@ class AdversarialClassifier(ArraysMethod):
         self.biases_ = [layer.bias.detach().numpy().copy() for layer in layers]
         if not all(np.isfinite(values).all() for values in (*self.weights_, *self.biases_)):
             raise FloatingPointError(NOT_FINITE)
-        if callback is not None:
-            callback(int(self.n_epochs), int(self.n_epochs), {})
-        return self
+        callback(int(self.n_epochs), int(self.n_epochs), {})
 
-    def _check_parameters(self) -> None:
-        if self.constraint not in CONSTRAINTS:
-            raise ValueError(f"constraint must be one of {', '.join(CONSTRAINTS)}, got {self.constraint!r}.")
-        for name in ("n_epochs", "batch_size"):
-            check_count(name, getattr(self, name))
-        for name in ("hidden", "adversary_hidden"):
-            for units in getattr(self, name):
-                check_count(f"every number of {name}", units)
-        for name in ("learning_rate", "adversary_learning_rate"):
-            rate = getattr(self, name)
-            if not (np.isfinite(rate) and rate > 0):
-                raise ValueError(f"{name} must be positive and finite, got {rate!r}.")
-        if not (np.isfinite(self.adversary_weight) and self.adversary_weight >= 0):
-            raise ValueError(
-                f"adversary_weight must be finite and not negative, got {self.adversary_weight!r}."
-            )
-
-    def _watch(self, n: int, callback: Callback | None) -> Any:
-        """Hook that sees every output in training: the library tells nothing cheaper of its progress."""
+    def _watch(self, n: int, callback: Callback) -> Any:
+        """Hook on every output in training, because the library reports its progress in no cheaper way."""
         batches = -(-n // int(self.batch_size))
         steps = 0
 
@@ -194,7 +138,7 @@ class AdversarialClassifier(ArraysMethod):
             nonlocal steps
             if not output.detach().isfinite().all():
                 raise FloatingPointError(NOT_FINITE)
-            if callback is not None and steps and steps % batches == 0:
+            if steps and steps % batches == 0:
                 callback(steps // batches, int(self.n_epochs), {})
             steps += 1
 
@@ -206,7 +150,7 @@ class AdversarialClassifier(ArraysMethod):
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _outputs(self, X: Float32) -> Float64:
-        """In float64, of which a float32 network's rounding is no part: no row depends on its batch."""
+        """Probabilities in float64: the rounding of a float32 network would depend on the other rows."""
         found: NDArray[np.float64] = X.astype(np.float64)
         *inner, last = zip(self.weights_, self.biases_, strict=True)
         for weights, biases in inner:
@@ -227,16 +171,11 @@ class AdversarialClassifier(ArraysMethod):
         self.biases_ = [arrays[f"bias.{number}"] for number in range(count)]
 
 
-NOT_FINITE = (
-    "an output of the network is no finite number: try a smaller learning_rate or a smaller adversary_weight."
-)
-
-
 def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: float) -> Any:
     """
-    Adam for the predictor that follows the paper's gradient, from those of both losses.
+    Adam for the predictor, which follows the paper's gradient, from the gradients of both losses.
 
-    Fairlearn's own is the same where a layer has one output. Of a matrix its projection sums the products of
+    Fairlearn's own is the same where a layer has one output. For a matrix its projection sums the products of
     all pairs of rows, and where the adversary's gradient is zero, as with saturated outputs, it divides zero
     by zero.
     """
@@ -244,7 +183,7 @@ def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: floa
 
     gradients: dict[Any, list[Any]] = {weights: [] for weights in predictor.parameters()}
     for weights, seen in gradients.items():
-        # of the predictor's loss, then of the adversary's
+        # called for the predictor's loss, then for the adversary's
         weights.register_hook(lambda gradient, seen=seen: seen.append(gradient.clone()))
 
     class Followed(optim.Adam):
@@ -266,7 +205,7 @@ def followed_gradient(own: torch.Tensor, adverse: torch.Tensor, adversary_weight
     ----------
     own, adverse : torch.Tensor
         :math:`g` and :math:`h`: gradients of the predictor's and of the adversary's loss in one tensor of
-        weights. There is nothing to be projected out along a zero `adverse`.
+        weights. A zero `adverse` has no direction to project out.
     adversary_weight : float
 
     Returns

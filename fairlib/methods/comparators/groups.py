@@ -1,16 +1,16 @@
-"""Which group each training row is in, and which of two groups is the privileged one."""
+"""Groups of the training rows, and rows that are set aside."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import Float64
+from evenhand.fairlib.randomness import generator
 
-__all__ = ["Groups", "check_labels", "read_groups", "two_groups"]
+__all__ = ["Groups", "check_labels", "read_groups", "set_aside", "two_groups"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Groups:
 
 
 def read_groups(
-    sensitive_features: Mapping[str, ArrayLike] | None, attribute: str | None, n: int, *, crossed: bool
+    sensitive_features: Mapping[str, ArrayLike] | None, attribute: str | None, n: int, *, crossed: bool = True
 ) -> Groups:
     """
     Groups of one attribute, or the intersections of all.
@@ -68,8 +68,15 @@ def read_groups(
     if attribute is None and len(known) > 1 and not crossed:
         raise ValueError(f"attribute is not given, and there are several: name one of {', '.join(known)}.")
     chosen = known if attribute is None else [attribute]
-    columns = [_column(sensitive_features, name, n) for name in chosen]
-    distinct, codes = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    columns = [np.asarray(sensitive_features[name]) for name in chosen]
+    for name, column in zip(chosen, columns, strict=True):
+        if column.shape != (n,):
+            raise ValueError(
+                f"sensitive feature {name!r} must have one value per row of X, got shape {column.shape} "
+                f"for {n} rows."
+            )
+    table = np.stack([column.astype(str) for column in columns], axis=1)
+    distinct, codes = np.unique(table, axis=0, return_inverse=True)
     groups = Groups(
         tuple(chosen), codes.reshape(n).astype(np.int64), tuple(" & ".join(row) for row in distinct.tolist())
     )
@@ -80,19 +87,9 @@ def read_groups(
     return groups
 
 
-def _column(sensitive_features: Mapping[str, ArrayLike], name: str, n: int) -> NDArray[np.str_]:
-    values = np.asarray(sensitive_features[name])
-    if values.shape != (n,):
-        raise ValueError(
-            f"sensitive feature {name!r} must have one value per row of X, got shape {values.shape} "
-            f"for {n} rows."
-        )
-    return values.astype(str)
-
-
-def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None) -> NDArray[np.int64]:
+def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None) -> Groups:
     """
-    1 for rows of the privileged group, 0 for those of all others.
+    Group 1 has the rows of the privileged group, group 0 those of all others.
 
     Parameters
     ----------
@@ -113,39 +110,84 @@ def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None
                 f"privileged is {privileged!r}, which is no group of {groups.subject}; there are "
                 f"{', '.join(groups.names)}."
             )
-        return (groups.codes == groups.names.index(privileged)).astype(np.int64)
-    if len(groups.names) > 2:
+        side, other = groups.names.index(privileged), "all others"
+    elif len(groups.names) > 2:
         raise ValueError(
             f"{groups.subject} has {len(groups.names)} groups, and this method compares two: name the "
-            f"privileged one ({', '.join(groups.names)}); all others are the other."
+            f"privileged one ({', '.join(groups.names)}); all others form the second group."
         )
-    shares: Float64 = np.array([labels[groups.codes == code].mean() for code in range(2)])
-    return (groups.codes == shares.argmax()).astype(np.int64)
+    else:
+        side = int(np.argmax([labels[groups.codes == code].mean() for code in range(2)]))
+        other = groups.names[1 - side]
+    codes = (groups.codes == side).astype(np.int64)
+    return Groups(groups.attributes, codes, (other, groups.names[side]))
 
 
 def check_labels(
-    codes: NDArray[np.int64], labels: NDArray[np.int64], names: Sequence[str], subject: str, rows: str
+    groups: Groups, labels: NDArray[np.int64], rows: NDArray[np.int64] | slice, part: str
 ) -> None:
     """
-    Every group has rows of both labels.
+    ValueError unless every group has rows of both labels.
 
     Parameters
     ----------
-    codes, labels : ndarray of int, shape (n,)
-    names : sequence of str
-        Groups, by number.
-    subject, rows : str
-        What the groups are of, and which rows these are.
+    groups : Groups
+    labels : ndarray of int, shape (n,)
+        0 and 1.
+    rows : ndarray of int, or slice
+        The rows that count.
+    part : str
+        What these rows are, for the message.
+    """
+    counts = np.zeros((len(groups.names), 2), np.int64)
+    np.add.at(counts, (groups.codes[rows], labels[rows]), 1)
+    for group, label in np.argwhere(counts == 0):
+        raise ValueError(
+            f"the group {groups.names[group]!r} of {groups.subject} has none of the {part} rows with the "
+            f"{('first', 'second')[label]} label: its error rates are not known."
+        )
+
+
+def set_aside(
+    labels: NDArray[np.int64],
+    share: float,
+    seed: int | None,
+    groups: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """
+    Split rows in two, with `share` of every label (and group) in the second part.
+
+    Of two rows or more of a kind, each part gets at least one; a single one stays in the first part.
+
+    Parameters
+    ----------
+    labels : ndarray of int, shape (n,)
+    share : float
+        Strictly between 0 and 1.
+    seed : int or None
+        None is 0.
+    groups : ndarray of int, shape (n,), or None
+
+    Returns
+    -------
+    (ndarray of int, ndarray of int)
+        Positions to train on and to choose on, each sorted.
 
     Raises
     ------
     ValueError
-        Some group has none of one label.
+        The second part lacks a label.
     """
-    counts = np.zeros((len(names), 2), np.int64)
-    np.add.at(counts, (codes, labels), 1)
-    for group, label in np.argwhere(counts == 0):
+    kinds = labels if groups is None else groups * 2 + labels
+    random = generator(0 if seed is None else int(seed), "validation")
+    chosen = []
+    for kind in np.unique(kinds):
+        rows = random.permutation(np.flatnonzero(kinds == kind))
+        count = min(max(1, round(share * len(rows))), len(rows) - 1)
+        chosen.append(rows[:count])
+    second = np.sort(np.concatenate(chosen))
+    if len(np.unique(labels[second])) < 2:
         raise ValueError(
-            f"the group {names[group]!r} of {subject} has none of the {rows} rows with the "
-            f"{('first', 'second')[label]} label: its error rates are not known."
+            f"{len(labels)} rows are too few to set some aside: each label needs two rows of a group."
         )
+    return np.setdiff1d(np.arange(len(labels)), second), second

@@ -1,19 +1,176 @@
-"""Logistic regression, no mitigation."""
+"""Logistic regression: without mitigation, reweighed, and as the base of those that read the group."""
 
-from __future__ import annotations
+# Annotations are evaluated here for the same reason as in `comparators.base`.
 
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
-from evenhand.fairlib.methods.comparators._stored import Arrays, LinearMethod
-from evenhand.fairlib.methods.comparators.linear import Linear, fit_logistic
+from evenhand.fairlib.methods.comparators.base import (
+    Arrays,
+    Codes,
+    Comparator,
+    GroupComparator,
+    no_callback,
+)
+from evenhand.fairlib.methods.comparators.groups import (
+    Groups,
+    check_labels,
+    read_groups,
+    set_aside,
+    two_groups,
+)
+from evenhand.fairlib.methods.group_reader import GroupReader
+from evenhand.fairlib.methods.parameter_checks import check_counts, check_interval
 
-__all__ = ["LogisticClassifier"]
+__all__ = [
+    "CANDIDATES",
+    "GroupReadingLogistic",
+    "Linear",
+    "LogisticClassifier",
+    "ReweighedLogisticClassifier",
+    "ThresholdMethod",
+    "TwoGroupsLogistic",
+    "balanced_accuracy",
+    "best_threshold",
+    "fit_logistic",
+    "logistic_regression",
+]
+
+CHUNK_VALUES = 4_000_000
+# with more columns the Hessian, of d x d numbers, costs more than the gradients that it saves
+MOST_COLUMNS = 600
+# of the gradient: tight enough that solvers agree to four digits of a probability
+TOLERANCE = 1e-6
+# thresholds and repair levels that are tried
+CANDIDATES = tuple(step / 10 for step in range(11))
 
 
-class LogisticClassifier(LinearMethod):
+@dataclass(frozen=True)
+class Linear:
+    """
+    A logistic model of label 1.
+
+    Parameters
+    ----------
+    coefficients : ndarray of float64, shape (d,)
+    intercept : float
+    n_iter : int
+        Steps of the solver.
+    """
+
+    coefficients: Float64
+    intercept: float
+    n_iter: int = 0
+
+    def logits(self, X: NDArray[Any]) -> Float64:
+        """
+        :math:`X w + b` for X of shape (n, d), shape (n,).
+
+        Every row is summed by itself. A matrix product rounds differently with other rows beside a row, and
+        the decision on a row at a threshold would depend on them.
+        """
+        size = max(1, CHUNK_VALUES // max(1, X.shape[1]))
+        parts = [
+            (X[start : start + size] * self.coefficients).sum(axis=1) for start in range(0, len(X), size)
+        ]
+        return np.concatenate(parts) + self.intercept if parts else np.zeros(0)
+
+    def probability(self, X: NDArray[Any]) -> Float64:
+        """Probability of label 1 for X of shape (n, d), shape (n,)."""
+        found: Float64 = expit(self.logits(X))
+        return found
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a saved model keeps."""
+        return {
+            "coefficients": self.coefficients,
+            "intercept": np.array([self.intercept]),
+            "n_iter": np.array([self.n_iter]),
+        }
+
+    @classmethod
+    def restore(cls, arrays: Arrays) -> "Linear":
+        """Model of what :meth:`arrays` gave."""
+        return cls(arrays["coefficients"], float(arrays["intercept"][0]), int(arrays["n_iter"][0]))
+
+
+def logistic_regression(n_columns: int, *, C: float, max_iter: int) -> Any:
+    """scikit-learn's estimator as all comparators use it, not fitted."""
+    from sklearn.linear_model import LogisticRegression
+
+    solver = "newton-cholesky" if n_columns <= MOST_COLUMNS else "lbfgs"
+    return LogisticRegression(C=C, max_iter=int(max_iter), tol=TOLERANCE, solver=solver)
+
+
+def fit_logistic(
+    X: NDArray[Any],
+    codes: Codes,
+    *,
+    C: float,
+    max_iter: int,
+    weights: ArrayLike | None = None,
+) -> Linear:
+    """
+    Fit an l2-penalised logistic regression in float64.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, d)
+    codes : ndarray of int, shape (n,)
+        0 and 1, of which both occur.
+    C : float
+        Inverse of the penalty's strength.
+    max_iter : int
+    weights : array-like, shape (n,) or None
+        Of the rows.
+    """
+    model = logistic_regression(X.shape[1], C=C, max_iter=max_iter)
+    model.fit(X.astype(np.float64), codes, sample_weight=weights)
+    return Linear(model.coef_[0], float(model.intercept_[0]), int(model.n_iter_[0]))
+
+
+def balanced_accuracy(labels: Codes, predicted: ArrayLike) -> float:
+    """
+    Mean share of right predictions over the two labels.
+
+    Parameters
+    ----------
+    labels, predicted : array-like of int or bool, shape (n,)
+        Both labels occur.
+    """
+    right = np.asarray(predicted).astype(np.int64) == labels
+    return float((right[labels == 0].mean() + right[labels == 1].mean()) / 2)
+
+
+def best_threshold(labels: Codes, probability: Float64, candidates: Iterable[float] = CANDIDATES) -> float:
+    """
+    Threshold of the best balanced accuracy of ``probability >= threshold``.
+
+    Of equally good ones that nearest to 1/2, then the lower.
+
+    Parameters
+    ----------
+    labels : ndarray of int, shape (n,)
+    probability : ndarray of float64, shape (n,)
+    candidates : iterable of float
+    """
+
+    def rank(candidate: float) -> tuple[float, float, float]:
+        accuracy = balanced_accuracy(labels, probability >= candidate)
+        return (-accuracy, abs(candidate - 0.5), candidate)
+
+    return min(candidates, key=rank)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogisticClassifier(Comparator):
     """
     l2-penalised logistic regression on all features, the sensitive ones among them included.
 
@@ -23,8 +180,6 @@ class LogisticClassifier(LinearMethod):
         Inverse of the penalty's strength.
     max_iter : int
         Of the solver.
-    random_state : int or None
-        Without effect: nothing is drawn.
 
     Attributes
     ----------
@@ -33,36 +188,26 @@ class LogisticClassifier(LinearMethod):
         Steps of its solver.
     """
 
-    def __init__(self, *, C: float = 1.0, max_iter: int = 1000, random_state: int | None = None) -> None:
-        self.C = C
-        self.max_iter = max_iter
-        self.random_state = random_state
+    method = "logistic"
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Any = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """
-        Train.
+    C: float = 1.0
+    max_iter: int = 1000
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            Two distinct values.
-        sensitive_features : ignored
-        callback : callable or None
-            Called once, with (1, 1, {}).
-        """
-        data, codes = self._check_training(X, y)
-        self.linear_ = fit_logistic(data, codes, C=self.C, max_iter=self.max_iter)
-        if callback is not None:
-            callback(1, 1, {})
-        return self
+    @property
+    def n_iter_(self) -> int:
+        """Steps of the solver."""
+        return self.linear_.n_iter
+
+    def _check_parameters(self) -> None:
+        check_interval(self, "(0, inf)", "C")
+        check_counts(self, "max_iter")
+
+    def _fit_linear(self, rows: NDArray[Any], codes: Codes, weights: Float64 | None = None) -> Linear:
+        return fit_logistic(rows, codes, C=self.C, max_iter=self.max_iter, weights=weights)
+
+    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+        self.linear_ = self._fit_linear(data, codes)
+        callback(1, 1, {})
 
     def _positive_probability(self, X: Float32) -> Float64:
         return self.linear_.probability(X)
@@ -72,3 +217,176 @@ class LogisticClassifier(LinearMethod):
 
     def _restore(self, arrays: Arrays) -> None:
         self.linear_ = Linear.restore(arrays)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GroupLogistic(GroupComparator, LogisticClassifier):
+    """
+    Base of the logistic regressions that treat groups.
+
+    Parameters
+    ----------
+    validation_share : float
+        Share of the rows set aside for what is fitted or chosen after the regression.
+    """
+
+    validation_share: float = 0.25
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_interval(self, "(0, 1)", "validation_share")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ThresholdMethod(GroupLogistic):
+    """
+    Base of the classifiers whose decision threshold is chosen.
+
+    Parameters
+    ----------
+    threshold : float or None
+        Score from which on the second label is predicted. None: the one of 0, 0.1, ..., 1 with the best
+        balanced accuracy on the rows set aside.
+
+    Attributes
+    ----------
+    threshold_ : float
+        A row is predicted ``classes_[1]`` where that class's probability is at least this.
+    """
+
+    threshold: float | None = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_interval(self, "[0, 1]", "threshold", optional=True)
+
+    def _set_threshold(self, codes: Codes, rows: Float32) -> None:
+        if self.threshold is None:
+            self.threshold_ = best_threshold(codes, self._positive_probability(rows))
+        else:
+            self.threshold_ = float(self.threshold)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """
+        ``classes_[1]`` where its probability is at least ``threshold_``. Deterministic.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        positive = self.predict_proba(X)[:, 1] >= self.threshold_
+        return self.classes_[positive.astype(np.int64)]
+
+    def _arrays(self) -> Arrays:
+        return {**super()._arrays(), "threshold": np.array([self.threshold_])}
+
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore(arrays)
+        self.threshold_ = float(arrays["threshold"][0])
+
+
+class ReweighedLogisticClassifier(ThresholdMethod):
+    """
+    Logistic regression on rows weighted so that group and label are independent.
+
+    The weights are those of :func:`evenhand.fairlib.methods.reweighing.kamiran_calders_weights` (Kamiran and
+    Calders 2011), of the rows that train. With a given threshold all rows train.
+    """
+
+    method = "reweigh-logistic"
+
+    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+        from evenhand.fairlib.methods.reweighing import kamiran_calders_weights
+
+        train = held = np.arange(len(codes))
+        if self.threshold is None:
+            train, held = set_aside(codes, self.validation_share, self.random_state)
+        weights = kamiran_calders_weights(groups.codes[train], codes[train])
+        self.linear_ = self._fit_linear(data[train], codes[train], weights)
+        self._set_threshold(codes[held], data[held])
+        callback(1, 1, {})
+
+
+class GroupReadingLogistic(GroupLogistic):
+    """
+    Base of the methods whose prediction needs the group, which they read from the model inputs.
+
+    A subclass implements ``_post_process``: what the groups' treatment is, given the scores of rows that the
+    regression has not seen.
+    """
+
+    _reader: GroupReader
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        feature_groups: Mapping[str, Sequence[int]] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """
+        Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
+
+        Parameters
+        ----------
+        X, y, callback
+            As in :meth:`Comparator.fit`.
+        sensitive_features : mapping of str to array-like, shape (n,)
+            Group of every row, per attribute. To predict, it is read from X.
+        feature_groups : mapping of str to sequence of int, or None
+            Columns of X by attribute. None names every column by itself: x0, x1, and so on.
+
+        Raises
+        ------
+        ValueError
+            Also: columns that do not tell the group exactly; where two groups are compared, an unknown group,
+            or more than two and none named.
+        """
+        data, codes, groups = self._prepare(X, y, sensitive_features)
+        self._reader = GroupReader.fit(data, groups.codes, groups.attributes, feature_groups, self.method)
+        self._learn(data, codes, groups, callback or no_callback)
+        return self
+
+    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+        train, held = set_aside(codes, self.validation_share, self.random_state, groups.codes)
+        check_labels(groups, codes, train, "training")
+        check_labels(groups, codes, held, "validation")
+        self.linear_ = self._fit_linear(data[train], codes[train])
+        self._post_process(data[held], codes[held], groups.codes[held])
+        callback(1, 1, {})
+
+    @abstractmethod
+    def _post_process(self, rows: Float32, codes: Codes, groups: Codes) -> None:
+        """Fit the treatment of the groups on validation rows, with ``linear_`` and the reader set."""
+
+    def _arrays(self) -> Arrays:
+        return {**super()._arrays(), **self._reader.arrays()}
+
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore(arrays)
+        self._reader = GroupReader.restore(arrays)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TwoGroupsLogistic(GroupReadingLogistic):
+    """
+    Base of the methods that compare a privileged group with all others.
+
+    Parameters
+    ----------
+    privileged : str or None
+        Name of the privileged group; all others form the second group. None: of two groups, that with the
+        larger share of the second label.
+    """
+
+    privileged: str | None = None
+
+    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
+        groups = read_groups(sensitive_features, self.attribute, len(codes), crossed=False)
+        return two_groups(groups, codes, self.privileged)

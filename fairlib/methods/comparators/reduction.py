@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
-from evenhand.fairlib.methods.comparators._checks import check_count
-from evenhand.fairlib.methods.comparators._libraries import optional_import
-from evenhand.fairlib.methods.comparators._stored import Arrays, ArraysMethod
-from evenhand.fairlib.methods.comparators.groups import check_labels, read_groups
-from evenhand.fairlib.methods.comparators.linear import Linear, logistic_regression
+from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
+from evenhand.fairlib.methods.comparators.groups import Groups, check_labels
+from evenhand.fairlib.methods.comparators.logistic import Linear, logistic_regression
+from evenhand.fairlib.methods.parameter_checks import check_choice, check_counts, check_interval
 
 __all__ = ["ExponentiatedGradientClassifier"]
 
-METHOD = "exponentiated-gradient"
-# the constraints, and Fairlearn's classes for them
-MOMENTS = {
-    "demographic_parity": "DemographicParity",
-    "equalized_odds": "EqualizedOdds",
-    "true_positive_rate_parity": "TruePositiveRateParity",
-    "false_positive_rate_parity": "FalsePositiveRateParity",
-    "error_rate_parity": "ErrorRateParity",
-}
+Constraint = Literal[
+    "demographic_parity",
+    "equalized_odds",
+    "true_positive_rate_parity",
+    "false_positive_rate_parity",
+    "error_rate_parity",
+]
 BY_LABEL = ("equalized_odds", "true_positive_rate_parity", "false_positive_rate_parity")
 SOLVER_STEPS = 1000
 
 
-class ExponentiatedGradientClassifier(ArraysMethod):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExponentiatedGradientClassifier(GroupComparator):
     """
     Fairlearn's ExponentiatedGradient (Agarwal et al. 2018, algorithm 1) over logistic regressions.
 
-    The result is a randomised classifier: a few regressions and how often each decides. ``predict_proba`` is
-    the expected value of its label, the weighted vote. ``predict`` takes the likelier label: nobody's answer
-    is a matter of chance, and the constraint then holds only nearly. The group is not needed to predict.
+    The result is a randomised classifier: a few regressions, each with the probability that it decides.
+    ``predict_proba`` is the expected value of its label, the weighted vote. ``predict`` takes the likelier
+    label: it is deterministic, and the constraint then holds only nearly.
 
     Parameters
     ----------
@@ -45,11 +42,10 @@ class ExponentiatedGradientClassifier(ArraysMethod):
         ``demographic_parity``, ``equalized_odds``, ``true_positive_rate_parity``,
         ``false_positive_rate_parity`` or ``error_rate_parity``.
     eps : float
-        How far a group's rate may lie from that of everybody, also the inverse of the multipliers' bound.
+        Largest difference of a group's rate from that of everybody, also the inverse of the multipliers'
+        bound.
     max_iter : int
         Iterations of the reduction, each of several regressions.
-    attribute : str or None
-        The sensitive feature that forms the groups. None: all, crossed.
     C : float
         Inverse of the penalty's strength.
     random_state : int or None
@@ -58,94 +54,48 @@ class ExponentiatedGradientClassifier(ArraysMethod):
     Attributes
     ----------
     weights_ : ndarray of float64, shape (m,)
-        How often each regression decides; those that never do are dropped.
+        Probability that each regression decides; those with 0 are dropped.
     votes_ : list of Linear
     n_iter_ : int
         Iterations of the reduction.
     """
 
-    weights_: Float64
-    votes_: list[Linear]
-    n_iter_: int
+    method = "exponentiated-gradient"
 
-    def __init__(
-        self,
-        *,
-        constraint: Literal[
-            "demographic_parity",
-            "equalized_odds",
-            "true_positive_rate_parity",
-            "false_positive_rate_parity",
-            "error_rate_parity",
-        ] = "demographic_parity",
-        eps: float = 0.01,
-        max_iter: int = 50,
-        attribute: str | None = None,
-        C: float = 1.0,
-        random_state: int | None = None,
-    ) -> None:
-        self.constraint = constraint
-        self.eps = eps
-        self.max_iter = max_iter
-        self.attribute = attribute
-        self.C = C
-        self.random_state = random_state
+    constraint: Constraint = "demographic_parity"
+    eps: float = 0.01
+    max_iter: int = 50
+    C: float = 1.0
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """
-        Train.
+    def _check_parameters(self) -> None:
+        check_choice(self, "constraint", get_args(Constraint))
+        check_interval(self, "(0, 1]", "eps")
+        check_counts(self, "max_iter")
+        check_interval(self, "(0, inf)", "C")
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            Two distinct values.
-        sensitive_features : mapping of str to array-like, shape (n,)
-            Group of every row, per attribute. Not needed to predict.
-        callback : callable or None
-            Called once, with (1, 1, {}).
-
-        Raises
-        ------
-        ValueError
-            No sensitive features, an unknown attribute or one of a single group, a group without one of the
-            labels where the constraint compares by label, or a parameter out of its range.
-        ImportError
-            The optional extra is not installed.
-        """
-        data, codes = self._check_training(X, y)
-        if self.constraint not in MOMENTS:
-            raise ValueError(f"constraint must be one of {', '.join(MOMENTS)}, got {self.constraint!r}.")
-        if not 0 < self.eps <= 1:
-            raise ValueError(f"eps must lie in (0, 1], got {self.eps!r}.")
-        check_count("max_iter", self.max_iter)
-        groups = read_groups(sensitive_features, self.attribute, len(codes), crossed=True)
+    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
         if self.constraint in BY_LABEL:
-            check_labels(groups.codes, codes, groups.names, groups.subject, "training")
-        fitted = reduce(
-            data.astype(np.float64),
-            codes,
-            groups.codes,
-            estimator=logistic_regression(data.shape[1], C=self.C, max_iter=SOLVER_STEPS),
-            constraint=self.constraint,
+            check_labels(groups, codes, slice(None), "training")
+        with optional_import(self.method):
+            from fairlearn import reductions
+        # Fairlearn's class for demographic_parity is DemographicParity, and so on
+        moment = getattr(reductions, self.constraint.title().replace("_", ""))
+        reduction = reductions.ExponentiatedGradient(
+            logistic_regression(data.shape[1], C=self.C, max_iter=SOLVER_STEPS),
+            moment(difference_bound=self.eps),
             eps=self.eps,
             max_iter=self.max_iter,
         )
-        weights = fitted.weights_.sort_index()
+        with warnings.catch_warnings():
+            # of how the library writes to pandas tables
+            warnings.simplefilter("ignore", DeprecationWarning)
+            reduction.fit(data.astype(np.float64), codes, sensitive_features=groups.codes)
+        weights = reduction.weights_.sort_index()
         kept = weights.index[weights > 0]
         self.weights_ = weights[kept].to_numpy(np.float64)
-        self.votes_ = [_linear(fitted.predictors_[index], data.shape[1]) for index in kept]
-        self.n_iter_ = fitted.last_iter_ + 1
-        if callback is not None:
-            callback(1, 1, {})
-        return self
+        self.votes_ = [_linear(reduction.predictors_[index], data.shape[1]) for index in kept]
+        self.n_iter_ = reduction.last_iter_ + 1
+        callback(1, 1, {})
 
     def _positive_probability(self, X: Float32) -> Float64:
         votes = np.stack([vote.logits(X) > 0 for vote in self.votes_], axis=1)
@@ -166,44 +116,6 @@ class ExponentiatedGradientClassifier(ArraysMethod):
             Linear(coefficients, float(intercept))
             for coefficients, intercept in zip(arrays["coefficients"], arrays["intercepts"], strict=True)
         ]
-
-
-def reduce(
-    X: Float64,
-    codes: NDArray[np.int64],
-    groups: NDArray[np.int64],
-    *,
-    estimator: Any,
-    constraint: str,
-    eps: float,
-    max_iter: int,
-) -> Any:
-    """
-    Fairlearn's fitted reduction.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n, d)
-    codes, groups : ndarray of int, shape (n,)
-    estimator : LogisticRegression
-        Not fitted.
-    constraint : str
-    eps : float
-    max_iter : int
-
-    Raises
-    ------
-    ImportError
-        The optional extra is not installed.
-    """
-    with optional_import(METHOD):
-        from fairlearn import reductions
-    moment = getattr(reductions, MOMENTS[constraint])(difference_bound=eps)
-    reduction = reductions.ExponentiatedGradient(estimator, moment, eps=eps, max_iter=max_iter)
-    with warnings.catch_warnings():
-        # of how the library writes to pandas tables
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return reduction.fit(X, codes, sensitive_features=groups)
 
 
 def _linear(predictor: Any, n_columns: int) -> Linear:

@@ -1,26 +1,22 @@
-"""Disparate impact remover: features are moved until both groups have them alike."""
+"""Disparate impact remover: features are moved until both groups have the same distribution of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
-from evenhand.fairlib.methods.comparators._checks import check_share
-from evenhand.fairlib.methods.comparators._libraries import optional_import
-from evenhand.fairlib.methods.comparators._stored import Arrays, LinearMethod
-from evenhand.fairlib.methods.comparators.groups import read_groups, two_groups
-from evenhand.fairlib.methods.comparators.linear import Linear, fit_logistic
-from evenhand.fairlib.methods.comparators.validation import CANDIDATES, balanced_accuracy, set_aside
-from evenhand.fairlib.methods.group_reader import GroupReader
+from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
+from evenhand.fairlib.methods.comparators.groups import Groups, set_aside
+from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic, balanced_accuracy
+from evenhand.fairlib.methods.parameter_checks import check_interval
 
 __all__ = ["RepairMap", "RepairedLogisticClassifier"]
 
-METHOD = "disparate-impact-remover"
 KNOTS = 101
 # With fewer rows the library may take both groups for one: it bins the group's number by its spread.
 FEWEST_ROWS = 64
@@ -103,128 +99,61 @@ class RepairMap:
         return found
 
 
-class RepairedLogisticClassifier(LinearMethod):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RepairedLogisticClassifier(TwoGroupsLogistic):
     """
     Logistic regression on features repaired by aif360's DisparateImpactRemover (Feldman et al. 2015).
 
     The library moves the quantiles of each feature towards the median of both groups' quantiles, within one
-    table. Here it does so with the training rows; what each value becomes in each group is kept as a map, so
-    that a prediction depends on no other row. The columns that state the group leave the model.
+    table. Here it does so with the training rows, and the map from each group's values to repaired ones is
+    kept: a prediction depends on no other row. The columns that state the group leave the model. With a given
+    level all rows train.
 
     Parameters
     ----------
     repair_level : float or None
-        From 0, no repair, to 1. None: the one of 0, 0.1, ..., 1 with the best balanced accuracy on rows set
-        aside, of equally good ones the highest; if given, all rows train.
-    attribute : str or None
-        The sensitive feature to compare by. None: the only one.
-    privileged : str or None
-        Name of the privileged group; all others are the other. None: of two groups, that with the larger
-        share of the second label.
-    validation_share : float
-        Share of the rows set aside to choose the level.
-    C : float
-        Inverse of the penalty's strength.
-    max_iter : int
-        Of the solver.
-    random_state : int or None
+        From 0, no repair, to 1. None: the one of 0, 0.1, ..., 1 with the best balanced accuracy on the rows
+        set aside, of equally good ones the highest.
 
     Attributes
     ----------
-    linear_ : Linear
-    n_iter_ : int
-        Steps of its solver.
     map_ : RepairMap
     repair_level_ : float
     """
 
-    map_: RepairMap
-    repair_level_: float
-    _reader: GroupReader
+    method = "disparate-impact-remover"
 
-    def __init__(
-        self,
-        *,
-        repair_level: float | None = None,
-        attribute: str | None = None,
-        privileged: str | None = None,
-        validation_share: float = 0.25,
-        C: float = 1.0,
-        max_iter: int = 1000,
-        random_state: int | None = None,
-    ) -> None:
-        self.repair_level = repair_level
-        self.attribute = attribute
-        self.privileged = privileged
-        self.validation_share = validation_share
-        self.C = C
-        self.max_iter = max_iter
-        self.random_state = random_state
+    repair_level: float | None = None
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-        feature_groups: Mapping[str, Sequence[int]] | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """
-        Repair, train, and choose the level.
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_interval(self, "[0, 1]", "repair_level", optional=True)
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            Two distinct values.
-        sensitive_features : mapping of str to array-like, shape (n,)
-            Group of every row, per attribute. To predict, it is read from X.
-        feature_groups : mapping of str to sequence of int, or None
-            Columns of X by attribute. None names every column by itself: x0, x1, and so on.
-        callback : callable or None
-            Called after every level that is tried, with (level's number, levels, {}).
-
-        Raises
-        ------
-        ValueError
-            No sensitive features, an unknown attribute or group, more than two groups and none named, columns
-            that do not tell the group or are all that X has, or a parameter out of its range.
-        ImportError
-            The optional extra is not installed.
-        """
-        data, codes = self._check_training(X, y)
-        groups = read_groups(sensitive_features, self.attribute, len(codes), crossed=False)
-        privileged = two_groups(groups, codes, self.privileged)
-        self._reader = GroupReader.fit(data, privileged, groups.attributes, feature_groups, METHOD)
+    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+        privileged = groups.codes
         if len(self._reader.columns) == data.shape[1]:
             raise ValueError(
                 f"X has {data.shape[1]} feature(s), and all state {groups.subject}: there is nothing to "
                 "repair."
             )
+        train = held = np.arange(len(codes))
+        levels = CANDIDATES if self.repair_level is None else (float(self.repair_level),)
         if self.repair_level is None:
             train, held = set_aside(codes, self.validation_share, self.random_state, privileged)
-            levels: Sequence[float] = CANDIDATES
-        else:
-            train = held = np.arange(len(codes))
-            levels = (check_share("repair_level", self.repair_level),)
-        features = self._features(data[train])
+        features = self._features(data)
         distinct = [
             (np.unique(column[privileged[train] == 0]), np.unique(column[privileged[train] == 1]))
-            for column in features.T
+            for column in features[train].T
         ]
         best = -np.inf
         for number, level in enumerate(levels, start=1):
             repair = RepairMap.fit(distinct, level)
-            rows = repair.apply(features, privileged[train])
-            linear = fit_logistic(rows, codes[train], C=self.C, max_iter=self.max_iter)
-            kept = repair.apply(self._features(data[held]), privileged[held])
-            score = balanced_accuracy(codes[held], linear.logits(kept) > 0)
+            linear = self._fit_linear(repair.apply(features[train], privileged[train]), codes[train])
+            repaired = repair.apply(features[held], privileged[held])
+            score = balanced_accuracy(codes[held], linear.logits(repaired) > 0)
             if score >= best:
                 best, self.linear_, self.map_, self.repair_level_ = score, linear, repair, level
-            if callback is not None:
-                callback(number, len(levels), {})
-        return self
+            callback(number, len(levels), {})
 
     def _features(self, X: Float32) -> Float32:
         """Columns other than those that state the group."""
@@ -235,17 +164,13 @@ class RepairedLogisticClassifier(LinearMethod):
 
     def _arrays(self) -> Arrays:
         return {
-            **self.linear_.arrays(),
-            **self._reader.arrays(),
-            "counts": self.map_.counts,
-            "values": self.map_.values,
-            "repaired": self.map_.repaired,
+            **super()._arrays(),
+            **asdict(self.map_),
             "repair_level": np.array([self.repair_level_]),
         }
 
     def _restore(self, arrays: Arrays) -> None:
-        self.linear_ = Linear.restore(arrays)
-        self._reader = GroupReader.restore(arrays)
+        super()._restore(arrays)
         self.map_ = RepairMap(arrays["counts"], arrays["values"], arrays["repaired"])
         self.repair_level_ = float(arrays["repair_level"][0])
 
@@ -268,7 +193,7 @@ def _repair(distinct: Distinct, level: float) -> list[tuple[Float32, Float32]]:
 
 
 def _repair_table(distinct: Distinct, level: float) -> list[tuple[Float32, Float32]]:
-    with optional_import(METHOD):
+    with optional_import(RepairedLogisticClassifier.method):
         import pandas as pd
         from aif360.algorithms.preprocessing import DisparateImpactRemover
         from aif360.datasets import BinaryLabelDataset

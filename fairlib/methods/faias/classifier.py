@@ -206,7 +206,8 @@ class FAIASClassifier(Method):
             self.history_ = trainer.run(score if len(held) else None, callback, stored)
         with torch.no_grad():
             # the predictor never reads the sensitive columns: their weights only tell of the training rows
-            predictor[0].weight[:, self._features.hidden] = 0.0
+            first: nn.Linear = predictor[0]  # type: ignore[assignment]
+            first.weight[:, self._features.hidden] = 0.0
         self.best_epoch_, self.predictor_, self.selector_ = trainer.best_epoch, predictor.eval(), selector
         stored.remove()
         return self

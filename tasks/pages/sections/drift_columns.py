@@ -79,11 +79,8 @@ def _charts(drift: Json) -> list[Block]:
         said = "; ".join(
             f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}" for b in drawn
         )
-        rows = [
-            {"name": b["name"], "rows": which, "share": b[key]}
-            for b in drawn
-            for which, key in (("training rows", "then"), ("new rows", "now"))
-        ]
+        rows = [{"group": b["name"], "before": b["then"], "after": b["now"]} for b in drawn]
+        data = {"rows": rows, "before": "training rows", "after": "new rows"}
         left = len(bins) - len(drawn)
         caption = f"The bins that moved most; {left} more are in the table." if left else ""
         table = Table(
@@ -93,6 +90,6 @@ def _charts(drift: Json) -> list[Block]:
             folded=True,
         )
         psi, title = formats.number(column["psi"]["value"]), f"Shares of {name}, then and now"
-        chart = Chart("groups.paired_shares", {"rows": rows}, title, said, caption, table)
+        chart = Chart("groups.group_shares", data, title, said, caption, table)
         blocks += [Heading(f"{name} (PSI {psi})"), chart]
     return blocks

@@ -1,12 +1,227 @@
-"""placeholder"""
+"""Proxies: shares of groups before and after filtering, what proxy groups reveal, balanced training rows."""
 
-PAGES = {}
-NEEDS = ()
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from evenhand.fairlib.catalogue import spoken
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Chart, Documents, Section, Table
+from evenhand.tasks.pages.sections.training import curves_section
+from evenhand.tasks.pages.texts import interval_name
+
+PAGES = {"run": 70}
+NEEDS = ("run",)
+
+Json = Mapping[str, Any]
+
+# A map with more columns cannot be read; a table with more rows is folded.
+MOST_COLUMNS, MOST_OPEN = 30, 12
 
 
-def proxy_sentences(documents):
-    return []
+def build(documents: Documents) -> Iterator[Section]:
+    """All about a proxy; or, of a classifier, which training rows a proxy kept."""
+    balance, kept, metrics = documents.get("balance"), documents["run"].get("balance"), documents["metrics"]
+    if kept is not None:
+        text = (
+            f"The model was trained on **{formats.count(kept['rows_after'])}** of "
+            f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
+            f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the probability "
+            "that it is kept, and a hash of them decides; "
+            f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test rows was "
+            "left out."
+        )
+        yield Section("kept-rows", "Balanced training rows", [text])
+    if balance is None:
+        return
+    distances = balance["distances"] or []
+    if len(distances) > 1:
+        yield curves_section("Training", range(len(distances)), {"distance to the target": distances})
+    yield Section("proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))])
+    yield Section("shares", "Groups before and after", list(_shares(balance)))
+    yield Section("disclosivity", "What each proxy group reveals", _disclosivity(balance, metrics))
+    if balance["bound"] is not None:
+        yield Section("bound", "The paper’s bound", _bound(balance, metrics["settings"]["level"]))
+    yield Section("limits", "What this does not say", _limits(metrics["metrics"]))
 
 
-def build(documents):
-    return None
+def proxy_sentences(documents: Documents) -> list[str]:
+    """Say for the headline what the proxy does on the held-out rows."""
+    found = {name: metric["value"] for name, metric in documents["metrics"]["metrics"].items()}
+    sentences = []
+    if found["imbalance"] is not None:
+        sentences.append(
+            f"It keeps {formats.percent(found['kept'])} of the rows. Their group shares are "
+            f"{formats.number(found['imbalance'])} from the target; those of all rows are "
+            f"{formats.number(found['imbalance_before'])} from it."
+        )
+    if found["disclosivity"] is not None:
+        sentences.append(
+            "Within a proxy group, the share of a group differs by at most "
+            f"{formats.points(found['disclosivity'])} from its share among all rows, where there are enough "
+            "rows to judge."
+        )
+    for attribute, rows in _rows(documents["balance"]).items():
+        rare = min(rows, key=lambda row: 2.0 if row["before"] is None else row["before"])
+        if rare["before"] is not None and rare["after"] is not None:
+            before, after, target = (formats.percent(rare[key]) for key in ("before", "after", "target"))
+            sentences.append(
+                f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, goes from {before} of all "
+                f"rows to {after} of those kept (target: {target})."
+            )
+        known = [row for row in rows if None not in row.values()]
+        apart = [(row, *(abs(row[key] - row["target"]) for key in ("before", "after"))) for row in known]
+        farther = [f"“{row['group']}”" for row, before, after in apart if after > before]
+        if farther:
+            sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
+    return sentences
+
+
+def _purpose(balance: Json, alpha: float | None) -> str:
+    attributes = formats.join([spoken(name) for name in balance["attributes"]])
+    limit = "Nothing limits what its proxy groups reveal."
+    if alpha is not None:
+        limit = (
+            f"On the training rows, the share of a group within a proxy group differs by at most {alpha:g} "
+            "(alpha) from its share among all rows."
+        )
+    return (
+        "A row’s ordinary features place it in one of "
+        f"{formats.plural(len(balance['masses']), 'proxy group')}, or in several by shares. Each proxy group "
+        "has a probability with which its rows are kept, chosen so that the shares of the groups by "
+        f"{attributes} among the kept rows come as close to the target as they can. The sensitive attribute "
+        f"itself is not read, so that a table without it can be filtered. {limit}"
+    )
+
+
+def _rows(balance: Json) -> dict[str, list[dict[str, Any]]]:
+    """Shares of each group before and after with the target, by attribute."""
+    shares = zip(balance["shares_before"], balance["shares_after"], balance["target"], strict=True)
+    columns, found = ("group", "before", "after", "target"), {}
+    for attribute, groups in balance["attributes"].items():
+        found[attribute] = [dict(zip(columns, (group, *next(shares)), strict=True)) for group in groups]
+    return found
+
+
+def _shares(balance: Json) -> Iterator[Block]:
+    yield "Expected shares of the groups among the held-out rows, and among those of them that are kept."
+    for attribute, rows in _rows(balance).items():
+        about = spoken(attribute)
+        table, said = [], []
+        for row in rows:
+            before, after, target = (formats.percent(row[key]) for key in ("before", "after", "target"))
+            times = row["after"] / row["before"] if row["before"] and row["after"] is not None else None
+            table.append([row["group"], before, after, target, times])
+            said.append(f"{row['group']} {before} to {after}")
+        columns = ["Group", "All rows", "Kept rows", "Target", "Times as many"]
+        yield Chart(
+            "groups.group_shares",
+            {"rows": rows},
+            f"Shares by {about} before and after",
+            f"{'; '.join(said)}. The table below has every number.",
+            table=Table(f"Shares by {about} on the held-out rows", columns, table),
+        )
+
+
+def share_differences(compositions: Sequence[Any], base: Sequence[float | None]) -> list[list[float | None]]:
+    """Shares of groups within each proxy group minus those among all rows; None where one is hidden."""
+    found = []
+    for shares in compositions:
+        pairs = zip(shares or [None] * len(base), base, strict=True)
+        found.append([None if None in pair else pair[0] - pair[1] for pair in pairs])
+    return found
+
+
+def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
+    found, groups = metrics["metrics"]["disclosivity"], balance["groups"]
+    order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
+    apart = share_differences(balance["compositions"], balance["base_rates"])
+    train = share_differences(balance["compositions_train"], balance["base_rates_train"])
+    said = ""
+    if found["value"] is not None:
+        ends = f"{interval_name(metrics['settings'])}: {formats.interval(found['low'], found['high'])}"
+        said = f" The largest difference on the held-out rows is {formats.number(found['value'])} ({ends})."
+    rows: list[list[Any]] = []
+    for place, j in enumerate(order, start=1):
+        mass, kept, held_out = (balance[key][j] for key in ("masses", "acceptance", "rows"))
+        differences = [*_largest(apart[j], groups), _largest(train[j], groups)[0]]
+        rows.append([str(place), formats.percent(mass), kept, round(held_out), *differences])
+    heads = [
+        "Training rows",
+        "Probability kept",
+        "Held-out rows",
+        "Largest difference",
+        "Of the group",
+        "The same, training",
+    ]
+    # with one attribute its name is not repeated
+    names = groups if len(balance["attributes"]) > 1 else next(iter(balance["attributes"].values()))
+    cells = [
+        {"column": str(place), "row": name, "value": apart[j][k]}
+        for k, name in enumerate(names)
+        for place, j in enumerate(order[:MOST_COLUMNS], start=1)
+    ]
+    return [
+        "Each cell is the share of a group within a proxy group minus its share among all rows, in "
+        "percentage points, on the held-out rows: 0 means that the proxy group reveals nothing about that "
+        f"group. Blue is below 0, orange above; a dash means that there are too few rows.{said}",
+        Chart(
+            "groups.heat_map",
+            {"rows": cells, "x_title": "proxy groups, the largest first"},
+            "Differences of group shares within each proxy group",
+            f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups.{said}",
+        ),
+        Table(
+            "Proxy groups, the largest first", ["Proxy group", *heads], rows, folded=len(order) > MOST_OPEN
+        ),
+    ]
+
+
+def _largest(apart: Sequence[float | None], groups: Sequence[str]) -> tuple[float | None, str | None]:
+    known = [(abs(value), group) for value, group in zip(apart, groups, strict=True) if value is not None]
+    return max(known, default=(None, None))
+
+
+def _bound(balance: Json, level: float) -> list[Block]:
+    bound, attributes = balance["bound"], len(balance["attributes"])
+    blocks: list[Block] = [
+        "Theorem 3 of Deng et al. 2023 bounds a proxy’s disclosivity and imbalance on new rows of the same "
+        f"kind. By its formula, with probability {level:g}, the disclosivity is at most "
+        f"**{formats.number(bound['disclosivity'])}** and the imbalance at most "
+        f"**{formats.number(bound['imbalance'])}**."
+    ]
+    # a difference of shares is at most 1; the shares of an attribute are at most the root of 2 from a target
+    empty = bound["disclosivity"] >= 1.0, bound["imbalance"] >= (2.0 * attributes) ** 0.5
+    if any(empty):
+        which = "Both are" if all(empty) else f"The {'first' if empty[0] else 'second'} of these is"
+        blocks.append(
+            f"{which} **no limit at all**: no proxy could do worse. The bound must hold for every tree at "
+            f"once, and the smallest proxy group has {bound['smallest_leaf']:.0f} training rows; more rows, "
+            "or larger proxy groups (min_leaf), make it tighter."
+        )
+    blocks.append(
+        "The computation takes the VC dimension of halfspaces over the features for that of the class of "
+        "proxies, which the theorem leaves open, and the theorem counts too little for it: with nearly as "
+        "many features as rows the bound does not hold. What was measured on held-out rows is the evidence."
+    )
+    return blocks
+
+
+def _limits(metrics: Json) -> list[Block]:
+    probability, more = metrics.get("disclosivity_of_probability"), ""
+    if probability is not None and probability["value"] is not None:
+        more = (
+            " The acceptance probability, which anybody who filters can compute, mixes those of several "
+            f"proxy groups and reveals more: up to {formats.number(probability['value'])} on the held-out "
+            "rows."
+        )
+    return [
+        "**The limit is about proxy groups, not about features.** It bounds what a person’s proxy group "
+        "reveals about the person’s group. The features themselves, taken together, may reveal far more, and "
+        f"they are in the filtered table as they were.{more}",
+        "**Rows are kept at random.** The shares are expectations: those of a small filtered table can "
+        "differ by chance. Rows with equal features and the same key are kept or left out together.",
+        "**It is about rows like these.** On a table from another place or time, the same proxy groups may "
+        "have other shares, and nothing here would show it.",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,3 +58,9 @@ def fit_comparator(
     if METHODS[name].needs_feature_groups:
         more["feature_groups"] = INPUTS if groups == "inputs" else groups
     return model.fit(X, y, sensitive_features=sensitive, **more)
+
+
+@cache
+def fitted(name: str) -> Any:
+    """A comparator of `draw_people()`, shared by tests that only read it."""
+    return fit_comparator(name, *draw_people())

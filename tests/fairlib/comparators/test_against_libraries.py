@@ -13,11 +13,11 @@ from comparator_samples import INPUTS, draw_people, fit_comparator
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from evenhand.fairlib.methods.comparators._libraries import optional_import
 from evenhand.fairlib.methods.comparators.adversarial import followed_gradient
+from evenhand.fairlib.methods.comparators.base import optional_import
 from evenhand.fairlib.methods.comparators.calibration import row_draws
+from evenhand.fairlib.methods.comparators.groups import set_aside
 from evenhand.fairlib.methods.comparators.repair import RepairMap
-from evenhand.fairlib.methods.comparators.validation import set_aside
 from evenhand.fairlib.methods.reweighing import kamiran_calders_weights
 
 with optional_import("disparate-impact-remover"):

@@ -79,14 +79,14 @@ WAIVED: dict[str, dict[str, str]] = {
     "CalibratedByFirst": {"check_classifier_data_not_an_array": SIX_ROWS, "check_fit2d_1feature": TEN_ROWS},
     "ThresholdsByFirst": {"check_classifier_data_not_an_array": SIX_ROWS, "check_fit2d_1feature": TEN_ROWS},
 }
-ESTIMATORS = [
-    LogisticClassifier(),
+# One that reads no group and one that does; `make test-all` checks the others too.
+ESTIMATORS = [LogisticClassifier(), ThresholdsByFirst()]
+OTHERS = [
     ReweighedByTurns(threshold=0.5),
     ReducedByTurns(max_iter=5),
     TrainedByTurns(n_epochs=40, hidden=(16,), learning_rate=0.01, adversary_weight=0.1),
     RepairedByFirst(repair_level=0.5),
     CalibratedByFirst(threshold=0.5),
-    ThresholdsByFirst(),
 ]
 
 
@@ -96,3 +96,9 @@ def test_scikit_learns_own_checks(estimator: BaseEstimator, check: Any) -> None:
     if reason is not None:
         pytest.skip(reason)
     check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(OTHERS)
+def test_scikit_learns_own_checks_on_the_others(estimator: BaseEstimator, check: Any) -> None:
+    test_scikit_learns_own_checks(estimator, check)

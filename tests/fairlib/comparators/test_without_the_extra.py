@@ -6,17 +6,18 @@ import json
 import logging
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from comparator_samples import NAMES, draw_people, fit_comparator
+from comparator_samples import NAMES, draw_people, fitted
 
 from evenhand.fairlib.methods import METHODS
-from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators.base import optional_import
 from evenhand.fairlib.methods.registry import MethodSpec, installed, needed_extra
 
-BLOCK = """
+WITHOUT = """
+import json
 import sys
 
 class Blocked:
@@ -25,69 +26,65 @@ class Blocked:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())
-"""
 
-
-def run_blocked(code: str, *arguments: str) -> str:
-    """What a process without the libraries prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCK + code, *arguments], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_a_saved_comparator_predicts_without_the_libraries(tmp_path: Path) -> None:
-    X, y, sensitive = draw_people()
-    np.save(tmp_path / "X.npy", X)
-    expected = {}
-    for name in NAMES:
-        model = fit_comparator(name, X, y, sensitive)
-        model.save(tmp_path / name)
-        expected[name] = [model.predict_proba(X)[:, 1].tolist(), model.predict(X).tolist()]
-    found = run_blocked(
-        """
-import json
 import numpy as np
-from evenhand.fairlib.methods import load_model
-folder = sys.argv[1]
-X, found = np.load(f"{folder}/X.npy"), {}
-for name in sys.argv[2:]:
-    model = load_model(f"{folder}/{name}")
-    found[name] = [model.predict_proba(X)[:, 1].tolist(), model.predict(X).tolist()]
-print(json.dumps(found))
-""",
-        str(tmp_path),
-        *NAMES,
-    )
-    assert json.loads(found) == expected
-
-
-def test_predicting_imports_none_of_them() -> None:
-    # where they are installed too
-    code = """
-import sys
 import evenhand.fairlib.methods.comparators
-from evenhand.fairlib.methods import METHODS, method_class
-for name in METHODS:
-    if METHODS[name].module.startswith("evenhand.fairlib.methods.comparators"):
-        method_class(name)()
-heavy = {"aif360", "BlackBoxAuditing", "fairlearn", "torch", "matplotlib"} & set(sys.modules)
-assert not heavy, heavy
+from evenhand.fairlib.methods.registry import METHODS, installed, load_model, method_class
+
+folder, found = sys.argv[1], {}
+found["missing"] = sorted(name for name, spec in METHODS.items() if not installed(spec))
+X, predictions = np.load(f"{folder}/X.npy"), {}
+for name in sys.argv[2:]:
+    method_class(name)()
+    model = load_model(f"{folder}/{name}")
+    predictions[name] = [model.predict_proba(X)[:, 1].tolist(), model.predict(X).tolist()]
+found["predictions"] = predictions
+found["imported"] = [name for name in ("torch", "xgboost", "matplotlib") if name in sys.modules]
+X = np.random.default_rng(0).normal(size=(80, 2)).astype(np.float32)
+X[:, 0] = np.arange(80) % 2
+y = np.arange(80) // 2 % 2
+errors = []
+for name, spec in METHODS.items():
+    if spec.requires:
+        try:
+            method_class(name)().fit(X, y, sensitive_features={"x0": X[:, 0]})
+        except ImportError as error:
+            errors.append(str(error))
+print(json.dumps(found | {"errors": errors}))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
 
 
-def test_the_registry_knows_what_is_not_installed() -> None:
-    printed = run_blocked(
-        """
-from evenhand.fairlib.methods.registry import METHODS, installed
-print(*sorted(name for name, spec in METHODS.items() if not installed(spec)))
-"""
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a process without the libraries finds."""
+    folder = tmp_path_factory.mktemp("comparators")
+    np.save(folder / "X.npy", draw_people()[0])
+    for name in NAMES:
+        fitted(name).save(folder / name)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, str(folder), *NAMES], capture_output=True, text=True, timeout=120
     )
-    assert printed.split() == sorted(name for name, spec in METHODS.items() if spec.extra == "comparators")
-    assert len(printed.split()) == 5
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_saved_comparator_predicts_without_the_libraries(without: dict[str, Any]) -> None:
+    X = draw_people()[0]
+    expected = {
+        name: [fitted(name).predict_proba(X)[:, 1].tolist(), fitted(name).predict(X).tolist()]
+        for name in NAMES
+    }
+    assert without["predictions"] == expected
+
+
+def test_predicting_imports_no_heavy_library(without: dict[str, Any]) -> None:
+    assert without["imported"] == []
+
+
+def test_the_registry_knows_what_is_not_installed(without: dict[str, Any]) -> None:
+    assert without["missing"] == sorted(name for name, spec in METHODS.items() if spec.extra == "comparators")
+    assert len(without["missing"]) == 5
     assert all(installed(spec) for spec in METHODS.values())
     lacking = MethodSpec("m", "module", "Class", "", extra="more", requires=("json", "no_such_module"))
     assert not installed(lacking)
@@ -95,29 +92,13 @@ print(*sorted(name for name, spec in METHODS.items() if not installed(spec)))
     assert METHODS["gbdt"].install_command is None
 
 
-def test_to_fit_says_what_to_install() -> None:
-    printed = run_blocked(
-        """
-import numpy as np
-from evenhand.fairlib.methods import METHODS, method_class
-rng = np.random.default_rng(0)
-X = rng.normal(size=(80, 2)).astype(np.float32)
-X[:, 0] = np.arange(80) % 2
-y = np.arange(80) // 2 % 2
-for name, spec in METHODS.items():
-    if spec.requires:
-        try:
-            method_class(name)().fit(X, y, sensitive_features={"x0": X[:, 0]})
-        except ImportError as error:
-            print(error)
-"""
-    )
-    lines = printed.splitlines()
-    assert len(lines) == 5
-    for line in lines:
+def test_to_fit_says_what_to_install(without: dict[str, Any]) -> None:
+    assert len(without["errors"]) == 5
+    for line in without["errors"]:
         assert " needs an optional extra: pip install 'evenhand[comparators]' (No module named" in line
 
 
+@pytest.mark.long
 def test_importing_them_is_silent_and_leaves_logging_as_it_was() -> None:
     done = subprocess.run(
         [
@@ -125,7 +106,7 @@ def test_importing_them_is_silent_and_leaves_logging_as_it_was() -> None:
             "-c",
             """
 import logging
-from evenhand.fairlib.methods.comparators._libraries import optional_import
+from evenhand.fairlib.methods.comparators.base import optional_import
 root = logging.getLogger()
 with optional_import("calibrated-equalized-odds"):
     import aif360.algorithms.postprocessing
@@ -140,8 +121,11 @@ assert root.handlers == [] and root.filters == [], (root.handlers, root.filters)
 
 
 def test_others_may_log_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
+    root = logging.getLogger()
+    before = (list(root.handlers), list(root.filters))
     with optional_import("logistic"):
         logging.getLogger("somebody").warning("heard")
         logging.getLogger().warning("not heard")
     logging.getLogger().warning("heard again")
     assert [record.getMessage() for record in caplog.records] == ["heard", "heard again"]
+    assert (root.handlers, root.filters) == before

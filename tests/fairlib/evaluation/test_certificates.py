@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.distances.feature_bounds import FeatureBounds
-from evenhand.fairlib.evaluation.budget_allocation import purchases
+from evenhand.fairlib.evaluation.budget_allocation import concave_hulls
 from evenhand.fairlib.evaluation.certificates import Certificate, certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
 from evenhand.fairlib.methods.networks.training import build_network
@@ -199,9 +199,9 @@ def test_what_budgets_buy_is_the_linear_program_over_the_treatments(seed: int) -
         gains, costs = np.round(gains), np.round(costs)
     gains[:, 0] = costs[:, 0] = 0.0
     gains[seed % n, 1:], costs[0, 1] = 0.0, 0.0
-    bought = purchases(gains, costs)
+    hulls = concave_hulls(gains, costs)
     budgets = np.array([0.0, 0.01, 0.1, 0.3, 1.0, 100.0])
-    values, prices = bought.best(budgets)
+    values, prices = hulls.allocate(budgets)
     for budget, value, price in zip(budgets, values, prices, strict=True):
         assert value == pytest.approx(primal(gains, costs, budget), rel=1e-7, abs=1e-9)
         # no other price makes the dual smaller, and this one makes it the same
@@ -214,15 +214,15 @@ def test_what_budgets_buy_is_the_linear_program_over_the_treatments(seed: int) -
     # people who count twice, or not at all, are as people who are there twice or not
     weights: Float = rng.multinomial(n, np.full(n, 1 / n)).astype(float)
     copies = np.repeat(np.arange(n), weights.astype(int))
-    repeated = purchases(gains[copies], costs[copies]).best(budgets)[0]
-    np.testing.assert_allclose(bought.best(budgets, weights)[0], repeated, rtol=1e-9, atol=1e-12)
+    repeated = concave_hulls(gains[copies], costs[copies]).allocate(budgets)[0]
+    np.testing.assert_allclose(hulls.allocate(budgets, weights)[0], repeated, rtol=1e-9, atol=1e-12)
 
 
 def test_what_budgets_buy_by_hand() -> None:
     # one has 1 for nothing, and 2 more at a cost of 4; the other 3 at 1 and 4 at 3; 0.5 at 2 is for no one
     gains = np.array([[0.0, 1.0, 3.0, 0.0], [0.0, 3.0, 4.0, 0.5]])
     costs = np.array([[0.0, 0.0, 4.0, 0.0], [0.0, 1.0, 3.0, 2.0]])
-    values, prices = purchases(gains, costs).best(np.array([0.0, 0.25, 0.5, 1.5, 10.0]))
+    values, prices = concave_hulls(gains, costs).allocate(np.array([0.0, 0.25, 0.5, 1.5, 10.0]))
     # for two people: 1 free, then 3 per 1, then two pieces of 1 per 2
     np.testing.assert_allclose(values, [0.5, 1.25, 2.0, 2.5, 3.5])
     # what one more unit buys
@@ -377,11 +377,11 @@ def test_no_more_people_than_the_bound_says_have_a_comparable_other_that_far_awa
         ({"budgets": [float("nan")]}, "budgets must be finite and not negative"),
         ({"budgets": [float("inf")]}, "budgets must be finite and not negative"),
         ({"restarts": 0}, "restarts must be at least 1, got 0"),
-        ({"draws": 5}, "draws must be 0 or at least 20, got 5"),
-        ({"draws": -5}, "draws must be 0 or at least 20, got -5"),
+        ({"draws": 5}, "draws: got 5, expected 0 or at least 20"),
+        ({"draws": -5}, "draws: got -5, expected 0 or at least 20"),
         ({"full_steps": -1}, "no negative number"),
-        ({"level": 1.0}, "level must be between 0 and 1, got 1.0"),
-        ({"level": float("nan")}, "level must be between 0 and 1, got nan"),
+        ({"level": 1.0}, "level: got 1.0, expected a share between 0 and 1"),
+        ({"level": float("nan")}, "level: got nan, expected a share between 0 and 1"),
         ({"X": np.zeros((0, 2))}, "X has no row"),
         ({"network": nn.Sequential(linear([[1.0, 0.0]]), nn.Flatten(0))}, r"shape \(n, K\), got \(40,\)"),
         ({"X": np.zeros((4, 3))}, r"X has the shape \(4, 3\), but this metric was fitted on 2"),

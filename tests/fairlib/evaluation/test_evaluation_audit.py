@@ -191,8 +191,8 @@ def test_classes_in_any_order() -> None:
         ({"budget": float("nan")}, "budget must be finite and at least 0"),
         ({"y": [0, 7]}, "labels that the model does not know"),
         ({"y": [0]}, "y must have one label per row of X"),
-        ({"draws": 5}, "draws must be 0 or at least 20"),
-        ({"level": 1.0}, "level must be between 0 and 1"),
+        ({"draws": 5}, "draws: got 5, expected 0 or at least 20"),
+        ({"level": 1.0}, "level: got 1.0, expected a share between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:

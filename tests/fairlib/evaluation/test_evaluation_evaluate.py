@@ -50,15 +50,7 @@ def test_intervals_hold_their_estimate(random_outcomes: Callable[..., Outcomes])
 def test_without_draws_there_is_no_interval(random_outcomes: Callable[..., Outcomes]) -> None:
     evaluation = evaluate(random_outcomes(400, 1), draws=0)
     assert all(metric.low is None and metric.high is None for metric in evaluation.metrics.values())
-    assert set(evaluation.flat()) == set(evaluation.metrics)
 
-
-def test_flat_skips_what_is_missing(from_cells: Callable[..., Outcomes]) -> None:
-    evaluation = evaluate(from_cells(ENOUGH | {("M", 1, 0): 1, ("M", 1, 1): 1}), draws=50)
-    flat = evaluation.flat()
-    assert {"accuracy", "accuracy.low", "accuracy.high", "demographic_parity_difference.sex"} <= set(flat)
-    assert not [name for name in flat if name.startswith("gap_max")]
-    assert all(isinstance(value, float) for value in flat.values())
 
 
 def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]) -> None:

@@ -1,0 +1,171 @@
+"""The base of the comparators: input, saved arrays, and imports of optional libraries."""
+
+# Annotations are evaluated here, without `from __future__ import annotations`: constructors that subclasses
+# in other modules inherit show them as types, and jobs are checked against these.
+
+import logging
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32
+from evenhand.fairlib.methods.comparators.groups import Groups, read_groups
+from evenhand.fairlib.methods.registry import METHODS, needed_extra
+
+__all__ = ["Arrays", "Codes", "Comparator", "GroupComparator", "no_callback", "optional_import"]
+
+PARAMETERS_FILE = "parameters.safetensors"
+Arrays = Mapping[str, NDArray[Any]]
+Codes = NDArray[np.int64]
+
+
+@contextmanager
+def optional_import(method: str) -> Iterator[None]:
+    """
+    Import a method's libraries in this context, without aif360's log lines on parts that are not installed.
+
+    Raises
+    ------
+    ImportError
+        A library is not installed; the message says what installs it.
+    """
+    root, silent = logging.getLogger(), logging.NullHandler()
+    # logging.warning gives a root logger without handlers one that prints
+    root.addHandler(silent)
+    # a filter of the root logger stops only records that are logged there, by no named logger
+    root.addFilter(_refuse)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except ImportError as error:
+        raise ImportError(f"{needed_extra(METHODS[method])} ({error})") from error
+    finally:
+        root.removeFilter(_refuse)
+        root.removeHandler(silent)
+
+
+def _refuse(record: logging.LogRecord) -> bool:
+    return False
+
+
+def no_callback(step: int, steps: int, progress: Mapping[str, float]) -> None:
+    """Do nothing."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Comparator(BinaryMethod):
+    """
+    Base of the classifiers whose fitted parameters are a few arrays.
+
+    A subclass implements ``_learn``, ``_positive_probability``, ``_arrays`` and ``_restore``. Where a library
+    trains, only the numbers that prediction needs are kept, so that a saved model loads without the library.
+
+    Parameters
+    ----------
+    random_state : int or None
+    """
+
+    # name in the registry
+    method: ClassVar[str]
+
+    random_state: int | None = None
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """
+        Train.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : array-like, shape (n,)
+            Two distinct values.
+        sensitive_features : mapping of str to array-like, shape (n,)
+            Group of every row, per attribute. Not needed to predict. Without mitigation it is ignored.
+        callback : callable or None
+            Called after every step that is reported, at least after the last, with (step, steps, {}).
+
+        Raises
+        ------
+        ValueError
+            A parameter out of its range; no sensitive features, an unknown attribute or one of a single
+            group; a group without one of the labels, where the method compares error rates; too few rows.
+        FloatingPointError
+            An output of a network is not finite.
+        ImportError
+            The optional extra is not installed.
+        """
+        self._learn(*self._prepare(X, y, sensitive_features), callback or no_callback)
+        return self
+
+    def _prepare(
+        self, X: ArrayLike, y: ArrayLike, sensitive_features: Mapping[str, ArrayLike] | None
+    ) -> tuple[Float32, Codes, Groups]:
+        """Checked rows, labels as 0 and 1, and groups."""
+        data, codes = self._check_training(X, y)
+        self._check_parameters()
+        return data, codes, self._groups(sensitive_features, codes)
+
+    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
+        """Groups to treat; without mitigation one of all rows."""
+        return Groups((), np.zeros(len(codes), np.int64), ("all",))
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """ValueError for a parameter out of its range."""
+
+    @abstractmethod
+    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+        """Set the fitted parameters."""
+
+    @abstractmethod
+    def _arrays(self) -> Arrays:
+        """All that prediction needs."""
+
+    @abstractmethod
+    def _restore(self, arrays: Arrays) -> None:
+        """Set the fitted parameters to what ``_arrays`` gave."""
+
+    def _write(self, folder: Path) -> None:
+        from safetensors.numpy import save_file
+
+        # a strided view would be written in the order of its memory
+        arrays = {name: np.ascontiguousarray(values) for name, values in self._arrays().items()}
+        save_file(arrays, str(folder / PARAMETERS_FILE))
+
+    def _read(self, folder: Path) -> None:
+        from safetensors.numpy import load_file
+
+        self._restore(load_file(str(folder / PARAMETERS_FILE)))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GroupComparator(Comparator):
+    """
+    Base of the comparators that treat groups.
+
+    Parameters
+    ----------
+    attribute : str or None
+        The sensitive feature that forms the groups. None: all, crossed, or where the method compares two
+        groups the only one.
+    """
+
+    attribute: str | None = None
+
+    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
+        return read_groups(sensitive_features, self.attribute, len(codes))

@@ -1,0 +1,204 @@
+"""Bars: histograms of counts, ranked numbers with whiskers, and which features a model asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from evenhand.fairlib.plots.intervals import finish_rows, row_axis, row_names
+from evenhand.fairlib.plots.theme import (
+    Rows,
+    colour,
+    data,
+    finish,
+    is_narrow,
+    records,
+    series_scale,
+    shape_scale,
+)
+
+__all__ = ["asked_features", "histogram", "ranked_bars"]
+
+# Estimated width of a character in pixels, to leave out text that would not fit.
+CHARACTER = 6.5
+# Opacity of the first of several parts.
+PALEST = 0.3
+# Widest column of a chart with few of them.
+WIDEST = 92
+
+
+def histogram(
+    edges: Sequence[float],
+    counts: Sequence[int],
+    *,
+    x_title: str,
+    y_title: str = "people",
+    shares: bool = False,
+    width: int = 680,
+) -> Any:
+    """
+    Counts as upright bars, with the number above a bar where it fits.
+
+    Parameters
+    ----------
+    edges : sequence of float, length b + 1
+        Ends of the bins; for counts of whole numbers they are halfway between these.
+    counts : sequence of int, length b
+    x_title, y_title : str
+    shares : bool
+        Whether bars show each count's share of the sum.
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
+    rows = []
+    for left, right, n in zip(edges, edges[1:], counts, strict=False):
+        text = f"{n / total:.1%}" if shares else f"{n:,}"
+        text = text if n and CHARACTER * len(text) < room else ""
+        height, middle = n / total if shares else n, (left + right) / 2
+        rows.append({"left": left, "right": right, "height": height, "middle": middle, "text": text})
+    upward = alt.Axis(format="%", tickCount=5) if shares else alt.Axis(tickMinStep=1, tickCount=5)
+    base = alt.Chart(data(rows)).encode(y=alt.Y("height:Q", title=y_title, axis=upward))
+    # no tick between whole numbers where the bins are of one
+    across = alt.Axis(tickMinStep=edges[1] - edges[0])
+    scale = alt.Scale(domain=[edges[0], edges[-1]], nice=False)
+    x = alt.X("left:Q", bin="binned", title=x_title, scale=scale, axis=across)
+    bars = base.mark_bar(color=colour("c0"), binSpacing=2).encode(x=x, x2="right:Q")
+    texts = base.mark_text(dy=-7, color=colour("ink")).encode(x="middle:Q", text="text:N")
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return finish(alt.layer(bars, texts).properties(width=width, height=190, autosize=fit), width)
+
+
+def ranked_bars(
+    rows: Rows,
+    *,
+    x_title: str,
+    domain: Sequence[float] = (0.0, 1.0),
+    reference: float | None = None,
+    width: int = 680,
+) -> alt.LayerChart:
+    """
+    Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the end
+        of the bar.
+    x_title : str
+    domain : sequence of two floats
+        Ends of the axis.
+    reference : float, optional
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
+    for record in found:
+        record["end"] = max([v for v in (record["value"], record["high"]) if v is not None], default=0.0)
+    base, y = alt.Chart(data(found)), row_axis(found, width)
+    x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=list(domain)))
+    bars = base.mark_bar(color=colour("c0"), height=12).encode(x=x, y=y)
+    whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
+    text = base.mark_text(align="left", dx=5, color=colour("muted")).encode(x="end:Q", y=y, text="text:N")
+    layers = [bars, whisker.encode(x="low:Q", x2="high:Q", y=y), text, *row_names(base, y, width)]
+    if reference is not None:
+        line = alt.Chart(data([{"at": reference}])).mark_rule(color=colour("muted"), strokeDash=[4, 3])
+        layers.append(line.encode(x="at:Q"))
+    return finish_rows(layers, len(found), width)
+
+
+def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
+    """
+    AUCs of each feature above the share of people who are asked for it.
+
+    A feature with `parts` has its bar split into them, from left to right and pale to dark, and a line
+    across at the share of all people.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``name``; ``share`` with ``low`` and ``high`` (absent or None for a set of features, which has AUCs
+        only); ``classifier_auc`` of the outcome and ``adversary_auc`` of the group, or None; optionally
+        ``parts``, a list of (name, share).
+    predicted : str
+        Name of the group that the second AUC is about.
+    width : int
+
+    Returns
+    -------
+    altair.VConcatChart
+        Only the lower panel where no AUC is known.
+    """
+    found = [{"parts": [], "share": None, "low": None, **record} for record in records(rows)]
+    order = [record["name"] for record in found]
+    step = min((width - 60) / max(len(found), 1), WIDEST)
+    angle = 0 if all(CHARACTER * len(name) < step for name in order) else -90 if is_narrow(width) else -45
+    font = 12 if step > 14 else 9
+    names = alt.Axis(title=None, labelAngle=angle, labelLimit=120, labelOverlap=False, labelFontSize=font)
+    size = {"width": step * len(found)}
+    aucs = _auc_panel(found, order, f"predicts {predicted}").properties(height=130, **size)
+    shares = _share_panel(found, order, names, 0.7 * step).properties(height=150, **size)
+    known = any(record[key] is not None for record in found for key in ("classifier_auc", "adversary_auc"))
+    return finish(alt.vconcat(*([aucs] if known else []), shares, spacing=14), width)
+
+
+def _auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> Any:
+    kinds = {"predicts the outcome": "classifier_auc", predicts: "adversary_auc"}
+    points = [
+        {"name": record["name"], "kind": kind, "auc": record[key]}
+        for record in found
+        for kind, key in kinds.items()
+        if record[key] is not None
+    ]
+    values = [0.5, *(point["auc"] for point in points)]
+    scale = alt.Scale(domain=[min(values), max(max(values), 0.6)], nice=True)
+    domain = list(kinds)
+    marks = alt.Chart(data(points)).mark_point(filled=True, size=60, opacity=1)
+    chance = alt.Chart(data([{"auc": 0.5}])).mark_rule(color=colour("muted"), strokeDash=[4, 3])
+    return alt.layer(
+        chance.encode(y=alt.Y("auc:Q", title="AUC of this feature alone", scale=scale)),
+        marks.encode(
+            x=alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=None),
+            xOffset=alt.XOffset("kind:N", scale=alt.Scale(domain=domain)),
+            y=alt.Y("auc:Q", scale=scale),
+            color=alt.Color("kind:N", scale=series_scale(domain), legend=alt.Legend()),
+            shape=alt.Shape("kind:N", scale=shape_scale(domain), legend=alt.Legend()),
+        ),
+    )
+
+
+def _share_panel(found: list[dict[str, Any]], order: list[str], names: alt.Axis, wide: float) -> Any:
+    asked = [record for record in found if record["share"] is not None]
+    bars = []
+    for record in asked:
+        parts = record["parts"] or [("", record["share"])]
+        for i, (part, share) in enumerate(parts):
+            bar = {"name": record["name"], "share": share, "count": len(parts)}
+            bar["place"] = (i + 0.5) / len(parts)
+            bar["dark"] = 1.0 if len(parts) == 1 else PALEST + (1 - PALEST) * i / (len(parts) - 1)
+            bar["part"] = part if CHARACTER * len(part) < wide / len(parts) else ""
+            bars.append(bar)
+    x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=names)
+    y = alt.Y(
+        "share:Q", title="share who are asked", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")
+    )
+    place = alt.XOffset("place:Q", scale=alt.Scale(domain=[0, 1]))
+    layers: list[Any] = []
+    for count in sorted({bar["count"] for bar in bars}):
+        base = alt.Chart(data([bar for bar in bars if bar["count"] == count])).encode(x=x, xOffset=place, y=y)
+        drawn = base.mark_bar(fill=colour("c0"), stroke=colour("c0"), strokeWidth=0.5, width=wide / count - 1)
+        layers.append(drawn.encode(fillOpacity=alt.FillOpacity("dark:Q", scale=None)))
+        layers.append(base.mark_text(dy=-7, fontSize=11, color=colour("ink")).encode(text="part:N"))
+    whole = alt.Chart(data([record for record in asked if not record["parts"]]))
+    rule = whole.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter("datum.low != null")
+    split = alt.Chart(data([record for record in asked if record["parts"]]))
+    across = split.mark_tick(color=colour("ink"), thickness=2, width=wide + 4)
+    return alt.layer(*layers, rule.encode(x=x, y="low:Q", y2="high:Q"), across.encode(x=x, y=y))

@@ -1,0 +1,296 @@
+"""What a feature-acquiring model asks: which features, of whom, how many, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenhand.fairlib.catalogue import direction, spoken, title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table
+from evenhand.tasks.pages.texts import estimate_cell, interval_name, metric_cell
+
+PAGES = {"run": 80}
+NEEDS = ("acquisition", "metrics")
+
+Json = Mapping[str, Any]
+
+# A chart with more features cannot be read; the table has every feature.
+MOST_FEATURES = 24
+# A bar is split where the shares of categories are at least so far apart, into at most so many parts.
+SPLIT, MOST_PARTS = 0.2, 4
+# Shares of nearly everybody and of hardly anybody, and a difference between people that the text names.
+ALWAYS, NEVER, NOTABLE = 0.95, 0.05, 0.1
+# AUC from which on a feature alone reveals the group; random guessing has 0.5.
+REVEALING = 0.55
+AUCS = ("classifier_auc", "adversary_auc")
+CRITERIA = {
+    "demographic_parity": " (demographic parity: among all people)",
+    "equal_opportunity": " (equal opportunity: among people with the positive outcome)",
+    "equalized_odds": " (equalized odds: among people of either outcome)",
+}
+
+
+def build(documents: Documents) -> list[Section]:
+    """Which features, of whom, how many and in which order, and what all features would give."""
+    acquisition, metrics = documents["acquisition"], documents["metrics"]
+    groups, settings = acquisition["groups"], metrics["settings"]
+    interval, least = interval_name(settings), settings["min_cell"]
+    about = formats.join([spoken(name) for name in acquisition["attributes"]])
+    allowed = [group for group in groups if group["allowed"]]
+    which = _sentences(acquisition, allowed, f"a person’s {about}", settings)
+    which += _features(acquisition, about, interval)
+    whom = [*_depends([group for group in groups if group["varies_with"]]), *_by_group(allowed, least)]
+    amount = [*_how_many(acquisition["asked"]["histogram"]), *_order(acquisition["sequences"])]
+    sections = [
+        Section("asked", "Which features it asks for", which),
+        Section("asked-of", "Of whom it asks", whom),
+        Section("amount", "How much it asks, and in which order", amount),
+        Section("all-features", "Compared with all features", _all_features(acquisition, metrics, interval)),
+    ]
+    return [section for section in sections if section.blocks]
+
+
+def _names(groups: Sequence[Json]) -> str:
+    return formats.shortlist([group["name"] for group in groups])
+
+
+def _shown(cell: Json | None, least: int) -> float | None:
+    """Share of a sensitive group; None where it has too few rows."""
+    return None if cell is None or cell["rows"] < least else cell["share"]
+
+
+def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings: Json) -> list[Block]:
+    asked, may = acquisition["asked"], formats.plural(len(allowed), "feature")
+    amount = f"It may ask for {may}; the test rows are too few to say more."
+    if asked["mean"] == 0:
+        amount = f"Of {may} that it may ask for, it asks nobody for **any**: all get the same prediction."
+    elif asked["mean"] is not None:
+        ends = formats.interval(asked["low"], asked["high"])
+        amount = (
+            f"Of {may} that it may ask for, it asks a person for **{formats.number(asked['mean'])}** on "
+            f"average ({interval_name(settings)}: {ends}), one after another. Each answer decides what is "
+            "asked next, and when to stop."
+        )
+    amount += (
+        f" Its trade-off gamma is {acquisition['gamma']:g}: at 1 it asks for whatever helps to predict, at 0 "
+        f"only for what does not reveal {about}{CRITERIA.get(acquisition['criterion'], '')}."
+    )
+    texts: list[Block] = [amount, *_revealed(acquisition["auc"], about)]
+    if asked["mean"] == 0:
+        return texts
+    always = [group for group in allowed if group["share"] >= ALWAYS]
+    said = [f"It asks at least {ALWAYS:.0%} of people for {_names(always)}."] if always else []
+    said += [*_differences(allowed, settings["min_cell"]), *_never(allowed, about)]
+    closed = [group for group in acquisition["groups"] if not group["allowed"]]
+    if closed:
+        said.append(f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows.")
+    return [*texts, " ".join(said)] if said else texts
+
+
+def _revealed(aucs: Json, about: str) -> list[str]:
+    """AUCs of the adversary and of the outcome from the asked features and from all."""
+    parts = [aucs.get(name) or {} for name in ("acquired", "all")]
+    if any(part.get("adversary_auc") is None for part in parts):
+        return []
+    outcome, adversary = ([formats.number(part.get(key)) for part in parts] for key in AUCS)
+    return [
+        f"A second network, the adversary, predicts {about} from the known features. Its AUC is "
+        f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; random "
+        f"guessing gives 0.5. The AUC of the outcome is {outcome[0]} and {outcome[1]}."
+    ]
+
+
+def _differences(allowed: Sequence[Json], least: int) -> list[str]:
+    """Between which answers, and between which groups, the share who are asked for a feature differs most."""
+    answers, groups = [], []
+    for group in allowed:
+        if group["varies_with"]:
+            answers.append((group["name"], group["varies_with"]["feature"], group["varies_with"]["shares"]))
+        for attribute, cells in group["by_group"].items():
+            shares = {value: _shown(cell, least) for value, cell in cells.items()}
+            groups.append((group["name"], spoken(attribute), shares))
+    (spread, by_answer), (between, by_group) = _widest(answers), _widest(groups)
+    if answers and spread < NOTABLE:
+        by_answer = (
+            "Its questions depend little on other answers: between the categories of a feature, the share of "
+            f"people who are asked for another differs by at most {formats.points(spread)}."
+        )
+    return [text for text in (by_answer, by_group if between >= NOTABLE else "") if text]
+
+
+def _widest(candidates: Sequence[tuple[str, str, Mapping[str, float | None]]]) -> tuple[float, str]:
+    """The largest difference of shares by value, of (feature, by what, shares), and a sentence on it."""
+    widest, text = 0.0, ""
+    for name, by, shares in candidates:
+        ranked = sorted((share, value) for value, share in shares.items() if share is not None)
+        if ranked and ranked[-1][0] - ranked[0][0] > widest:
+            (low, fewest), (high, most) = ranked[0], ranked[-1]
+            ends = f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
+            widest, text = high - low, f"By {by} the share differs most for {name}: {ends} are asked."
+    return widest, text
+
+
+def _never(allowed: Sequence[Json], about: str) -> list[str]:
+    """What hardly anybody is asked for, and what each such feature alone reveals."""
+    never = [group for group in allowed if group["share"] <= NEVER]
+    known = sorted((g for g in never if g["adversary_auc"] is not None), key=lambda g: g["adversary_auc"])
+    texts = [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
+    for revealing, remark in (
+        (True, "this may be why."),
+        (False, f"this reveals little of {about}; perhaps it would add little to the prediction."),
+    ):
+        found = [group for group in known if (group["adversary_auc"] >= REVEALING) == revealing]
+        if found:
+            aucs = dict.fromkeys(formats.number(group["adversary_auc"]) for group in (found[0], found[-1]))
+            texts.append(
+                f"From {_names(found)} alone the adversary has an AUC of {' to '.join(aucs)}: {remark}"
+            )
+    return texts
+
+
+def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
+    """The chart of the features that are asked most, and the table of all."""
+    ranked = sorted(acquisition["groups"], key=lambda group: -(group["share"] or 0.0))
+    allowed = [group for group in ranked if group["allowed"]]
+    drawn = allowed[:MOST_FEATURES]
+    named = {"asked features": "acquired", "all features": "all"}
+    sets = [{"name": name, **(acquisition["auc"].get(key) or {})} for name, key in named.items()]
+    sets = [found for found in sets if any(found.get(key) is not None for key in AUCS)]
+    rows: list[list[Any]] = []
+    for group in ranked:
+        ends = f"{formats.percent(group['low'])} to {formats.percent(group['high'])}"
+        share = Cell(formats.percent(group["share"]), (ends,))
+        place = "–" if group["mean_position"] is None else f"{group['mean_position']:.1f}"
+        closed = Cell("may not be asked", kind="lack")
+        first = formats.percent(group["first_share"])
+        rows.append([group["name"], share if group["allowed"] else closed, place, first, *_aucs(group)])
+    rows += [[found["name"], *["–"] * 3, *_aucs(found)] for found in sets]
+    heads = [f"Asked ({interval})", "Mean place", "Asked first", "AUC: outcome", f"AUC: {about}"]
+    caption = "Every feature, those asked most often first; the AUCs are of that feature alone"
+    table = Table(caption, ["Feature", *heads], rows)
+    if not drawn:
+        return [table]
+    keys = ("name", "share", "low", "high", *AUCS)
+    data = [{**{key: group[key] for key in keys}, "parts": _parts(group)} for group in drawn]
+    text = "The chart shows the share of the test rows that are asked for each feature."
+    if sets:
+        text += (
+            f" Above it is how well the feature alone predicts the outcome and a person’s {about}, as AUCs "
+            "on training rows that were set aside."
+        )
+    if any(bar["parts"] for bar in data):
+        text += (
+            f" Where the share differs by {100 * SPLIT:g} percentage points or more with another answer, the "
+            f"bar is split by it into at most {MOST_PARTS} categories, which a table below lists from left "
+            "to right. The line across is the share of all people."
+        )
+    if len(allowed) > len(drawn):
+        text += f" It has the {len(drawn)} features that are asked most; the table has all."
+    most = ", ".join(f"{group['name']} {formats.percent(group['share'])}" for group in drawn[:6])
+    described = f"The features that are asked most: {most}. The table below has every number."
+    caption = "What each feature reveals, and how often it is asked"
+    chart = Chart("bars.asked_features", {"rows": [*data, *sets], "predicted": about}, caption, described)
+    return [text, chart, table]
+
+
+def _aucs(found: Json) -> list[str]:
+    return ["–" if found.get(key) is None else formats.number(found[key]) for key in AUCS]
+
+
+def _parts(group: Json) -> list[tuple[str, float]]:
+    """Shares by the answer with which they differ most, where they differ enough to be drawn."""
+    found = group["varies_with"]
+    if not found or found["spread"] < SPLIT:
+        return []
+    shares = list(found["shares"].items())
+    if len(shares) <= MOST_PARTS:
+        return shares
+    ranked = sorted(shares, key=lambda item: -item[1])
+    return [ranked[round(i * (len(ranked) - 1) / (MOST_PARTS - 1))] for i in range(MOST_PARTS)]
+
+
+def _depends(groups: Sequence[Json]) -> list[Block]:
+    """The feature with which each share varies most, and its categories with their places in the chart."""
+    rows: list[list[Any]] = []
+    for group in sorted(groups, key=lambda group: -float(group["varies_with"]["spread"])):
+        found = group["varies_with"]
+        places = {name: f" (bar {i})" for i, (name, _) in enumerate(_parts(group), start=1)}
+        ranked = sorted(found["shares"].items(), key=lambda item: -item[1])
+        if found["spread"] < NOTABLE:
+            ranked = [ranked[0], ranked[-1]]
+        lines = [f"{name}: {formats.percent(share)}{places.get(name, '')}" for name, share in ranked]
+        rows.append([group["name"], found["feature"], Cell(lines[0], tuple(lines[1:]))])
+    text = (
+        "For each feature, the categorical feature between whose categories the share of people who are "
+        "asked for it differs most; all its categories where the shares are "
+        f"{100 * NOTABLE:g} percentage points or more apart, else the two ends."
+    )
+    columns = ["Feature", "Depends most on", "Share asked by category"]
+    table = Table("The answers on which questions depend most, by falling difference", columns, rows)
+    return [Heading("What its questions depend on"), text, table] if rows else []
+
+
+def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
+    if not allowed:
+        return []
+    values = [(name, value) for name, found in allowed[0]["by_group"].items() for value in found]
+    rows: list[list[Any]] = []
+    for group in allowed:
+        labels = [formats.percent(group["by_label"][label]) for label in ("0", "1")]
+        shares = [_shown(group["by_group"][name][value], least) for name, value in values]
+        few = Cell("too few", kind="lack")
+        shown = [few if share is None else formats.percent(share) for share in shares]
+        rows.append([group["name"], *labels, *shown])
+    caption = f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
+    heads = [f"{spoken(name)}: {value}" for name, value in values]
+    return [
+        Heading("By outcome and group"),
+        "The share of people with either true label, and of each group, who are asked for each feature.",
+        Table(caption, ["Feature", "Negative label", "Positive label", *heads], rows),
+    ]
+
+
+def _how_many(counts: Sequence[int]) -> list[Block]:
+    shares = [formats.percent(n / max(sum(counts), 1)) for n in counts]
+    most = max(range(len(counts)), key=counts.__getitem__)
+    said = f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of people."
+    rows = [(str(i), n, share) for i, (n, share) in enumerate(zip(counts, shares, strict=True))]
+    caption = "People by the number of features that they are asked for"
+    table = Table(caption, ["Features asked", "People", "Share"], rows, folded=True)
+    titles = {"x_title": "features asked of a person", "y_title": "share of people"}
+    edges = [i - 0.5 for i in range(len(counts) + 1)]
+    data = {"edges": edges, "counts": counts, "shares": True, **titles}
+    described = f"{said} The table below has every number."
+    return [said, Chart("bars.histogram", data, "Features asked of a person", described, table=table)]
+
+
+def _order(sequences: Sequence[Json]) -> list[Block]:
+    if not sequences:
+        return ["No one order of questions is common enough to be shown: they vary."]
+    together = formats.percent(sum(item["share"] for item in sequences))
+    rows = [(", ".join(i["groups"]) or "nothing", formats.percent(i["share"]), i["rows"]) for i in sequences]
+    table = Table("The most common orders of questions", ["Asked, in this order", "Share", "People"], rows)
+    return [f"{together} of people are asked in one of the following orders.", table]
+
+
+def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block]:
+    """Every metric known both from the asked features and from all; no intersections."""
+    rows: list[list[Any]] = []
+    changes = []
+    for name, value in acquisition["full_information"].items():
+        found = metrics["metrics"].get(name)
+        if "&" in name or value is None or found is None or found["value"] is None:
+            continue
+        change = formats.signed(found["value"] - value)
+        rows.append([metric_cell(name), estimate_cell(found), value, change, direction(name) or "not stated"])
+        if name in ("auc", f"demographic_parity_difference.{acquisition['attributes'][0]}"):
+            instead = f"{formats.number(value)} instead of {formats.number(found['value'])}"
+            changes.append(f"{title(name)} {instead}")
+    said = f" From all of them: {formats.join(changes)}." if len(changes) > 1 else ""
+    text = (
+        "The same model on the same rows, from the features that it asks for and from all features that it "
+        f"may ask for.{said}"
+    )
+    columns = ["Metric", f"Asked features ({interval})", "All features", "Difference", "Better"]
+    return [text, Table("From the asked features, and from all features", columns, rows)] if rows else []

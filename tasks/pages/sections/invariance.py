@@ -1,0 +1,171 @@
+"""The change of a network's outputs under comparable treatment: certificate and curve over budgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Chart, Documents, Section, Table
+from evenhand.tasks.pages.texts import interval_name
+
+PAGES = {"run": 110}
+NEEDS = ("certificate", "metrics")
+
+Json = Mapping[str, Any]
+
+# Smaller numbers are due to rounding.
+ROUNDING = 1e-9
+# The factor of the odds that the text names, where its bound says anything.
+FACTOR = 2.0
+BUDGET = "budget (mean squared fair distance)"
+
+
+def build(documents: Documents) -> Section:
+    """What was searched and found, what it proves, the numbers, and the curve where there is one."""
+    certificate, metrics = documents["certificate"], documents["metrics"]
+    interval = interval_name(metrics["settings"])
+    curve, value = certificate["curve"], certificate["value"]
+    none = [None] * len(curve["budgets"])
+    columns = (curve["budgets"], curve["values"], curve["low"] or none, curve["high"] or none)
+    points = [
+        dict(zip(("budget", "value", "low", "high"), row, strict=True)) for row in zip(*columns, strict=True)
+    ]
+    own = next(point for point in points if point["budget"] == certificate["budget"])
+    ends = formats.interval(own["low"], own["high"])
+    said = "" if own["low"] is None else f" ({interval} {ends})"
+    people, rows = formats.count(certificate["people"]), metrics["n"]
+    whom = f"the {people} people in the test rows"
+    if certificate["people"] < rows:
+        whom = f"{people} people, drawn at random from the {formats.count(rows)} in the test rows,"
+    answer = (
+        f"The outputs change by **{formats.number(value)}**{said}: the mean squared change of the logits, "
+        "which are the model’s scores before they become probabilities. 0 would mean that comparable people "
+        "always get the same output."
+    )
+    proven = "Exchanges within the budget that change the outputs by this much were found."
+    if value < ROUNDING:
+        answer = f"The search found no exchange that changes them: the outputs **do not change**{said}."
+        proven = "It is what was found for these people."
+    shares = " A share of people that rests on it is no guarantee either." if certificate["shares"] else ""
+    blocks: list[Block] = [
+        f"How far do the model’s outputs change if people are exchanged for comparable ones? Each of {whom} "
+        "may be exchanged for a comparable one, in the test rows or not, as long as the mean squared fair "
+        f"distance between the two is at most {certificate['budget']:g} (the budget). The fair distance is "
+        "small between people whom the job holds to be comparable.",
+        answer,
+        *_share(certificate),
+        _other_budgets(certificate, points),
+        f"**What this proves.** {proven} The worst exchange of each person is searched for, and a search can "
+        "miss. The number is therefore a lower bound: the true worst case of the same people is this large "
+        f"or larger.{shares}",
+        "**What it does not say.** The search keeps each feature within the range of the training rows "
+        "(rounded outwards), and each protected direction, along which the fair distance is 0, within its "
+        "own range; only a change along such a direction may take a feature further. Nothing is known "
+        "beyond. The interval is about which people were looked at, not about what another training would "
+        "give. The number is a mean: the output of any one person may change by more, so it says nothing "
+        "about the individual.",
+        *(_curve(points, certificate["budget"], interval) if len(points) > 1 else []),
+        _numbers(certificate, interval, ends),
+    ]
+    return Section("invariance", "Output change under comparable treatment", blocks)
+
+
+def _share(certificate: Json) -> list[str]:
+    """The number as a bound on a share of people, for the smallest factor from 2 on that it bounds."""
+    shares, value = certificate["shares"], certificate["value"]
+    if not shares or value < ROUNDING:
+        return []
+    bounded = [item for item in shares if item["odds"] >= FACTOR and item["share"] < 1]
+    if not bounded:
+        return [
+            "So large a mean bounds no share of people: by this number alone, everybody’s odds of a positive "
+            f"prediction might change by a factor of {max(item['odds'] for item in shares):g} or more."
+        ]
+    item = min(bounded, key=lambda item: item["odds"])
+    factor, likely = f"{item['odds']:g}", 100 * item["odds"] / (1 + item["odds"])
+    return [
+        f"If the search missed no exchange, **at most {_at_most(item['share'])}** of these people can have "
+        f"their odds of a positive prediction changed by a factor of {factor} or more. Here each person’s "
+        "own squared distance, not the mean alone, is at most the budget. A change of the odds by a factor "
+        f"of {factor} takes a probability of 50% to {likely:.0f}% or to {100 - likely:.0f}%. The share is "
+        "Markov’s bound: the mean divided by the least that such a change takes (Yurochkin and Sun 2021, "
+        "proposition 2.3). The real share may be far smaller."
+    ]
+
+
+def _at_most(share: float) -> str:
+    """A bound as a percentage, rounded up so that it stays one."""
+    return formats.percent(math.ceil(1000 * share - ROUNDING) / 1000)
+
+
+def _other_budgets(certificate: Json, points: list[dict[str, Any]]) -> str:
+    budget, multiplier = certificate["budget"], certificate["multiplier"]
+    price, said = formats.number(multiplier), ""
+    free = next((point["value"] for point in points if point["budget"] == 0), None)
+    if budget > 0 and free is not None:
+        found = "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
+        said = f"With a budget of 0, people may be exchanged only where the fair distance is 0; {found}. "
+    if multiplier <= 0:
+        return f"{said}A larger budget would not change the outputs further."
+    if budget == 0:
+        return (
+            "The budget is 0: people may be exchanged only where the fair distance is 0. With a budget, the "
+            f"outputs would change by at most {price} more per unit of it (the multiplier)."
+        )
+    # the change is concave in the budget, so that the present price bounds the further change
+    return (
+        f"{said}At this budget the price is {price} per unit of further budget (the multiplier); twice the "
+        f"budget would add at most {formats.number(multiplier * budget)}."
+    )
+
+
+def _proof(certificate: Json) -> str:
+    found = "It is what was found for these people."
+    if certificate["value"] >= ROUNDING:
+        found = "Exchanges within the budget that change the outputs by this much were found."
+    shares = " A share of people that rests on it is no guarantee either." if certificate["shares"] else ""
+    return (
+        f"**What this proves.** {found} The worst exchange of each person is searched for, and a search can "
+        "miss. The number is therefore a lower bound: the true worst case of the same people is this large "
+        f"or larger.{shares}"
+    )
+
+
+def _numbers(certificate: Json, interval: str, ends: str) -> Table:
+    rows = [
+        ("People looked at", formats.count(certificate["people"])),
+        (BUDGET.capitalize(), f"{certificate['budget']:g}"),
+        ("Change of the outputs (mean squared change of the logits)", formats.number(certificate["value"])),
+        (interval, ends),
+        ("Price: further change per unit of further budget", formats.number(certificate["multiplier"])),
+    ]
+    for item in certificate["shares"]:
+        bound = f"at most {_at_most(item['share'])}" if item["share"] < 1 else "no bound"
+        rows.append((f"People whose odds can change by a factor of {item['odds']:g} or more", bound))
+    caption = "The certificate in numbers"
+    if certificate["shares"]:
+        caption += "; the shares of people hold if the search missed no exchange"
+    return Table(caption, ["What", "Value"], rows, pairs=True)
+
+
+def _curve(points: list[dict[str, Any]], own: float, interval: str) -> list[Block]:
+    """The table over budgets, under its chart where two points can be drawn."""
+    caption = "Change of the outputs by budget"
+    rows = []
+    for point in points:
+        name = f"{point['budget']:g}{' (this job)' if point['budget'] == own else ''}"
+        rows.append((name, point["value"], formats.interval(point["low"], point["high"])))
+    table = Table(caption, ["Budget", "Change of the outputs", interval], rows, folded=True)
+    # a logarithmic axis has no 0
+    shown = [point for point in points if point["budget"] > 0 and point["value"] > ROUNDING]
+    if len(shown) < 2:
+        return [table]
+    ends = [f"{formats.number(p['value'])} at a budget of {p['budget']:g}" for p in (shown[0], shown[-1])]
+    described = f"From {ends[0]} to {ends[1]}; both axes are logarithmic. The table below has every number."
+    data = {"rows": shown, "x_title": BUDGET, "y_title": "mean squared change of the logits", "marked": own}
+    marks = "The diamond is this job’s budget" if own in [point["budget"] for point in shown] else ""
+    if shown[0]["low"] is not None:
+        marks += f"{'; the' if marks else 'The'} band is the {interval}"
+    return [Chart("curves.budget_curve", data, caption, described, marks and f"{marks}.", table)]

@@ -1,0 +1,110 @@
+"""The selector of FAIAS: how likely it selects each feature, and which it found to reveal the attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenhand.fairlib.catalogue import spoken
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Chart, Documents, Section, Table
+
+PAGES = {"run": 100}
+NEEDS = ("selection",)
+
+Json = Mapping[str, Any]
+
+# A chart with more bars cannot be read; the table has every feature.
+MOST_BARS = 30
+# A feature below this probability is left out more often than used; one this far below the next is apart.
+SELDOM, APART = 0.5, 0.1
+CAUTION = (
+    "This is what the selector found on the training rows for its own objective; it is not a proof. A "
+    "feature may have a low probability because it helps little to predict, or a high one although it "
+    "reveals the attribute together with other features. Another training may rank the features differently."
+)
+COLUMNS = {"Mean": "mean", "Standard deviation": "sd"}
+COLUMNS |= {"Lower quartile": "q1", "Median": "median", "Upper quartile": "q3"}
+
+
+def build(documents: Documents) -> Section:
+    """Every feature by rising selection probability, those well below the others named."""
+    selection = documents["selection"]
+    about = formats.join([spoken(name) for name in selection["attributes"]])
+    ranked = sorted(
+        selection["groups"],
+        key=lambda group: (group["mean"] is None, not group["sensitive"], group["mean"] or 0.0),
+    )
+    rows = formats.plural(selection["rows"], "test row")
+    means = "The probabilities are the same for everybody."
+    if selection["data_dependent"]:
+        means = f"The probability depends on the person: bars are means over {rows}, whiskers the quartiles."
+    lead = (
+        "A selector was trained against the model to select features that do not reveal a person’s "
+        f"{about}. The lower the selection probability of a feature, the more the selector found it to "
+        f"reveal. A sensitive attribute is never selected: its probability is 0 by design. {means}"
+    )
+    blocks: list[Block] = [lead, *_found(ranked, about, rows), CAUTION]
+    drawn = ranked[:MOST_BARS]
+    if all(group["mean"] is not None for group in drawn):
+        caption = "The dashed line is at one half."
+        if len(ranked) > len(drawn):
+            caption += f" The chart has the {len(drawn)} features of lowest probability; the table has all."
+        values = "; ".join(f"{group['name']} {formats.number(group['mean'])}" for group in drawn)
+        described = f"{values}. The table below has every number."
+        data = {"rows": list(map(_bar, drawn)), "x_title": "selection probability", "reference": SELDOM}
+        title = "Selection probability of each feature, the lowest first"
+        blocks.append(Chart("bars.ranked_bars", data, title, described, caption))
+    columns = COLUMNS if selection["data_dependent"] else {"Selection probability": "mean"}
+    table = [
+        [f"{g['name']} (sensitive)" if g["sensitive"] else g["name"], *(g[key] for key in columns.values())]
+        for g in ranked
+    ]
+    caption = "Selection probability of every feature, the lowest first"
+    blocks.append(Table(caption, ["Feature", *columns], table))
+    return Section("selection", "Which features reveal the sensitive attribute", blocks)
+
+
+def well_below(groups: Sequence[Json]) -> list[Json]:
+    """
+    Features whose probability is well below that of the others, by rising probability.
+
+    Of all gaps between neighbours in the ranking whose lower end is below one half, the widest separates
+    them from the others, if it is at least 0.1. Sensitive attributes do not count.
+    """
+    ranked = sorted((group for group in groups if not group["sensitive"]), key=lambda group: group["mean"])
+    means = [group["mean"] for group in ranked]
+    gaps = [
+        (after - before, i)
+        for i, (before, after) in enumerate(zip(means, means[1:], strict=False), start=1)
+        if before < SELDOM
+    ]
+    widest, place = max(gaps, default=(0.0, 0))
+    return ranked[:place] if widest >= APART else []
+
+
+def _found(ranked: Sequence[Json], about: str, rows: str) -> list[str]:
+    free = [group for group in ranked if not group["sensitive"]]
+    if not free:
+        return []
+    if any(group["mean"] is None for group in free):
+        return [f"There are too few people to say more: {rows}."]
+    found, number = well_below(free), formats.number
+    if not found:
+        low, high = (f"{number(group['mean'])} ({group['name']})" for group in (free[0], free[-1]))
+        return [f"No feature is well below the others: the probabilities go from {low} to {high}."]
+    ends = dict.fromkeys(number(group["mean"]) for group in (found[0], found[-1]))
+    names, rest = formats.shortlist([group["name"] for group in found]), number(free[len(found)]["mean"])
+    return [
+        f"Found to reveal most about {about}: **{names}**, with a probability of {' to '.join(ends)}; the "
+        f"next has {rest}."
+    ]
+
+
+def _bar(group: Json) -> dict[str, Any]:
+    text = "0, by design" if group["sensitive"] else formats.number(group["mean"])
+    bar = {"label": group["name"], "value": group["mean"], "text": text}
+    # no whisker where the probability is the same for everybody
+    if not group["sensitive"] and group["q1"] is not None and group["q1"] != group["q3"]:
+        bar |= {"low": group["q1"], "high": group["q3"]}
+    return bar

@@ -1,0 +1,139 @@
+"""The section on a selector: the lowest first, sentences that follow from the numbers, caution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from page_blocks import charts, rows, said, tables
+
+from evenhand.fairlib.evaluation.selection import selection_report
+from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.sections import selection as module
+
+MEANS = {"job": 0.8, "sex": 0.0, "savings": 0.1, "housing": 0.75, "status_of_checking_account": 0.15}
+ORDER = ["sex", "savings", "status_of_checking_account", "housing", "job"]
+
+
+def selection(
+    means: dict[str, float] | None = None, *, dependent: bool = False, people: int = 40, spread: float = 0.0
+) -> dict[str, Any]:
+    """Build a fresh ``selection.json``, in which people differ by `spread` to either side."""
+    found = MEANS if means is None else means
+    attributes = [name for name in found if name in ("sex", "race")]
+    sides = np.linspace(-spread, spread, people)[:, None] * np.array(
+        [name not in attributes for name in found]
+    )
+    probabilities = np.array(list(found.values())) + sides
+    groups = selection_report(probabilities, list(found), attributes, data_dependent=dependent, min_cell=5)
+    return {"attributes": attributes, "data_dependent": dependent, "rows": people, "groups": groups}
+
+
+def section(document: dict[str, Any]) -> Section:
+    return module.build({"selection": document})
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_features_are_ranked_from_the_lowest_probability(dependent: bool) -> None:
+    found = section(selection(dependent=dependent))
+    assert [name.removesuffix(" (sensitive)") for name in rows(tables(found)[0])] == ORDER
+    (chart,) = charts(found)
+    bars = chart.data["rows"]
+    assert [bar["label"] for bar in bars] == ORDER
+    assert [bar["value"] for bar in bars] == pytest.approx([MEANS[name] for name in ORDER])
+    assert not any("low" in bar for bar in bars)
+    assert bars[0]["text"] == "0, by design"
+    assert "savings 0.100; status_of_checking_account 0.150" in chart.description
+
+
+def test_people_who_differ_give_whiskers_between_the_quartiles() -> None:
+    found = section(selection(dependent=True, people=41, spread=0.1))
+    savings = charts(found)[0].data["rows"][1]
+    assert (savings["low"], savings["high"]) == pytest.approx((0.05, 0.15))
+    (table,) = tables(found)
+    assert list(table.columns) == [
+        "Feature",
+        "Mean",
+        "Standard deviation",
+        "Lower quartile",
+        "Median",
+        "Upper quartile",
+    ]
+    assert rows(table)["savings"] == ["0.100", "0.059", "0.050", "0.100", "0.150"]
+    assert "bars are means over 41 test rows" in said(found)
+
+
+def test_the_features_well_below_the_others_are_named_with_caution() -> None:
+    found = section(selection())
+    assert (
+        "Found to reveal most about sex: savings and status_of_checking_account, with a probability of 0.100 "
+        "to 0.150; the next has 0.750." in said(found)
+    )
+    assert "The probabilities are the same for everybody." in said(found)
+    assert "on the training rows" in said(found)
+    assert "it is not a proof" in said(found)
+
+
+def test_nothing_is_named_where_nothing_is_well_below() -> None:
+    text = said(section(selection({"sex": 0.0, "job": 0.41, "housing": 0.45, "savings": 0.5})))
+    assert "Found to reveal" not in text
+    assert (
+        "No feature is well below the others: the probabilities go from 0.410 (job) to 0.500 (savings)."
+        in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        ([0.1, 0.12, 0.8, 0.9], [0.1, 0.12]),
+        ([0.3, 0.1, 0.4, 0.95], [0.1, 0.3, 0.4]),
+        # the widest gap is above one half, where nothing is left out
+        ([0.55, 0.6, 0.95], []),
+        ([0.1, 0.25, 0.55, 0.99], [0.1, 0.25]),
+        ([0.1, 0.15, 0.2, 0.25], []),
+        ([0.1], []),
+        ([], []),
+    ],
+)
+def test_what_reveals_is_below_the_widest_gap(means: list[float], expected: list[float]) -> None:
+    groups = [{"name": str(i), "sensitive": False, "mean": mean} for i, mean in enumerate(means)]
+    groups.append({"name": "sex", "sensitive": True, "mean": 0.0})
+    assert [group["mean"] for group in module.well_below(groups)] == expected
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_all_that_reveals_is_seldom_selected_and_below_all_others(means: list[float]) -> None:
+    groups = [{"name": str(i), "sensitive": False, "mean": mean} for i, mean in enumerate(means)]
+    found = module.well_below(groups)
+    rest = [group["mean"] for group in groups if group not in found]
+    if found:
+        assert max(group["mean"] for group in found) < 0.5
+        assert max(group["mean"] for group in found) + 0.1 <= min(rest) + 1e-12
+
+
+def test_of_too_few_people_nothing_is_drawn_or_ranked() -> None:
+    found = section(selection(dependent=True, people=3))
+    assert not charts(found)
+    assert "There are too few people to say more: 3 test rows." in said(found)
+    few = section(selection(dependent=True, people=8, spread=0.05))
+    assert not any("low" in bar for bar in charts(few)[0].data["rows"])
+
+
+def test_of_only_sensitive_attributes_nothing_is_said_but_what_they_are() -> None:
+    found = section(selection({"sex": 0.0, "race": 0.0}))
+    assert "a person’s sex and race" in said(found)
+    assert "probabilities go" not in said(found)
+    assert rows(tables(found)[0]) == {"sex (sensitive)": ["0.000"], "race (sensitive)": ["0.000"]}
+
+
+def test_many_features_are_drawn_as_far_as_they_can_be_read() -> None:
+    means = {"sex": 0.0} | {f"feature_{i}": i / 40 for i in range(1, 41)}
+    found = section(selection(means))
+    (chart,) = charts(found)
+    assert len(chart.data["rows"]) == 30
+    assert "The chart has the 30 features of lowest probability; the table has all." in chart.caption
+    assert len(rows(tables(found)[0])) == 41

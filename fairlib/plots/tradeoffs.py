@@ -85,13 +85,12 @@ def tradeoff(
     layers += _lines(found, names, x, y)
     layers += _marks(found, names, x, y)
     text = alt.Chart(data(_labelled(found, ends, width, height)))
-    for align, side in (("left", 8), ("right", -8)):
-        shown = text.transform_filter(f"datum.align == '{align}'")
-        layers.append(
-            shown.mark_text(align=align, dx=side, dy=-8, color=colour("ink"), fontSize=12).encode(
-                x=x, y=y, text="label:N"
-            )
-        )
+    style: dict[str, Any] = {"dy": -8, "color": colour("ink"), "fontSize": 12}
+    right, left = (text.transform_filter(f"datum.align == '{align}'") for align in ("left", "right"))
+    layers += [
+        right.mark_text(align="left", dx=8, **style).encode(x=x, y=y, text="label:N"),
+        left.mark_text(align="right", dx=-8, **style).encode(x=x, y=y, text="label:N"),
+    ]
     fit = alt.AutoSizeParams(type="fit-x", contains="padding")
     return finish(alt.layer(*layers).properties(width=width, height=height, autosize=fit), width)
 

@@ -81,7 +81,7 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
     for stranger in (
         "evenhand.tasks.publish",
         "evenhand.tasks.evaluate",
-        "evenhand.tasks.reporting.page",
+        "evenhand.tasks.pages.build",
         "evenhand.flows.cli",
     ):
         assert stranger not in closure
@@ -165,7 +165,7 @@ ENCODERS_USERS = {
         ("fairlib/datasets/loans.py", {"ingest"}),
         ("data_contracts/suites.py", {"contract", "preprocess", "measure_drift"}),
         ("tasks/serving/model_code.py", {"publish"}),
-        ("tasks/reporting/page.py", set()),
+        ("tasks/pages/build.py", set()),
         ("flows/pipeline.py", set()),
         ("tasks/store.py", set(STEP_NAMES)),
     ],

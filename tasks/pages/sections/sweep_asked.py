@@ -206,7 +206,7 @@ def _features(part: _Asked) -> list[Block]:
         return []
     order = sorted(shares, key=lambda name: -(mean(list(shares[name].values())) or 0.0))
     seeds = ", as the mean over the seeds" if len(part.sweep["seeds"]) > 1 else ""
-    rows = [
+    rows: list[list[Any]] = [
         [name, *(Cell(formats.percent(share), bar=share or 0.0) for share in shares[name].values())]
         for name in order
     ]

@@ -52,7 +52,9 @@ def _findings(sweep: Json) -> str:
             f"One split: no test. The differences from {against}, may come from the split alone; sweep over "
             "several seeds to tell."
         )
-    sentences, even, untested = [], [], []
+    sentences: list[str] = []
+    even: list[str] = []
+    untested: list[str] = []
     for entry in comparison["values"]:
         if entry["against"] is None:
             continue
@@ -145,7 +147,8 @@ def _chart(sweep: Json, entries: Sequence[Json], name: str) -> Chart:
 
 def _tables(sweep: Json) -> list[Table]:
     """Mean and standard deviation of all that is compared, by what it is about."""
-    comparison, groups = sweep["comparison"], {}
+    comparison = sweep["comparison"]
+    groups: dict[str, list[str]] = {}
     for name in comparison["metrics"]:
         groups.setdefault(name.partition(".")[2], []).append(name)
     spread = " ± standard deviation over the seeds" if comparison["splits"] > 1 else ""

@@ -52,7 +52,6 @@ def test_without_draws_there_is_no_interval(random_outcomes: Callable[..., Outco
     assert all(metric.low is None and metric.high is None for metric in evaluation.metrics.values())
 
 
-
 def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]) -> None:
     # four women with label 1 are too few for TPR, though there are 44 women
     positives = evaluate(from_cells(ENOUGH | {("F", 1, 0): 2, ("F", 1, 1): 2}), draws=50)

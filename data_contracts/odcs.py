@@ -324,14 +324,15 @@ def _extended(data: dict[str, Any]) -> dict[str, Any]:
     lists. Parts of the wrong type are left as they are, for the validation to report.
     """
     own = data.get("customProperties")
-    properties = {str(entry.get("property")): entry for entry in _mappings(own)}
+    properties = [str(entry.get("property")) for entry in _mappings(own)]
     if "extends" not in properties:
         return data
-    name, shipped = properties["extends"].get("value"), shipped_contracts()
+    if properties.count("extends") > 1:
+        raise ContractError("customProperties entry 'extends' stands twice")
+    name, shipped = _mappings(own)[properties.index("extends")].get("value"), shipped_contracts()
     if name not in shipped:
-        raise ContractError(
-            f"extends is {name!r}, which no shipped contract is called{did_you_mean(name, shipped)}"
-        )
+        hint = did_you_mean(name, shipped)
+        raise ContractError(f"extends is {name!r}, expected the name of a shipped contract{hint}")
     base = _read_yaml(_shipped_text(name))
     columns = {column["name"]: column for column in base["schema"][0]["properties"]}
     for table in _mappings(data.get("schema")):

@@ -241,6 +241,92 @@ def test_shipped_contracts():
     assert census.unseen_categories == "ignore"
 
 
+def test_shipped_contracts_have_the_content_that_models_were_published_with():
+    digests = {
+        "adult": "d6ea794bdd3dca7b",
+        "bank": "a941a9d1e9354cba",
+        "bank-age": "9d4a227d1c18a634",
+        "census": "dd7967b0a9a5ece0",
+        "compas": "ad6d96bfaee1fa0d",
+        "compas-charges": "9e7c0216fafeacd8",
+        "german": "7c85fb70f6490deb",
+        "german-sex": "9a1b9fcf024f080b",
+        "loans": "3e96a0ae74229a62",
+    }
+    assert {name: load_contract(name).digest[:16] for name in shipped_contracts()} == digests
+
+
+EXTENSION = """
+id: mine
+name: mine
+version: 2.0.0
+schema:
+- name: mine
+  properties:
+  - name: repaid
+  - name: X9
+    required: false
+    quality:
+    - rule: validValues
+      validValues: ['0', '1']
+  - name: shoe-size
+    logicalType: integer
+    customProperties:
+    - {property: role, value: feature}
+  - name: group
+    customProperties:
+    - {property: role, value: sensitive}
+    - {property: use, value: feature}
+customProperties:
+- {property: extends, value: loans}
+- {property: onViolation, value: quarantine}
+"""
+
+
+def test_a_contract_can_extend_a_shipped_one():
+    loans, mine = load_contract("loans"), parse_contract(EXTENSION)
+    assert [column.name for column in mine.columns] == ["repaid", "X9", "shoe-size", "group"]
+    assert mine.label == loans.label
+    assert mine.column("X9") == dataclasses.replace(loans.column("X9"), required=False, allowed=("0", "1"))
+    assert mine.column("group") == dataclasses.replace(
+        loans.column("group"), is_feature=True, encoding="onehot"
+    )
+    assert (mine.name, mine.version, mine.description) == ("mine", "2.0.0", loans.description)
+    assert (mine.min_rows, mine.max_rows) == (loans.min_rows, loans.max_rows)
+    assert (mine.on_violation, mine.missing_sensitive) == ("quarantine", loans.missing_sensitive)
+    assert parse_contract(to_yaml(mine)) == mine
+    rows = EXTENSION.replace(
+        "  properties:", "  quality: [{rule: rowCount, mustBeBetween: [5, 9]}]\n  properties:"
+    )
+    assert parse_contract(rows) == dataclasses.replace(mine, min_rows=5, max_rows=9)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("value: loans", "value: loan", "extends is 'loan'.*did you mean 'loans'"),
+        ("value: loans", "value: [loans]", "extends is \\['loans'\\]"),
+        ("- {property: extends, value: loans}", "- {property: extends}", "extends is None"),
+        ("value: loans}", "value: loans}\n- {property: extends, value: adult}", "'extends' stands twice"),
+        (
+            "name: shoe-size\n    logicalType: integer",
+            "name: shoe-size",
+            "'shoe-size'.*'logicalType' is missing",
+        ),
+        ("required: false", "requird: false", "'X9'.*'requird'.*'required'"),
+        ("  - name: repaid\n", "  - repaid\n", "schema.0.*properties.0.: got 'repaid'"),
+        ("  - name: repaid\n", "  - nam: repaid\n", "properties.0.: unknown key 'nam'"),
+        ("version: 2.0.0\n", "", "'version' is missing"),
+        ("schema:\n- name: mine", "schema:\n- 3\n- name: mine", "schema"),
+    ],
+)
+def test_an_extension_says_what_and_where(old, new, message):
+    assert old in EXTENSION
+    with pytest.raises(ContractError, match=f"^contract mine.yaml: (?s:.*){message}") as caught:
+        parse_contract(EXTENSION.replace(old, new, 1), "mine.yaml")
+    assert "\n" not in str(caught.value)
+
+
 def test_encoded_width_of_shipped_contracts():
     """Adult has 41 model inputs, the census 102 and COMPAS 7 once categories are spread out."""
 

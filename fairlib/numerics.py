@@ -14,45 +14,28 @@ __all__ = [
 ]
 
 Float = NDArray[np.float64]
-# Rounding of the Gram expansion of two equal points, in units of eps * (|a|^2 + |b|^2): below 9 was seen for
+# Rounding of the Gram expansion of two equal points, in units of eps * (|a|^2 + |b|^2): measured below 9 for
 # up to 1,000 columns.
 GRAM_ROUNDING = 16.0
 
 
 def logistic_losses(margin: ArrayLike) -> Float:
     r"""
-    Logistic loss of every margin under both labels.
+    Logistic loss (nats) of n log-odds of label 1 under both labels, shape (2, n); exact for any size.
 
     .. math:: \ell(m, 0) = \log(1 + e^{m}), \qquad \ell(m, 1) = \log(1 + e^{-m})
-
-    Parameters
-    ----------
-    margin : array-like, shape (n,)
-        Log-odds of label 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (2, n)
-        Row ``k`` holds the losses (nats) had every row the label ``k``. ``logaddexp`` keeps them exact for
-        margins of any size, where ``log(1 + exp(m))`` overflows beyond 709.
     """
+    # log(1 + exp(m)) overflows above 709, logaddexp does not
     m = np.asarray(margin, dtype=np.float64)
     return np.stack([np.logaddexp(0.0, m), np.logaddexp(0.0, -m)])
 
 
 def log_losses(probabilities: ArrayLike) -> Float:
     r"""
-    Log loss of every row under every label, :math:`-\log p_k`.
+    Log loss :math:`-\log p_k` (nats) of probabilities, shape (n, K), under every label, shape (K, n).
 
-    Parameters
-    ----------
-    probabilities : array-like, shape (n, K)
-
-    Returns
-    -------
-    ndarray of float64, shape (K, n)
-        Nats. A probability below the machine epsilon (2.2e-16) counts as that, so that a model which is
-        certain and wrong has a large loss, not an infinite one.
+    A probability below the machine epsilon (2.2e-16) counts as that, so that a model which is certain and
+    wrong has a large loss, not an infinite one.
     """
     p = np.asarray(probabilities, dtype=np.float64)
     return np.ascontiguousarray(-np.log(np.clip(p, np.finfo(np.float64).eps, 1.0)).T)
@@ -60,19 +43,11 @@ def log_losses(probabilities: ArrayLike) -> Float:
 
 def softmax_losses(margins: ArrayLike) -> Float:
     r"""
-    Multinomial logistic loss of every row under every label.
+    Multinomial logistic loss (nats) of margins, shape (n, K), under every label, shape (K, n).
 
     .. math:: \ell(m, k) = \log \sum_c e^{m_c} - m_k
 
-    Parameters
-    ----------
-    margins : array-like, shape (n, K)
-        Unnormalised log-probabilities.
-
-    Returns
-    -------
-    ndarray of float64, shape (K, n)
-        Row ``k`` holds the losses (nats) had every row the label ``k``; exact for margins of any size.
+    Margins are unnormalised log-probabilities of any size.
     """
     from scipy.special import logsumexp
 
@@ -117,20 +92,12 @@ def orthonormal_basis(directions: ArrayLike) -> Float:
 
 def pairwise_squared_distances(a: ArrayLike, b: ArrayLike) -> Float:
     r"""
-    Squared Euclidean distances by the Gram expansion about the mean of `b`.
+    Squared Euclidean distances of n and m rows, shape (n, m), by the Gram expansion about the mean of `b`.
 
     .. math:: D_{ij} = \|a_i\|^2 + \|b_j\|^2 - 2 \langle a_i, b_j \rangle
 
-    Parameters
-    ----------
-    a : array-like, shape (n, d)
-    b : array-like, shape (m, d)
-
-    Returns
-    -------
-    ndarray of float64, shape (n, m)
-        The expansion cancels for near points: what is left within its own rounding (negative, or about
-        1e-15 of the squared norms) becomes exactly 0, so that equal points are at distance 0.
+    The expansion cancels for near points: a result within its own rounding (negative, or about 1e-15 of the
+    squared norms) becomes exactly 0, so that equal points are at distance 0.
     """
     right = np.asarray(b, dtype=np.float64)
     left = right if a is b else np.asarray(a, dtype=np.float64)

@@ -10,14 +10,9 @@ __all__ = ["DifferentiableModel", "PerceptronModel", "as_differentiable"]
 
 class DifferentiableModel:
     """
-    Any differentiable module, through autograd.
+    Any differentiable module from (n, d) to (n, K), through autograd.
 
     It follows later updates of the network's parameters, and gives them no gradient.
-
-    Parameters
-    ----------
-    network : torch.nn.Module
-        Maps (n, d) to (n, K).
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -56,10 +51,6 @@ class PerceptronModel(DifferentiableModel):
     A chain of linear layers with ReLU between them, differentiated by hand.
 
     For the mini-batch of a table, building autograd's graph takes longer than the arithmetic.
-
-    Parameters
-    ----------
-    layers : sequence of torch.nn.Linear
     """
 
     def __init__(self, layers: list[nn.Linear]) -> None:

@@ -16,13 +16,7 @@ def logit_distance(first: Tensor, second: Tensor) -> Tensor:
 
     .. math:: d_Y(h, h') = \frac{1}{K} \| h - h' \|_2^2
 
-    Parameters
-    ----------
-    first, second : Tensor, shape (..., K)
-
-    Returns
-    -------
-    Tensor, shape (...)
+    From shape (..., K) to shape (...).
     """
     return (first - second).square().mean(dim=-1)
 
@@ -38,14 +32,7 @@ class SearchObjective(Protocol):
 
 
 class LogitDistance:
-    """
-    Distance from the logits at the people themselves (SenSeI).
-
-    Parameters
-    ----------
-    own : Tensor, shape (n, K)
-        Logits :math:`h(x)`.
-    """
+    """Distance from the logits h(x) at the people themselves, shape (n, K) (SenSeI)."""
 
     def __init__(self, own: Tensor) -> None:
         self.own = own
@@ -60,13 +47,7 @@ class LogitDistance:
 
 
 class LogLoss:
-    """
-    Multinomial logistic loss of each person's own label (SenSR).
-
-    Parameters
-    ----------
-    labels : Tensor of int64, shape (n,)
-    """
+    """Multinomial logistic loss of each person's own label, int64 of shape (n,) (SenSR)."""
 
     def __init__(self, labels: Tensor) -> None:
         self.labels = labels

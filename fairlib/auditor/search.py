@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel
 from evenhand.fairlib.auditor.objectives import SearchObjective
+from evenhand.fairlib.distances.base import Metric
 
 __all__ = ["Auditor", "SearchBounds", "WorstCase"]
 
@@ -28,29 +28,9 @@ LARGE = 1e18
 START_WIDTH = 0.1
 
 
-class _Metric(Protocol):
-    """The parts of a fair metric that the search uses."""
-
-    basis_: Any
-    feature_bounds_: Any
-
-    def operators(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]: ...
-
-
 @dataclass(frozen=True)
 class WorstCase:
-    """
-    Result of a search.
-
-    Parameters
-    ----------
-    points : Tensor, shape (n, d)
-        The worst :math:`x'`.
-    value : Tensor, shape (n,)
-        The objective there, :math:`g(h(x'))`.
-    squared_distance : Tensor, shape (n,)
-        :math:`d_x^2(x, x')`.
-    """
+    """The worst x' of a search, shape (n, d), its objective g(h(x')) and its squared fair distance, (n,)."""
 
     points: Tensor
     value: Tensor
@@ -59,21 +39,16 @@ class WorstCase:
 
 class SearchBounds:
     r"""
-    Bounds of :math:`x' = x + \delta + B z` for some people: the fair metric's feature bounds.
+    Bounds of :math:`x' = x + \delta + B z` for some people, shape (n, d): the fair metric's feature bounds.
 
     :math:`x + \delta` stays within the training rows' range of every feature, and the sensitive coordinates
     :math:`B^\top x'` within theirs. The move along the free directions is added on top: with a learned
     direction it takes features, such as the parts of a one-hot group, out of their own ranges, as it must.
-    Without bounds the worst case of any network that is not perfectly invariant would be infinite.
-
-    Parameters
-    ----------
-    metric : fitted fair metric
-    x : Tensor, shape (n, d)
-        A row outside the bounds extends its own: it may always stay where it is.
+    Without bounds the worst case of any network that is not perfectly invariant would be infinite. A row
+    outside the bounds extends its own: it may always stay where it is.
     """
 
-    def __init__(self, metric: _Metric, x: Tensor) -> None:
+    def __init__(self, metric: Metric, x: Tensor) -> None:
         like: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
         self.x = x
         self.basis = torch.as_tensor(metric.basis_, **like)
@@ -94,11 +69,7 @@ class SearchBounds:
         return self.basis.shape[1]
 
     def points(self, z: Tensor, delta: Tensor) -> Tensor:
-        """
-        The points of some moves, shapes (..., n, k) and (..., n, d).
-
-        z is shortened where delta already moves along the free directions.
-        """
+        """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along B."""
         if not self.free:
             return self.x + delta
         along = delta @ self.basis
@@ -157,7 +128,7 @@ class Auditor:
         A parameter outside its range.
     """
 
-    metric: _Metric
+    metric: Metric
     _: KW_ONLY
     subspace_steps: int = 8
     full_steps: int = 10
@@ -186,29 +157,16 @@ class Auditor:
         random_start: bool = False,
     ) -> WorstCase:
         """
-        Find a bad x' for every row.
+        Find a bad x' for every row of x, shape (n, d): never better for the person than x itself.
 
         Parameters
         ----------
-        model : DifferentiableModel
-        x : Tensor, shape (n, d)
-        objective : SearchObjective
         multiplier : float
             Price of a squared distance; at 0 all moves within the bounds are free.
         generator : torch.Generator
             Of the random choices.
         random_start : bool
             Start at a random place within the bounds instead of at the best corner.
-
-        Returns
-        -------
-        WorstCase
-            Never better for the person than x itself.
-
-        Raises
-        ------
-        ValueError
-            A multiplier of NaN.
         """
         if math.isnan(multiplier):
             raise ValueError("multiplier must be a number, the price of a squared distance, got nan.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,14 +83,9 @@ def pairs_of_copies(
     for number, rows in enumerate(copies):
         mine = copy == number
         comparable[mine] = rows[row[mine]] - data[row[mine]]
-    shared = ~(comparable != 0).any(axis=0)
-    if not shared.any():
-        shared[:] = True
-
-    def incomparable(i: Indices, j: Indices) -> NDArray[np.bool_]:
-        return np.asarray((data[i][:, shared] != data[j][:, shared]).any(axis=1))
-
-    return comparable, _random_pairs(data, len(comparable), incomparable, rng)
+    unchanged = data[:, ~(comparable != 0).any(axis=0)]
+    features = unchanged if unchanged.shape[1] else data
+    return comparable, _random_pairs(data, features, np.arange(len(data)), len(comparable), rng)
 
 
 def pairs_of_groups(data: Float, codes: Indices, most: int, rng: np.random.Generator) -> tuple[Float, Float]:
@@ -106,11 +101,7 @@ def pairs_of_groups(data: Float, codes: Indices, most: int, rng: np.random.Gener
     if len(comparable) == 0:
         raise ValueError("no two comparable rows differ: the groups tell nothing.")
     comparable = comparable[_sample(len(comparable), most, rng)]
-
-    def incomparable(i: Indices, j: Indices) -> NDArray[np.bool_]:
-        return np.asarray((codes[i] != codes[j]) & (data[i] != data[j]).any(axis=1))
-
-    return comparable, _random_pairs(data, len(comparable), incomparable, rng)
+    return comparable, _random_pairs(data, data, codes, len(comparable), rng)
 
 
 def _sample(count: int, most: int, rng: np.random.Generator) -> Indices:
@@ -121,17 +112,14 @@ def _sample(count: int, most: int, rng: np.random.Generator) -> Indices:
 
 
 def _random_pairs(
-    data: Float,
-    count: int,
-    incomparable: Callable[[Indices, Indices], NDArray[np.bool_]],
-    rng: np.random.Generator,
+    data: Float, features: Float, codes: Indices, count: int, rng: np.random.Generator
 ) -> Float:
-    """Differences of up to `count` random incomparable pairs."""
+    """Differences of up to `count` random pairs of rows that differ in group and features."""
     found: list[Float] = []
     missing = count
     for _ in range(ROUNDS):
         i, j = rng.integers(0, len(data), size=(2, missing))
-        kept = np.flatnonzero(incomparable(i, j))
+        kept = np.flatnonzero((codes[i] != codes[j]) & (features[i] != features[j]).any(axis=1))
         found.append(data[i[kept]] - data[j[kept]])
         missing -= len(kept)
         if missing == 0:

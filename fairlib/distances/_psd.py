@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ SMALLEST = 1e-18
 RESOLUTION = 1e-9
 
 
-@dataclass(frozen=True)
-class Maximum:
+class Maximum(NamedTuple):
     """The matrix found, the iterations, and whether the projected gradient became small enough."""
 
     matrix: Float

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,13 +15,70 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from evenhand.fairlib.distances.feature_bounds import FeatureBounds
 from evenhand.fairlib.numerics import pairwise_squared_distances
 
 __all__ = ["FeatureBounds", "Metric"]
 
 Float = NDArray[np.float64]
 FORMAT = 2
+# Smallest exponent of a bound's step: finer steps need numbers that float64 lacks.
+FINEST = -300
+
+
+@dataclass(frozen=True)
+class FeatureBounds:
+    """
+    Box around the training rows.
+
+    A search for comparable people may move along the free directions at no cost: without bounds it would
+    leave the range of real people. The largest and the smallest value of a feature belong to somebody,
+    though, and a metric is saved and published. So bounds are widened by a tenth to a hundredth of the range
+    and more, outwards to a round number. A feature that takes only the values 0 and 1, or only one value,
+    keeps them: they identify nobody.
+
+    Parameters
+    ----------
+    low, high : ndarray of float64, shape (d,)
+        Bounds of each feature.
+    free_low, free_high : ndarray of float64, shape (k,)
+        Bounds of the rows' coordinates along the free directions.
+    """
+
+    low: Float
+    high: Float
+    free_low: Float
+    free_high: Float
+
+    @classmethod
+    def of(cls, rows: Float, basis: Float) -> FeatureBounds:
+        """Bounds of training rows, shape (n, d), and a basis, shape (d, k)."""
+        return cls(*_bounds(rows), *_bounds(rows @ basis))
+
+
+def _bounds(values: Float) -> tuple[Float, Float]:
+    """Widened bounds of every column."""
+    lows, highs = values.min(axis=0), values.max(axis=0)
+    fixed = (lows == highs) | ((values == 0.0) | (values == 1.0)).all(axis=0)
+    for j in np.flatnonzero(~fixed):
+        lows[j], highs[j] = _widened(float(lows[j]), float(highs[j]))
+    return lows, highs
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """Outwards, the next multiple but one of 10^(floor(log10(range)) - 1)."""
+    spread = min(high - low, sys.float_info.max)
+    exponent = max(math.floor(math.log10(spread)) - 1, FINEST)
+    return 0.0 - _above(-low, exponent), _above(high, exponent)
+
+
+def _above(value: float, exponent: int) -> float:
+    """The multiple of 10^exponent after the next one to `value`, rounded to its decimal number."""
+    step = 10.0**exponent
+    quotient = value / step
+    nearest = round(quotient)
+    # 0.3 / 0.1 is not 3: a value that is a multiple up to rounding counts as one
+    count = nearest if abs(quotient - nearest) < 1e-9 else math.ceil(quotient)
+    return max(round((count + 1) * step, -exponent), value)
 
 
 class Metric(BaseEstimator):  # type: ignore[misc]
@@ -32,8 +90,10 @@ class Metric(BaseEstimator):  # type: ignore[misc]
     Differences in the null space of :math:`\Sigma`, the free directions, do not count. Unless a metric says
     otherwise, nothing else is distorted: :math:`\Sigma = I - B B^\top`.
 
-    Every method takes array-likes, computed in float64, or torch tensors of a floating-point dtype. Tensors
-    give tensors of the same dtype and device, which can be differentiated. Arrays need no torch.
+    Every method takes rows as array-likes of shape (n, d), computed in float64, or as torch tensors of shape
+    (..., d) and a floating-point dtype. Tensors give tensors of the same dtype and device, which can be
+    differentiated. Arrays need no torch. A ValueError names another width than at ``fit``, numbers that are
+    not finite (arrays only), and tensors of integers.
 
     Attributes
     ----------
@@ -60,37 +120,16 @@ class Metric(BaseEstimator):  # type: ignore[misc]
 
     def project(self, X: Any) -> Any:
         r"""
-        Coordinates in which :math:`d_x` is the Euclidean distance.
+        Coordinates, shape (n, r), in which :math:`d_x` is the Euclidean distance.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d), or Tensor, shape (..., d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n, r), or Tensor, shape (..., r)
-            :math:`X - (X B) B^\top` with r = d, as two thin products, never with a d x d matrix.
-
-        Raises
-        ------
-        ValueError
-            Another width than at ``fit``, a number that is not finite (arrays only), a tensor of integers.
+        Unless a metric says otherwise :math:`X - (X B) B^\top`, with r = d: two thin products, never a d x d
+        matrix.
         """
         check_is_fitted(self)
         return self._project(self._checked(X if _is_tensor(X) else check_array(X, dtype=np.float64)))
 
     def weigh(self, V: Any) -> Any:
-        r"""
-        Rows times the metric's matrix, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V and 0.
-
-        Parameters
-        ----------
-        V : array-like or Tensor, shape (..., d)
-
-        Returns
-        -------
-        ndarray of float64 or Tensor, shape (..., d)
-        """
+        r"""Rows times the matrix, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V and 0."""
         check_is_fitted(self)
         return self._weigh(self._checked(V))
 
@@ -98,14 +137,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         r"""
         Rows times the matrix's pseudo-inverse, :math:`V \Sigma^+`.
 
-        Parameters
-        ----------
-        V : array-like or Tensor, shape (..., d)
-
-        Returns
-        -------
-        ndarray of float64 or Tensor, shape (..., d)
-            Without the part of V along free directions; undoes :meth:`weigh` on the rest.
+        It drops the part of V along free directions, and undoes :meth:`weigh` on the rest.
         """
         check_is_fitted(self)
         return self._unweigh(self._checked(V))
@@ -117,28 +149,16 @@ class Metric(BaseEstimator):  # type: ignore[misc]
 
     def squared(self, x1: Any, x2: Any) -> Any:
         r"""
-        Squared distances :math:`d_x^2` of paired rows.
+        Squared distances :math:`d_x^2` of paired rows, shape (n,).
 
-        Parameters
-        ----------
-        x1, x2 : array-like, shape (n, d), or Tensor, shape (..., d)
-            Arrays of one shape; tensors broadcast.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,), or Tensor, shape (...)
-
-        Raises
-        ------
-        ValueError
-            As :meth:`project`; two arrays of different shapes.
+        Two arrays must have one shape; tensors broadcast.
         """
         difference = self._difference(x1, x2)
         return (difference * difference).sum(-1)
 
     def distance(self, x1: Any, x2: Any) -> Any:
         """
-        Distances :math:`d_x` of paired rows: the root of :meth:`squared`, with the same arguments.
+        Distances :math:`d_x` of paired rows, shape (n,): the root of :meth:`squared`.
 
         The gradient of a tensor's distance is 0 where the distance is.
         """
@@ -148,19 +168,10 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return np.linalg.norm(difference, axis=-1)
 
     def pairwise(self, X: Any, Y: Any = None, *, squared: bool = False) -> Any:
-        """
-        Distances of all pairs.
+        r"""
+        Distances of all pairs, shape (n, m); `squared` gives :math:`d_x^2`, the transport cost of BuDRO.
 
-        Parameters
-        ----------
-        X : array-like or Tensor, shape (n, d)
-        Y : array-like or Tensor, shape (m, d), or None for X itself
-        squared : bool
-            Give :math:`d_x^2`, the transport cost of BuDRO.
-
-        Returns
-        -------
-        ndarray of float64 or Tensor, shape (n, m)
+        Y has the shape (m, d), or is None for X itself.
         """
         left = self.project(X)
         right = left if Y is None else self.project(Y)

@@ -164,6 +164,8 @@ class EXPLORE(Metric):
             differ, or an incomparable one that does not; sizes that do not match; numbers that are not
             finite; parameters out of range.
         """
+        from evenhand.fairlib.preprocessing.counterfactuals import check_copies
+
         for name in ("strength", "tol"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0):
@@ -172,7 +174,20 @@ class EXPLORE(Metric):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
         data = check_array(X, dtype=np.float64)
-        near, far = self._pairs(data, comparable, incomparable, groups, counterfactuals)
+        if (comparable is None) != (incomparable is None):
+            lacking = "comparable" if comparable is None else "incomparable"
+            raise ValueError(f"EXPLORE needs both sorts of pairs: {lacking} is missing.")
+        check_source("EXPLORE", comparable=comparable, groups=groups, counterfactuals=counterfactuals)
+        # differences of comparable and of incomparable pairs
+        rng = np.random.default_rng(self.random_state)
+        if comparable is not None and incomparable is not None:
+            near = given_pairs("comparable", comparable, data.shape[1])
+            far = given_pairs("incomparable", incomparable, data.shape[1])
+        elif groups is not None:
+            near, far = pairs_of_groups(data, group_codes(data, groups), self.max_pairs, rng)
+        else:
+            copies = check_copies(data, counterfactuals)  # type: ignore[arg-type]
+            near, far = pairs_of_copies(data, copies, self.max_pairs, rng)
         if not near.any():
             raise ValueError("the comparable pairs do not differ: no direction can be learned from them.")
         if not far.any(axis=1).all():
@@ -203,31 +218,6 @@ class EXPLORE(Metric):
         self.factor_ = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
         self._remember(data, vectors[:, ~kept])
         return self
-
-    def _pairs(
-        self,
-        data: Float,
-        comparable: Sequence[ArrayLike] | None,
-        incomparable: Sequence[ArrayLike] | None,
-        groups: ArrayLike | None,
-        counterfactuals: Sequence[ArrayLike] | None,
-    ) -> tuple[Float, Float]:
-        """Differences of comparable and of incomparable pairs."""
-        from evenhand.fairlib.preprocessing.counterfactuals import check_copies
-
-        if (comparable is None) != (incomparable is None):
-            lacking = "comparable" if comparable is None else "incomparable"
-            raise ValueError(f"EXPLORE needs both sorts of pairs: {lacking} is missing.")
-        check_source("EXPLORE", comparable=comparable, groups=groups, counterfactuals=counterfactuals)
-        if comparable is not None and incomparable is not None:
-            width = data.shape[1]
-            near = given_pairs("comparable", comparable, width)
-            return near, given_pairs("incomparable", incomparable, width)
-        rng = np.random.default_rng(self.random_state)
-        if groups is not None:
-            return pairs_of_groups(data, group_codes(data, groups), self.max_pairs, rng)
-        assert counterfactuals is not None
-        return pairs_of_copies(data, check_copies(data, counterfactuals), self.max_pairs, rng)
 
     def _project(self, V: Any) -> Any:
         return V @ self._array_like(V, "factor")

@@ -42,11 +42,7 @@ def fitted_metric(
     """
     The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
 
-    Parameters
-    ----------
-    metric : fair metric or None
-    X : array-like, shape (n, d)
-    sensitive_features : mapping of str to array-like, shape (n,), or None
+    X has the shape (n, d), every sensitive feature the shape (n,).
 
     Raises
     ------

@@ -23,12 +23,7 @@ class LearnedDirection:
     """
     A direction to learn: the normal of a linear model that predicts an attribute from the other columns.
 
-    Parameters
-    ----------
-    attribute : str
-        Key of the attribute in ``sensitive_features``.
-    excluded : tuple of int
-        Columns of X left out of that model: those that hold the attribute itself.
+    The `excluded` columns of X, those that hold the attribute itself, are left out of that model.
     """
 
     attribute: str

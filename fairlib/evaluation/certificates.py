@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from evenhand.fairlib.auditor import Auditor, LogitDistance, as_differentiable
+from evenhand.fairlib.auditor.differentiable_model import as_differentiable
+from evenhand.fairlib.auditor.objectives import LogitDistance
+from evenhand.fairlib.auditor.search import Auditor
 from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval

@@ -65,17 +65,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities of all classes, shape (n, K)."""
 
     def predict_proba(self, X: ArrayLike) -> Float64:
-        """
-        Class probabilities.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n, K)
-        """
+        """Class probabilities, shape (n, K), of rows, shape (n, d)."""
         check_is_fitted(self)
         data = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         return self._probabilities(data)

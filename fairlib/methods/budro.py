@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
-from evenhand.fairlib.methods.gbdt import BoosterMethod, GBDTClassifier, without_cache
+from evenhand.fairlib.methods.gbdt import GBDTClassifier, without_cache
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.randomness import derive_seed
 from evenhand.fairlib.transport.problem import TransportProblem
@@ -32,14 +33,8 @@ VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
 
 
-class _Projects(Protocol):
-    """A fair metric that is Euclidean after a projection."""
-
-    def project(self, X: ArrayLike) -> NDArray[np.float64]: ...
-
-
 @dataclass(kw_only=True, repr=False, eq=False)
-class BudroClassifier(BoosterMethod):
+class BudroClassifier(GBDTClassifier):
     r"""
     Individually fair gradient boosted trees (Vargo et al. 2021, Algorithm 3), for any number of classes.
 
@@ -67,9 +62,6 @@ class BudroClassifier(BoosterMethod):
         tables.
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
-    scale_pos_weight : float or None
-        As XGBoost names it: weight of label 1, instead of the one that `balance_classes` gives. Two classes
-        only.
     solver : str
         Of the transport problem: ``dual`` (exact), ``entropic``, ``dual-sgd``, ``entropic-sgd`` or ``lp``.
     neighbours : int or None
@@ -104,7 +96,7 @@ class BudroClassifier(BoosterMethod):
 
     multiclass: ClassVar[bool] = True
 
-    metric: _Projects | None = field(default=None, kw_only=False)
+    metric: Metric | None = field(default=None, kw_only=False)
     perturbation_budget: float = 1.0
     max_depth: int = 4
     eta: float = 0.005
@@ -191,16 +183,11 @@ class BudroClassifier(BoosterMethod):
         n_rows : int
             Training rows: there every row weighs 1, here all weigh 1 together.
         """
-        return GBDTClassifier(
+        shared = {name: getattr(self, name) for name in GBDTClassifier._get_param_names()}
+        return GBDTClassifier(**shared).set_params(
             n_steps=self.n_steps + 1,
-            max_depth=self.max_depth,
-            eta=self.eta,
             reg_lambda=self.reg_lambda * n_rows,
             min_child_weight=self.min_child_weight * n_rows,
-            balance_classes=self.balance_classes,
-            scale_pos_weight=self.scale_pos_weight,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
         )
 
     def _check_parameters(self) -> None:
@@ -316,10 +303,10 @@ class _Training:
         history = {f"history.{name}": np.array(self.history[name]) for name in HISTORY}
         booster = np.frombuffer(bytes(self.booster.save_raw("ubj")), dtype=np.uint8)
         state: dict[str, Any] = {"booster": booster, "step": self.step, **history}
-        state |= _solver_state("solver.", self.solver)
+        state |= self.solver.state("solver.")
         if self.validation is not None:
             state["validation"] = np.array(self.history["validation"])
-            state |= _solver_state("validation.", self.validation.solver)
+            state |= self.validation.solver.state("validation.") if self.validation.solver else {}
         return state
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -331,10 +318,11 @@ class _Training:
         )
         self.step = int(arrays["step"])
         self.history = {name: arrays[f"history.{name}"].tolist() for name in HISTORY}
-        _restore_solver("solver.", self.solver, arrays)
+        self.solver.restore(arrays, "solver.")
         if self.validation is not None:
             self.history["validation"] = arrays["validation"].tolist()
-            _restore_solver("validation.", self.validation.solver, arrays)
+            if self.validation.solver is not None:
+                self.validation.solver.restore(arrays, "validation.")
 
 
 class _Validation:
@@ -362,16 +350,6 @@ class _Validation:
             return -float(losses[self.codes, np.arange(len(self.codes))].mean())
         score = balanced_accuracy_score if self.metric == "balanced_accuracy" else accuracy_score
         return float(score(self.codes, losses.argmin(axis=0)))
-
-
-def _solver_state(prefix: str, solver: Solver | None) -> dict[str, Any]:
-    return {} if solver is None else {f"{prefix}{name}": value for name, value in solver.state().items()}
-
-
-def _restore_solver(prefix: str, solver: Solver | None, arrays: dict[str, NDArray[Any]]) -> None:
-    if solver is not None:
-        state = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
-        solver.restore(state)
 
 
 def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float64:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,17 +15,19 @@ from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
 if TYPE_CHECKING:
     import xgboost as xgb
 
-__all__ = ["BoosterMethod", "GBDTClassifier", "without_cache"]
+__all__ = ["Codes", "GBDTClassifier", "without_cache"]
 
 BOOSTER_FILE = "booster.ubj"
+Codes: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class BoosterMethod(Method):
+class GBDTClassifier(Method):
     """
-    Base of the methods whose model is one XGBoost booster.
+    Gradient boosted trees on the logistic loss.
 
-    Subclasses are dataclasses too: their fields are the keyword arguments of the constructor.
+    The base of all methods whose model is one XGBoost booster. Subclasses are dataclasses too: their fields
+    are the keyword arguments of the constructor.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ class BoosterMethod(Method):
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels.
     scale_pos_weight : float or None
-        Weight of label 1, instead of the one that `balance_classes` gives.
+        Weight of label 1, instead of the one that `balance_classes` gives; for two classes.
     random_state : int or None
     n_jobs : int or None
         Threads; None for all.
@@ -56,7 +59,54 @@ class BoosterMethod(Method):
     random_state: int | None = None
     n_jobs: int | None = None
 
-    def _booster_parameters(self, codes: NDArray[np.int64]) -> dict[str, Any]:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """
+        Train.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : array-like, shape (n,)
+            Two distinct values.
+        sensitive_features : mapping of str to array-like, shape (n,)
+            Values of every row, by attribute. Ignored without mitigation, and not needed to predict.
+        callback : callable or None
+            Called after every step with (step, steps, {}).
+
+        Raises
+        ------
+        ValueError
+            A parameter out of its range, or sensitive features that the method needs and lacks.
+        """
+        import xgboost as xgb
+
+        data, codes = self._check_training(X, y)
+        rows, weights = self._prepare(data, codes, sensitive_features)
+        if self.n_steps < 1:
+            raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
+        matrix = xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=self.n_jobs or 0)
+        booster = xgb.Booster(self._booster_parameters(codes), [matrix])
+        for step in range(self.n_steps):
+            booster.update(matrix, step)
+            if callback is not None:
+                callback(step + 1, self.n_steps, {})
+        self.booster_ = without_cache(booster)
+        return self
+
+    def _prepare(
+        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+    ) -> tuple[Float32, Float64 | None]:
+        """Rows and weights that the trees are trained on."""
+        return X, None
+
+    def _booster_parameters(self, codes: Codes) -> dict[str, Any]:
         """XGBoost's parameters; a fixed ``base_score`` keeps it from fitting an intercept of its own."""
         weight = self.scale_pos_weight
         if weight is None:
@@ -77,23 +127,6 @@ class BoosterMethod(Method):
             "nthread": self.n_jobs or 0,
         }
 
-    def _boost(
-        self, X: Float32, codes: NDArray[np.int64], callback: Callback | None, weights: Float64 | None = None
-    ) -> Self:
-        """Fit by plain boosting on weighted rows."""
-        import xgboost as xgb
-
-        if self.n_steps < 1:
-            raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
-        matrix = xgb.QuantileDMatrix(X, label=codes, weight=weights, nthread=self.n_jobs or 0)
-        booster = xgb.Booster(self._booster_parameters(codes), [matrix])
-        for step in range(self.n_steps):
-            booster.update(matrix, step)
-            if callback is not None:
-                callback(step + 1, self.n_steps, {})
-        self.booster_ = without_cache(booster)
-        return self
-
     def _probabilities(self, X: Float32) -> Float64:
         found: Float64 = self.booster_.inplace_predict(X).astype(np.float64)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
@@ -112,26 +145,3 @@ def without_cache(booster: xgb.Booster) -> xgb.Booster:
     import xgboost as xgb
 
     return xgb.Booster(model_file=booster.save_raw("ubj"))
-
-
-@dataclass(kw_only=True, repr=False, eq=False)
-class GBDTClassifier(BoosterMethod):
-    """Gradient boosted trees on the logistic loss."""
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any = None, callback: Callback | None = None
-    ) -> Self:
-        """
-        Train.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            Two distinct values.
-        sensitive_features : ignored
-        callback : callable or None
-            Called after every step with (step, steps, {}).
-        """
-        data, codes = self._check_training(X, y)
-        return self._boost(data, codes, callback)

@@ -21,27 +21,17 @@ LEAF = -1
 
 @dataclass(frozen=True)
 class GroupReader:
-    """
-    A decision tree over the columns of sensitive attributes, as plain arrays of its K nodes.
+    """A decision tree over the columns of sensitive attributes, as plain arrays of its K nodes."""
 
-    Attributes
-    ----------
-    columns : ndarray of int, shape (c,)
-        Columns of X that state the attributes, sorted.
-    column : ndarray of int, shape (K,)
-        Column of X that each node compares; -1 at a leaf.
-    threshold : ndarray of float64, shape (K,)
-        A row goes left where its value is at most this.
-    left, right : ndarray of int, shape (K,)
-    group : ndarray of int, shape (K,)
-        Number of the group at a leaf.
-    """
-
+    # (c,): columns of X that state the attributes, sorted
     columns: NDArray[np.int64]
+    # (K,): column of X that each node compares, -1 at a leaf; a row goes left where its value is at most the
+    # threshold
     column: NDArray[np.int64]
     threshold: NDArray[np.float64]
     left: NDArray[np.int64]
     right: NDArray[np.int64]
+    # (K,): number of the group at a leaf
     group: NDArray[np.int64]
 
     @classmethod
@@ -54,12 +44,10 @@ class GroupReader:
         method: str,
     ) -> GroupReader:
         """
-        Learn to read the groups, exactly.
+        Learn to read the groups, shape (n,), exactly from rows, shape (n, d).
 
         Parameters
         ----------
-        X : ndarray of float32, shape (n, d)
-        groups : ndarray of int, shape (n,)
         attributes : sequence of str
             The attributes that form the groups.
         feature_groups : mapping of str to sequence of int, or None

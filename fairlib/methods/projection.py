@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.distances.registry import fitted_metric, load_metric
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
-from evenhand.fairlib.methods.gbdt import BoosterMethod
+from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
 
 __all__ = ["ProjectedGBDTClassifier"]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class ProjectedGBDTClassifier(BoosterMethod):
+class ProjectedGBDTClassifier(GBDTClassifier):
     r"""
     Gradient boosted trees on :math:`X (I - P)`, invariant along the sensitive subspace.
 
@@ -28,7 +28,7 @@ class ProjectedGBDTClassifier(BoosterMethod):
     ----------
     metric : Metric or None
         The metric whose subspace is removed; one that is not fitted is cloned and fitted at ``fit``. None:
-        the sensitive subspace, learned at ``fit`` from ``sensitive_features``.
+        the sensitive subspace, learned at ``fit`` from ``sensitive_features``, which are needed then.
 
     Attributes
     ----------
@@ -37,20 +37,11 @@ class ProjectedGBDTClassifier(BoosterMethod):
 
     metric: Metric | None = field(default=None, kw_only=False)
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any = None, callback: Callback | None = None
-    ) -> Self:
-        """
-        Train on the projected features; the arguments are those of ``GBDTClassifier.fit``.
-
-        Raises
-        ------
-        ValueError
-            Neither a metric nor sensitive features were given, or the metric has another dimension than X.
-        """
-        data, codes = self._check_training(X, y)
-        self.metric_ = fitted_metric(self.metric, data, sensitive_features)
-        return self._boost(self._project(data), codes, callback)
+    def _prepare(
+        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+    ) -> tuple[Float32, Float64 | None]:
+        self.metric_ = fitted_metric(self.metric, X, sensitive_features)
+        return self._project(X), None
 
     def _project(self, X: Float32) -> Float32:
         return self.metric_.project(X).astype(np.float32)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from evenhand.fairlib.methods.base import Callback, Float64
-from evenhand.fairlib.methods.gbdt import BoosterMethod
+from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
 
 __all__ = ["ReweighedGBDTClassifier", "kamiran_calders_weights"]
 
@@ -24,14 +23,7 @@ def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike) -> Float64:
     (Kamiran and Calders 2011). The weighted share of every label is then the same in every group, and
     :math:`\sum_i w_i = n` if every cell has a row.
 
-    Parameters
-    ----------
-    groups : array-like of int, shape (n,)
-    codes : array-like of int, shape (n,)
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
+    Groups, labels and weights have the shape (n,).
     """
     group_codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     label_codes = np.unique(np.asarray(codes), return_inverse=True)[1]
@@ -42,7 +34,7 @@ def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike) -> Float64:
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class ReweighedGBDTClassifier(BoosterMethod):
+class ReweighedGBDTClassifier(GBDTClassifier):
     """
     Gradient boosted trees on rows weighted so that group and label are independent.
 
@@ -57,33 +49,12 @@ class ReweighedGBDTClassifier(BoosterMethod):
     attributes: Sequence[str] | None = None
     balance_classes: bool = False
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """
-        Train on weighted rows; the arguments are those of ``GBDTClassifier.fit``.
+    def _prepare(
+        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+    ) -> tuple[Float32, Float64 | None]:
+        return X, kamiran_calders_weights(self._groups(sensitive_features, len(codes)), codes)
 
-        Parameters
-        ----------
-        sensitive_features : mapping of str to array-like, shape (n,)
-            Group of every row, per attribute. Not needed to predict.
-
-        Raises
-        ------
-        ValueError
-            No sensitive features, an attribute that they lack or with another number of rows, or no
-            attribute chosen.
-        """
-        data, codes = self._check_training(X, y)
-        weights = kamiran_calders_weights(self._groups(sensitive_features, len(codes)), codes)
-        return self._boost(data, codes, callback, weights)
-
-    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, n: int) -> NDArray[np.int64]:
+    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, n: int) -> Codes:
         """One integer per intersection of the chosen attributes."""
         if sensitive_features is None or len(sensitive_features) == 0:
             raise ValueError("sensitive_features are needed: the weights depend on each row's group.")

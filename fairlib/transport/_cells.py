@@ -39,25 +39,16 @@ DIVISION_ROUNDING = np.float32(1.0 - 1e-6)
 
 @dataclass(frozen=True)
 class Cells:
-    """
-    Places in cell order: those of one cell are neighbours in memory.
+    """Places in cell order: those of one cell are neighbours in memory."""
 
-    Attributes
-    ----------
-    points : ndarray of float64, shape (m, d)
-        Places in cell order.
-    place, position : ndarray of int64, shape (m,)
-        Place at each position, and position of each place.
-    start : ndarray of int64, shape (cells + 1,)
-        First position of every cell.
-    bounds : ndarray of uint8, shape (m, cells)
-        Lower bound of the squared distance between a position and all places of a cell, in units of `unit`.
-    """
-
+    # (m, d): places in cell order
     points: Float
+    # (m,): place at each position, and position of each place
     place: Int
     position: Int
+    # (cells + 1,): first position of every cell
     start: Int
+    # (m, cells): lower bounds of the squared distance from a position to all places of a cell, in units
     bounds: NDArray[np.uint8]
     unit: float
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from evenhand.fairlib.randomness import derive_seed, generator
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
-from evenhand.fairlib.transport.solvers import Solver
+from evenhand.fairlib.transport.solvers import SGDSolver, Solver
 
-__all__ = ["Allocation", "DualSolver", "allocate_budget", "envelope_moves", "plan_of"]
+__all__ = ["Allocation", "DualSGDSolver", "DualSolver", "allocate_budget", "envelope_moves", "plan_of"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -34,14 +34,13 @@ class Allocation:
     """
     Allocation of a budget to envelopes: query q ends at vertex ``chosen[q]``.
 
-    Of the query `divided`, `whole` columns and the share `share` of one more are at the next vertex.
+    Of the query `divided`, so many `columns`, the last one in part, are at the next vertex.
     """
 
     multiplier: float
     chosen: Int
     divided: int = -1
-    whole: int = 0
-    share: float = 0.0
+    columns: float = 0.0
 
 
 @dataclass(eq=False, kw_only=True)
@@ -68,44 +67,33 @@ class DualSolver(Solver):
         columns for which no other row could be better.
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width", "warm")
+
     neighbours: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.search = ColumnSearch(self.problem, self.jobs, self.neighbours)
-        self._calls = 0
-        self._multipliers: list[float] = []
-        self._width = FIRST_WIDTH
+        self.calls = 0
+        self.multipliers = np.empty(0)
+        self.width = FIRST_WIDTH
+        self.warm = self.search.warm
 
     def _solve(self, losses: Float) -> TransportPlan:
-        self._calls += 1
-        self.search.load(losses, derive_seed(self.seed, "ties", str(self._calls)))
-        envelopes, allocation = self._allocate(generator(self.seed, "order", str(self._calls)))
-        self._multipliers = [*self._multipliers[-1:], allocation.multiplier]
-        self.search.warm = envelopes.place[envelopes.start[:-1] + allocation.chosen]
+        self.calls += 1
+        self.search.warm = self.warm
+        self.search.load(losses, derive_seed(self.seed, "ties", str(self.calls)))
+        envelopes, allocation = self._allocate(generator(self.seed, "order", str(self.calls)))
+        self.multipliers = np.append(self.multipliers[-1:], allocation.multiplier)
+        chosen = envelopes.place[envelopes.start[:-1] + allocation.chosen]
+        self.warm = self.search.warm = chosen.astype(np.int32)
         return plan_of(self.search, envelopes, allocation)
-
-    def state(self) -> dict[str, Any]:
-        """As :meth:`Solver.state`."""
-        return {
-            "calls": self._calls,
-            "multipliers": np.array(self._multipliers),
-            "width": self._width,
-            "warm": self.search.warm.astype(np.int32),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """As :meth:`Solver.restore`."""
-        self._calls = int(state["calls"])
-        self._multipliers = [float(value) for value in state["multipliers"]]
-        self._width = float(state["width"])
-        self.search.warm = np.asarray(state["warm"], dtype=np.int64)
 
     def _allocate(self, rng: np.random.Generator) -> tuple[Envelopes, Allocation]:
         """Move the bracket until the optimum is inside."""
         predicted = self._predict()
         if predicted > 0:
-            low, high = predicted / self._width, predicted * self._width
+            low, high = predicted / self.width, predicted * self.width
         else:
             low, high = 0.0, max(1e-6, float(np.ptp(self.search.losses)))
         factor = WIDEN
@@ -130,9 +118,9 @@ class DualSolver(Solver):
 
     def _predict(self) -> float:
         """The next multiplier, by the ratio of the last two; of a sample of the queries at the first call."""
-        if not self._multipliers:
+        if not len(self.multipliers):
             return self._estimate()
-        before, now = self._multipliers[0], self._multipliers[-1]
+        before, now = float(self.multipliers[0]), float(self.multipliers[-1])
         return now * min(max(now / before, 0.5), 2.0) if now > 0 and before > 0 else now
 
     def _estimate(self) -> float:
@@ -155,8 +143,34 @@ class DualSolver(Solver):
         width = FIRST_WIDTH
         if predicted > 0 and found > 0:
             error = max(predicted / found, found / predicted)
-            width = float(np.clip(0.5 * (self._width + error**3), LEAST_WIDTH, FIRST_WIDTH))
-        self._width = width
+            width = float(np.clip(0.5 * (self.width + error**3), LEAST_WIDTH, FIRST_WIDTH))
+        self.width = width
+
+
+@dataclass(eq=False, kw_only=True)
+class DualSGDSolver(SGDSolver):
+    """Algorithm 2 of Vargo et al. 2021: every column moves whole to its maximiser at the multiplier."""
+
+    kept: ClassVar[tuple[str, ...]] = ("calls", "warm")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.search = ColumnSearch(self.problem, self.jobs)
+        self.warm = self.search.warm
+
+    def _load(self, losses: Float) -> None:
+        self.search.warm = self.warm
+        self.search.load(losses, derive_seed(self.seed, "ties", str(self.calls)))
+
+    def _costs(self, eta: float, queries: Int) -> Float:
+        return self.search.envelopes(eta, eta, queries).cost
+
+    def _plan(self, eta: float) -> TransportPlan:
+        envelopes = self.search.envelopes(eta, eta)
+        self.warm = envelopes.place.astype(np.int32)
+        return plan_of(
+            self.search, envelopes, Allocation(eta, np.zeros(len(envelopes.place), dtype=np.int64))
+        )
 
 
 def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
@@ -213,9 +227,8 @@ def allocate_budget(
     # the last move is made for as many columns as the rest of the budget allows
     move = order[last]
     columns = (total - (used[last - 1] if last else base)) / cost[move]
-    columns = min(max(columns, 0.0), float(weights[query[move]]))
-    whole = int(columns)
-    return Allocation(float(ratio[move]), chosen, int(query[move]), whole, float(columns) - whole)
+    columns = min(max(float(columns), 0.0), float(weights[query[move]]))
+    return Allocation(float(ratio[move]), chosen, int(query[move]), columns)
 
 
 def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) -> TransportPlan:
@@ -231,9 +244,10 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         # which columns of the divided query go further is random: they differ in nothing else
         mine = np.flatnonzero(problem.query_of == allocation.divided)
         mine = mine[np.argsort(search.draws(mine), kind="stable")]
-        vertex[mine[: allocation.whole]] += 1
-        if allocation.share > 0 and allocation.whole < len(mine):
-            split = (int(mine[allocation.whole]), -1, allocation.share)
+        whole = int(allocation.columns)
+        vertex[mine[:whole]] += 1
+        if allocation.columns > whole and whole < len(mine):
+            split = (int(mine[whole]), -1, allocation.columns - whole)
     target = search.members(envelopes.place[vertex], problem.labels, columns)
     cost, loss = envelopes.cost[vertex], envelopes.loss[vertex]
     spent, value = float(cost.mean()), float(loss.mean())

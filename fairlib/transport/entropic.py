@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.transport._kernels import all_distances, least_positive_cost, softmax_moments
-from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
-from evenhand.fairlib.transport.solvers import Solver
+from evenhand.fairlib.transport.problem import TransportPlan
+from evenhand.fairlib.transport.solvers import SGDSolver, Solver
 
-__all__ = ["EntropicPlans", "EntropicSolver"]
+__all__ = ["EntropicSGDSolver", "EntropicSolver"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -25,119 +25,6 @@ RELATIVE_ENTROPY = 0.01
 BUDGET_TOLERANCE = 1e-12
 MAX_EVALUATIONS = 200
 PARTS = 8
-
-
-class EntropicPlans:
-    """
-    Entropic plans of one problem for given losses, at any multiplier.
-
-    Parameters
-    ----------
-    problem : TransportProblem
-    jobs : int
-        Threads.
-    entropy : float or None
-        As in :class:`EntropicSolver`.
-    """
-
-    def __init__(self, problem: TransportProblem, jobs: int, entropy: float | None) -> None:
-        if entropy is not None and not (np.isfinite(entropy) and entropy > 0):
-            raise ValueError(f"entropy must be positive and finite, got {entropy!r}.")
-        self.problem = problem
-        self.jobs = jobs
-        self.given_entropy = entropy
-        self.costs = np.empty((0, 0))
-        if problem.places is None:
-            assert problem.costs is not None
-            self.places = np.zeros((problem.n, 1))
-            self.costs = np.ascontiguousarray(problem.costs.T)
-        else:
-            self.places = problem.places
-            if problem.n_places <= KEPT_PLACES:
-                self.costs = np.empty((problem.n_places, problem.n_places))
-                all_distances(self.places, self.costs)
-
-    def load(self, losses: Float) -> None:
-        """Take the losses; sum up the rows of every place, whose shares do not depend on the multiplier."""
-        problem = self.problem
-        # equal losses have no range: any strength far above their rounding leaves everybody in place
-        self.entropy = self.given_entropy or max(
-            RELATIVE_ENTROPY * float(np.ptp(losses)), 1e-9 * float(np.abs(losses).max()), 1e-30
-        )
-        by_place = losses[:, problem.rows_by_place]
-        first = problem.place_start[:-1]
-        self.largest = problem.largest_losses(losses)
-        self.within = np.exp((by_place - self._each_row(self.largest)) / self.entropy)
-        total = np.add.reduceat(self.within, first, axis=1)
-        self.within /= self._each_row(total)
-        # entropy * log sum exp(loss / entropy) over the rows of a place
-        self.pooled = self.largest + self.entropy * np.log(total)
-        self.mean_loss = np.add.reduceat(self.within * by_place, first, axis=1)
-
-    def _each_row(self, by_place: Float) -> Float:
-        """A value of every place, repeated for its rows."""
-        return np.repeat(by_place, np.diff(self.problem.place_start), axis=1)
-
-    def forbidding(self) -> float:
-        """A multiplier at which every move that costs anything underflows to no mass."""
-        least = least_positive_cost(self.places, self.costs)
-        return float((np.ptp(self.pooled) + 800.0 * self.entropy) / least) if np.isfinite(least) else 0.0
-
-    def moments(self, eta: float, queries: Int | None = None) -> Float:
-        """Mean cost, variance of the cost, mean loss and best loss - eta * cost, shape (4, queries)."""
-        asked = np.arange(len(self.problem.query_size)) if queries is None else queries
-        return self._evaluate(eta, asked, (0, 0))[0]
-
-    def _evaluate(self, eta: float, asked: Int, shape: tuple[int, ...]) -> tuple[Float, Int, Float]:
-        """Moments and modes of some queries, and their mass at every place; of shape (0, 0), no mass."""
-        problem = self.problem
-
-        def evaluate(part: Int) -> tuple[Float, Int, Float]:
-            found = np.empty((4, len(part))), np.empty(len(part), dtype=np.int64), np.zeros(shape)
-            softmax_moments(
-                problem.query_place[part], problem.query_label[part],
-                problem.query_size[part].astype(np.float64), self.places, self.costs, self.pooled,
-                self.mean_loss, self.largest, eta, self.entropy, *found,
-            )  # fmt: skip
-            return found
-
-        # a fixed number of parts: the sums do not depend on the number of threads
-        edges = np.linspace(0, len(asked), PARTS + 1).astype(int)
-        with ThreadPoolExecutor(self.jobs) as pool:
-            found = list(pool.map(evaluate, np.split(asked, edges[1:-1])))
-        moments, modes, masses = zip(*found, strict=True)
-        return np.concatenate(moments, axis=1), np.concatenate(modes), np.asarray(sum(masses))
-
-    def plan(self, eta: float, passes: int) -> TransportPlan:
-        """The plan of Algorithm 5 at a multiplier."""
-        problem = self.problem
-        n, size = problem.n, problem.query_size
-        (cost, _, loss, best), modes, mass = self._evaluate(eta, np.arange(len(size)), self.pooled.shape)
-        support = np.empty(self.within.shape)
-        support[:, problem.rows_by_place] = self.within * self._each_row(mass / n)
-        support /= support.sum()
-        return TransportPlan(
-            support=support,
-            target=self._targets(modes),
-            multiplier=eta,
-            spent=float(size @ cost) / n,
-            value=float(size @ loss) / n,
-            bound=problem.budget * eta + float(size @ best) / n,
-            proven=0.0,
-            passes=passes,
-        )
-
-    def _targets(self, modes: Int) -> Int:
-        """Row that receives most of each column's mass."""
-        problem = self.problem
-        rows = np.empty(problem.n, dtype=np.int64)
-        for k in range(problem.classes):
-            # the largest row of every place
-            order = np.lexsort((-self.within[k], problem.place_of[problem.rows_by_place]))
-            first = problem.rows_by_place[order][problem.place_start[:-1]]
-            mine = problem.labels == k
-            rows[mine] = first[modes[problem.query_of[mine]]]
-        return rows
 
 
 @dataclass(eq=False, kw_only=True)
@@ -159,41 +46,130 @@ class EntropicSolver(Solver):
         :math:`\gamma` (nats). None: one percent of the range of the losses at each call.
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("last",)
+
     entropy: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._plans = EntropicPlans(self.problem, self.jobs, self.entropy)
-        self._last: float | None = None
+        if self.entropy is not None and not (np.isfinite(self.entropy) and self.entropy > 0):
+            raise ValueError(f"entropy must be positive and finite, got {self.entropy!r}.")
+        # the last multiplier, if there is one
+        self.last = np.empty(0)
+        problem = self.problem
+        self.costs = np.empty((0, 0))
+        if problem.places is None:
+            assert problem.costs is not None
+            self.places = np.zeros((problem.n, 1))
+            self.costs = np.ascontiguousarray(problem.costs.T)
+        else:
+            self.places = problem.places
+            if problem.n_places <= KEPT_PLACES:
+                self.costs = np.empty((problem.n_places, problem.n_places))
+                all_distances(self.places, self.costs)
 
     def _solve(self, losses: Float) -> TransportPlan:
-        self._plans.load(losses)
+        self._load(losses)
+        eta = self._root()
+        self.last = np.array([eta])
+        return self._plan(eta)
+
+    def _load(self, losses: Float) -> None:
+        """Take the losses; sum up the rows of every place, whose shares do not depend on the multiplier."""
+        problem = self.problem
         self._passes = 0
-        self._last = self._root()
-        return self._plans.plan(self._last, self._passes)
+        # equal losses have no range: any strength far above their rounding leaves everybody in place
+        self._strength = self.entropy or max(
+            RELATIVE_ENTROPY * float(np.ptp(losses)), 1e-9 * float(np.abs(losses).max()), 1e-30
+        )
+        by_place = losses[:, problem.rows_by_place]
+        first = problem.place_start[:-1]
+        self.largest = problem.largest_losses(losses)
+        self.within = np.exp((by_place - self._each_row(self.largest)) / self._strength)
+        total = np.add.reduceat(self.within, first, axis=1)
+        self.within /= self._each_row(total)
+        # entropy * log sum exp(loss / entropy) over the rows of a place
+        self.pooled = self.largest + self._strength * np.log(total)
+        self.mean_loss = np.add.reduceat(self.within * by_place, first, axis=1)
 
-    def state(self) -> dict[str, Any]:
-        """As :meth:`Solver.state`."""
-        return {"last": np.array([] if self._last is None else [self._last])}
+    def _each_row(self, by_place: Float) -> Float:
+        """A value of every place, repeated for its rows."""
+        return np.repeat(by_place, np.diff(self.problem.place_start), axis=1)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """As :meth:`Solver.restore`."""
-        last = np.asarray(state["last"])
-        self._last = float(last[0]) if last.size else None
+    def _forbidding(self) -> float:
+        """A multiplier at which every move that costs anything underflows to no mass."""
+        least = least_positive_cost(self.places, self.costs)
+        return float((np.ptp(self.pooled) + 800.0 * self._strength) / least) if np.isfinite(least) else 0.0
+
+    def _moments(self, eta: float, queries: Int | None = None) -> Float:
+        """Mean cost, variance of the cost, mean loss and best loss - eta * cost, shape (4, queries)."""
+        asked = np.arange(len(self.problem.query_size)) if queries is None else queries
+        return self._evaluate(eta, asked, (0, 0))[0]
+
+    def _evaluate(self, eta: float, asked: Int, shape: tuple[int, ...]) -> tuple[Float, Int, Float]:
+        """Moments and modes of some queries, and their mass at every place; of shape (0, 0), no mass."""
+        problem = self.problem
+
+        def evaluate(part: Int) -> tuple[Float, Int, Float]:
+            found = np.empty((4, len(part))), np.empty(len(part), dtype=np.int64), np.zeros(shape)
+            softmax_moments(
+                problem.query_place[part], problem.query_label[part],
+                problem.query_size[part].astype(np.float64), self.places, self.costs, self.pooled,
+                self.mean_loss, self.largest, eta, self._strength, *found,
+            )  # fmt: skip
+            return found
+
+        # a fixed number of parts: the sums do not depend on the number of threads
+        edges = np.linspace(0, len(asked), PARTS + 1).astype(int)
+        with ThreadPoolExecutor(self.jobs) as pool:
+            found = list(pool.map(evaluate, np.split(asked, edges[1:-1])))
+        moments, modes, masses = zip(*found, strict=True)
+        return np.concatenate(moments, axis=1), np.concatenate(modes), np.asarray(sum(masses))
+
+    def _plan(self, eta: float) -> TransportPlan:
+        """The plan of Algorithm 5 at a multiplier."""
+        problem = self.problem
+        n, size = problem.n, problem.query_size
+        (cost, _, loss, best), modes, mass = self._evaluate(eta, np.arange(len(size)), self.pooled.shape)
+        support = np.empty(self.within.shape)
+        support[:, problem.rows_by_place] = self.within * self._each_row(mass / n)
+        support /= support.sum()
+        return TransportPlan(
+            support=support,
+            target=self._targets(modes),
+            multiplier=eta,
+            spent=float(size @ cost) / n,
+            value=float(size @ loss) / n,
+            bound=problem.budget * eta + float(size @ best) / n,
+            proven=0.0,
+            passes=max(self._passes, 1),
+        )
+
+    def _targets(self, modes: Int) -> Int:
+        """Row that receives most of each column's mass."""
+        problem = self.problem
+        rows = np.empty(problem.n, dtype=np.int64)
+        for k in range(problem.classes):
+            # the largest row of every place
+            order = np.lexsort((-self.within[k], problem.place_of[problem.rows_by_place]))
+            first = problem.rows_by_place[order][problem.place_start[:-1]]
+            mine = problem.labels == k
+            rows[mine] = first[modes[problem.query_of[mine]]]
+        return rows
 
     def _excess(self, eta: float) -> tuple[float, float]:
         """Mean cost above the budget, and its derivative in eta."""
-        cost, variance, _, _ = self._plans.moments(eta)
+        cost, variance, _, _ = self._moments(eta)
         self._passes += 1
         share = self.problem.query_size / self.problem.n
-        return float(share @ cost) - self.problem.budget, -float(share @ variance) / self._plans.entropy
+        return float(share @ cost) - self.problem.budget, -float(share @ variance) / self._strength
 
     def _root(self) -> float:
         """Smallest multiplier that keeps the budget."""
         if self.problem.budget == 0.0:
-            return self._plans.forbidding()
+            return self._forbidding()
         tolerance = BUDGET_TOLERANCE * self.problem.budget
-        eta = self._last or 0.0
+        eta = float(self.last[0]) if len(self.last) else 0.0
         excess, slope = self._excess(eta)
         if excess <= 0 and (eta == 0.0 or self._excess(0.0)[0] <= 0):
             return 0.0
@@ -212,10 +188,18 @@ class EntropicSolver(Solver):
             if np.isinf(high):
                 # far from the root the derivative vanishes: at most a few times further, or to the multiplier
                 # at which the excess cost weighs as much as the entropy
-                trial = min(trial, 8.0 * max(low, self._plans.entropy / (8.0 * excess)))
+                trial = min(trial, 8.0 * max(low, self._strength / (8.0 * excess)))
             elif not low < trial < high or (step % 3 == 2 and high - low > 0.5 * width):
                 trial = np.sqrt(low * high) if low > 0 else high / 64.0
             eta = float(min(max(trial, low), high))
             excess, slope = self._excess(eta)
         # the budget is below rounding: as good as none
-        return self._plans.forbidding()
+        return self._forbidding()
+
+
+@dataclass(eq=False, kw_only=True)
+class EntropicSGDSolver(SGDSolver, EntropicSolver):
+    """Algorithm 6 of Vargo et al. 2021: the multiplier of the entropic problem by stochastic descent."""
+
+    def _costs(self, eta: float, queries: Int) -> Float:
+        return self._moments(eta, queries)[0]

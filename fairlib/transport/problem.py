@@ -47,24 +47,11 @@ class TransportProblem:
     ValueError
         A negative or non-finite budget, labels that do not fit the points or are negative, no rows, or points
         that are not finite.
-
-    Attributes
-    ----------
-    n : int
-        Rows.
-    places : ndarray of float64, shape (m, d), or None
-        The distinct points; None with a cost matrix.
-    costs : ndarray of float64, shape (n, n), or None
-        The cost matrix, where one was given.
-    place_of, query_of : ndarray of int64, shape (n,)
-        Place and query of every row.
-    query_place, query_label, query_size : ndarray of int64, shape (queries,)
-        Place and label of every query, and its number of columns.
     """
 
     def __init__(self, points: ArrayLike, labels: ArrayLike, budget: float) -> None:
         data = np.ascontiguousarray(points, dtype=np.float64)
-        codes = _check(labels, budget, data.shape[0] if data.ndim == 2 else None, data.shape)
+        codes = _check(labels, budget, data)
         if not (np.abs(data) < LARGEST).all():
             raise ValueError(f"points must be finite, and below {LARGEST:.0e} so that their squares are.")
         # centred: distances stay the same, and products round least
@@ -73,7 +60,9 @@ class TransportProblem:
         _, first, place_of = np.unique(
             np.round(data / unit).astype(np.int64), axis=0, return_index=True, return_inverse=True
         )
+        # (m, d): the distinct points; None with a cost matrix
         self.places: Float | None = np.ascontiguousarray(data[first])
+        # (n, n): the cost matrix, where one was given
         self.costs: Float | None = None
         self._index(place_of.reshape(-1), codes, float(budget))
 
@@ -98,7 +87,7 @@ class TransportProblem:
         matrix = np.ascontiguousarray(costs, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"costs must be a square matrix, got shape {matrix.shape}.")
-        codes = _check(labels, budget, matrix.shape[0], matrix.shape, name="costs")
+        codes = _check(labels, budget, matrix, "costs")
         if len(matrix) > MAX_MATRIX_ROWS:
             raise ValueError(
                 f"costs may have at most {MAX_MATRIX_ROWS} rows, got {len(matrix)}: give points instead."
@@ -116,10 +105,12 @@ class TransportProblem:
         self.labels = labels
         self.budget = budget
         self.classes = int(labels.max()) + 1
+        # (n,): place of every row
         self.place_of = place_of.astype(np.int64)
         # rows in the order of their places: a sum or maximum by place is one reduction over slices
         self.rows_by_place = np.argsort(self.place_of, kind="stable")
         self.place_start = np.searchsorted(self.place_of[self.rows_by_place], np.arange(self.n_places + 1))
+        # (n,): query of every row; (queries,): number of columns, place and label of every query
         keys, self.query_of, self.query_size = np.unique(
             self.place_of * self.classes + labels, return_inverse=True, return_counts=True
         )
@@ -146,15 +137,13 @@ class TransportProblem:
         return np.maximum.reduceat(losses[:, self.rows_by_place], self.place_start[:-1], axis=1)
 
 
-def _check(
-    labels: ArrayLike, budget: float, rows: int | None, shape: tuple[int, ...], name: str = "points"
-) -> Int:
+def _check(labels: ArrayLike, budget: float, data: Float, name: str = "points") -> Int:
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"perturbation_budget must be finite and at least 0, got {budget!r}.")
     codes = np.ascontiguousarray(labels)
-    if rows is None or codes.shape != (rows,):
-        raise ValueError(f"labels must have one entry per row of {name}, got {codes.shape} for {shape}.")
-    if rows == 0:
+    if data.ndim != 2 or codes.shape != data.shape[:1]:
+        raise ValueError(f"labels must have one entry per row of {name}, got {codes.shape} for {data.shape}.")
+    if len(data) == 0:
         raise ValueError(f"{name} must have at least one row.")
     if not np.issubdtype(codes.dtype, np.integer) or codes.min() < 0:
         raise ValueError("labels must be class indices: integers of at least 0.")

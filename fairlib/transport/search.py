@@ -32,15 +32,7 @@ CHUNKS_PER_JOB = 4
 
 @dataclass(frozen=True)
 class Envelopes:
-    """
-    Envelopes of all queries: query q has the vertices ``start[q]:start[q + 1]``, by ascending cost.
-
-    Attributes
-    ----------
-    start : ndarray of int64, shape (queries + 1,)
-    cost, loss : ndarray of float64
-    place : ndarray of int64
-    """
+    """Envelopes of all queries: query q has the vertices ``start[q]:start[q + 1]``, by ascending cost."""
 
     start: Int
     cost: Float
@@ -76,7 +68,7 @@ class ColumnSearch:
     ----------
     passes : int
         Searches over all queries since :meth:`load`.
-    warm : ndarray of int64, shape (queries,)
+    warm : ndarray of int32, shape (queries,)
         A place that is likely to be on each query's envelope: at first its own.
     """
 
@@ -98,7 +90,7 @@ class ColumnSearch:
                 self.lists = _nearest_lists(problem.places, neighbours, jobs)
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
-        self.warm = problem.query_place.copy()
+        self.warm = problem.query_place.astype(np.int32)
         self.passes = 0
 
     def load(self, losses: Float, key: int) -> None:

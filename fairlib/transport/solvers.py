@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.randomness import generator
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
-__all__ = ["SOLVERS", "Solver", "SolverName", "make_solver"]
+__all__ = ["SOLVERS", "SGDSolver", "Solver", "SolverName", "make_solver"]
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
 
 SolverName = Literal["dual", "dual-sgd", "entropic", "entropic-sgd", "lp"]
 SOLVERS: tuple[str, ...] = get_args(SolverName)
@@ -37,6 +42,9 @@ class Solver(ABC):
     ValueError
         A parameter outside its range.
     """
+
+    # attributes that the next call builds on
+    kept: ClassVar[tuple[str, ...]] = ()
 
     problem: TransportProblem
     seed: int = field(default=0, kw_only=True)
@@ -65,30 +73,91 @@ class Solver(ABC):
         return self._solve(self.problem.check_losses(losses))
 
     @abstractmethod
-    def _solve(self, losses: NDArray[np.float64]) -> TransportPlan:
+    def _solve(self, losses: Float) -> TransportPlan:
         """Solve for checked losses."""
 
-    def state(self) -> dict[str, Any]:
-        """Numbers and plain arrays from which a later process continues identically."""
-        return {}
+    def state(self, prefix: str = "") -> dict[str, Any]:
+        """Plain arrays, each name with a prefix, from which a later process continues identically."""
+        return {f"{prefix}{name}": np.asarray(getattr(self, name)) for name in self.kept}
 
-    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027 - some solvers have no state
+    def restore(self, state: Mapping[str, Any], prefix: str = "") -> None:
         """Continue from a :meth:`state` of the same problem."""
+        for name in self.kept:
+            value = np.asarray(state[f"{prefix}{name}"])
+            setattr(self, name, value if value.ndim else value.item())
+
+
+@dataclass(eq=False, kw_only=True)
+class SGDSolver(Solver):
+    r"""
+    Base: projected gradient descent with momentum on the multiplier :math:`\eta \ge 0`, then one plan.
+
+    A plan may cost more than the budget: compare ``spent`` with the problem's.
+
+    Parameters
+    ----------
+    start : float
+        Multiplier at the beginning of every call.
+    learning_rate, momentum : float
+    iterations, batch : int
+        Steps of one call, and columns drawn for each. The defaults are those that Vargo et al. 2021 print for
+        Algorithm 2 on Adult; they print none for Algorithm 6.
+    """
+
+    kept: ClassVar[tuple[str, ...]] = ("calls",)
+    # a subclass takes losses, gives the mean cost of some queries' moves at a multiplier, and the plan there
+    _load: ClassVar[Callable[[Any, Float], None]]
+    _costs: ClassVar[Callable[[Any, float, Int], Float]]
+    _plan: ClassVar[Callable[[Any, float], TransportPlan]]
+
+    start: float = 0.1
+    learning_rate: float = 1e-4
+    momentum: float = 0.9
+    iterations: int = 100
+    batch: int = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.start) and self.start >= 0):
+            raise ValueError(f"start must be finite and at least 0, got {self.start!r}.")
+        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0 and 0 <= self.momentum < 1):
+            raise ValueError(
+                "learning_rate must be positive and finite, and momentum in [0, 1), "
+                f"got {self.learning_rate!r} and {self.momentum!r}."
+            )
+        if self.iterations < 1 or self.batch < 1:
+            raise ValueError(
+                f"iterations and batch must be at least 1, got {self.iterations!r} and {self.batch!r}."
+            )
+        self.calls = 0
+
+    def _solve(self, losses: Float) -> TransportPlan:
+        problem = self.problem
+        self.calls += 1
+        self._load(losses)
+        rng = generator(self.seed, "batches", str(self.calls))
+        eta, velocity = self.start, 0.0
+        for _ in range(self.iterations):
+            columns = problem.query_of[rng.integers(0, problem.n, self.batch)]
+            queries, counts = np.unique(columns, return_counts=True)
+            # slope of the dual, (B.15), on the mini-batch
+            slope = problem.budget - float(counts @ self._costs(eta, queries)) / self.batch
+            velocity = self.momentum * velocity - self.learning_rate * slope
+            eta = max(0.0, eta + velocity)
+        return self._plan(eta)
 
 
 def make_solver(
     name: str, problem: TransportProblem, *, seed: int = 0, jobs: int = 1, **options: Any
 ) -> Solver:
     """
-    Build a solver.
+    Build a solver of a problem.
 
     Parameters
     ----------
     name : str
         ``dual`` (exact, any size), ``lp`` (HiGHS, small problems), or of Vargo et al. 2021 ``dual-sgd``
         (Algorithm 2), ``entropic`` (Algorithms 4 and 5) or ``entropic-sgd`` (Algorithm 6).
-    problem : TransportProblem
-    seed, jobs : int
     **options
         The solver's own, such as ``neighbours`` of ``dual`` and ``entropy`` of ``entropic``. None means the
         default.
@@ -115,14 +184,10 @@ def _solver_class(name: str) -> type[Solver]:
         from evenhand.fairlib.transport.lp import LPSolver
 
         return LPSolver
-    if name == "dual":
-        from evenhand.fairlib.transport.dual import DualSolver
+    if name.startswith("dual"):
+        from evenhand.fairlib.transport.dual import DualSGDSolver, DualSolver
 
-        return DualSolver
-    if name == "entropic":
-        from evenhand.fairlib.transport.entropic import EntropicSolver
+        return DualSolver if name == "dual" else DualSGDSolver
+    from evenhand.fairlib.transport.entropic import EntropicSGDSolver, EntropicSolver
 
-        return EntropicSolver
-    from evenhand.fairlib.transport.sgd import DualSGDSolver, EntropicSGDSolver
-
-    return DualSGDSolver if name == "dual-sgd" else EntropicSGDSolver
+    return EntropicSolver if name == "entropic" else EntropicSGDSolver

@@ -14,18 +14,15 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.auditor import (
-    Auditor,
-    LogitDistance,
-    LogLoss,
-    SearchObjective,
-    WorstCase,
+from evenhand.fairlib.auditor.differentiable_model import (
+    DifferentiableModel,
+    PerceptronModel,
     as_differentiable,
 )
-from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, PerceptronModel
-from evenhand.fairlib.auditor.objectives import logit_distance
+from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
+from evenhand.fairlib.auditor.search import Auditor, WorstCase
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
-from evenhand.fairlib.distances.feature_bounds import FeatureBounds
+from evenhand.fairlib.distances.base import FeatureBounds
 from evenhand.fairlib.methods.networks.training import build_network
 
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenhand.fairlib.auditor import Auditor, LogitDistance, LogLoss, as_differentiable
+from evenhand.fairlib.auditor.differentiable_model import as_differentiable
+from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss
+from evenhand.fairlib.auditor.search import Auditor
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods import load_model
 from evenhand.fairlib.methods.checkpoint import Checkpoint
@@ -30,7 +32,6 @@ from evenhand.fairlib.methods.networks import (
 )
 from evenhand.fairlib.methods.networks import plain as network_module
 from evenhand.fairlib.methods.networks.objectives import (
-    Adversary,
     LogitPairing,
     Robustness,
     SetInvariance,
@@ -51,6 +52,7 @@ SEARCH = SimpleNamespace(
     full_steps=3,
     full_rate=0.5,
     tolerance=-1.0,
+    random_state=5,
 )
 
 
@@ -155,8 +157,8 @@ def mini_batch(classes: int) -> tuple[nn.Sequential, Batch, SensitiveSubspace]:
 
 def worst_points(network: nn.Sequential, batch: Batch, metric: SensitiveSubspace, goal: Any) -> Tensor:
     auditor = Auditor(metric, subspace_steps=4, full_steps=3, full_rate=0.5, tolerance=-1.0)
-    adversary = Adversary(SEARCH, metric, 5)
-    return auditor.search(as_differentiable(network), batch.x, goal, 2.0, adversary.generator).points
+    generator = Robustness(SEARCH, metric).generator
+    return auditor.search(as_differentiable(network), batch.x, goal, 2.0, generator).points
 
 
 def check_gradient(network: nn.Module, formula: Callable[[nn.Module], Tensor]) -> None:
@@ -189,7 +191,7 @@ def test_sensei_descends_on_the_loss_plus_rho_times_the_worst_output_distance(cl
         log_likelihood = torch.log_softmax(own, dim=1)[torch.arange(12), batch.labels]
         return -log_likelihood.mean() + 7.0 * (own - moved).square().sum(dim=1).mean() / classes
 
-    objective = SetInvariance(Adversary(SEARCH, metric, 5, scale=7.0), rho=7.0)
+    objective = SetInvariance(SEARCH, metric, rho=7.0)
     loss, logs = objective(network, batch)
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
     assert logs["classification_loss"] + 7.0 * logs["output_distance"] == pytest.approx(float(loss.detach()))
@@ -208,7 +210,7 @@ def test_sensr_descends_on_the_loss_at_the_worst_points_alone(classes: int) -> N
         moved = net(other.to(next(net.parameters()).dtype))
         return -torch.log_softmax(moved, dim=1)[torch.arange(12), batch.labels].mean()
 
-    loss, logs = Robustness(Adversary(SEARCH, metric, 5))(network, batch)
+    loss, logs = Robustness(SEARCH, metric)(network, batch)
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
     staying = functional.cross_entropy(network(batch.x), batch.labels)
     assert float((loss - staying).detach()) > 1e-3

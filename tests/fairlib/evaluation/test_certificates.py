@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.distances.feature_bounds import FeatureBounds
+from evenhand.fairlib.distances.base import FeatureBounds
 from evenhand.fairlib.evaluation.budget_allocation import concave_hulls
 from evenhand.fairlib.evaluation.certificates import Certificate, certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier

@@ -20,24 +20,15 @@ from evenhand.tasks.step import Step, StepContext, StepResult
 
 __all__ = ["STEP"]
 
-# Share of the comparable people's differences that FACE removes unless a job says otherwise.
+# Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
 
 
 def fair_metric(context: StepContext) -> StepResult:
     """Write ``metric/``, the fair metric that the job describes."""
     data = read_dataset(context.inputs["train"])
-    parameters = context.parameters["fair_metric"]
     try:
-        if parameters["kind"] == "sensitive-subspace":
-            metric: Metric = _subspace(data, parameters)
-        elif parameters["kind"] == "face":
-            metric = _face(parameters).fit(data.X, **_comparable(context, data))
-        else:
-            seed = derive_seed(context.parameters["seed"], "fair_metric")
-            metric = EXPLORE(parameters["strength"], max_pairs=parameters["pairs"], random_state=seed).fit(
-                data.X, **_comparable(context, data)
-            )
+        metric = _fit(context, data)
     except ValueError as error:
         raise InputError(f"the fair metric cannot be learned: {error}") from None
     _check_rank(metric)
@@ -45,6 +36,28 @@ def fair_metric(context: StepContext) -> StepResult:
     return StepResult(
         {"metric": (context.workdir / "metric", "metric")}, {"rank": int(metric.basis_.shape[1])}
     )
+
+
+def _fit(context: StepContext, data: Dataset) -> Metric:
+    parameters = context.parameters["fair_metric"]
+    if parameters["kind"] == "sensitive-subspace":
+        return _subspace(data, parameters)
+    metric: FACE | EXPLORE
+    if parameters["kind"] == "face":
+        size, share = parameters["n_directions"], parameters["explained_variance"]
+        if size is None and share is None:
+            share = EXPLAINED_VARIANCE
+        metric = FACE(n_directions=size, explained_variance=share)
+    else:
+        seed = derive_seed(context.parameters["seed"], "fair_metric")
+        metric = EXPLORE(parameters["strength"], max_pairs=parameters["pairs"], random_state=seed)
+    # Comparable people have equal values in some columns, or are a person and the person's copies.
+    columns = parameters["comparable_by"]
+    if not columns:
+        return metric.fit(data.X, counterfactuals=counterfactual_copies(context, data.X))
+    positions = [position for name in columns for position in data.groups[name]]
+    _, groups = np.unique(data.X[:, positions], axis=0, return_inverse=True)
+    return metric.fit(data.X, groups=groups)
 
 
 def _subspace(data: Dataset, parameters: Mapping[str, Any]) -> SensitiveSubspace:
@@ -61,25 +74,8 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any]) -> SensitiveSubspace
     return metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
 
 
-def _face(parameters: Mapping[str, Any]) -> FACE:
-    size, share = parameters["n_directions"], parameters["explained_variance"]
-    if size is None and share is None:
-        share = EXPLAINED_VARIANCE
-    return FACE(n_directions=size, explained_variance=share)
-
-
-def _comparable(context: StepContext, data: Dataset) -> dict[str, Any]:
-    """Who is comparable: people with equal values in some columns, or each one with the copies."""
-    columns = context.parameters["fair_metric"]["comparable_by"]
-    if columns:
-        positions = [position for name in columns for position in data.groups[name]]
-        _, ids = np.unique(data.X[:, positions], axis=0, return_inverse=True)
-        return {"groups": ids}
-    return {"counterfactuals": counterfactual_copies(context, data.X)}
-
-
 def _check_rank(metric: Metric) -> None:
-    """Refuse a metric under which all people are comparable, or, if it is a subspace, nobody."""
+    """Refuse a metric that removes all differences, or none."""
     rank, width = metric.basis_.shape[1], metric.n_features_in_
     if 0 < rank < width or (rank == 0 and isinstance(metric, EXPLORE)):
         return
@@ -95,7 +91,7 @@ def _target(data: Dataset, name: str) -> NDArray[Any]:
         return data.sensitive[name].astype(str)
     values = data.numbers[name]
     scaled = (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
-    return np.nan_to_num(scaled, nan=0.0)  # a missing one is the mean, as for a model input
+    return np.nan_to_num(scaled, nan=0.0)  # a missing number is the mean, as for a model input
 
 
 STEP = Step("fair_metric", fair_metric)

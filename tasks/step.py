@@ -37,17 +37,8 @@ class StepContext:
     """
     Arguments of a step's function.
 
-    Parameters
-    ----------
-    parameters : mapping
-    inputs : mapping of str to Path
-        Verified local paths.
-    workdir : Path
-        Where the function writes.
-    progress : callable
-        Reports ``(done, total, values)``.
-    checkpoint : Path or None
-        Folder that a killed run leaves behind for the next run of the same key.
+    `inputs` are verified local paths, and the function writes into `workdir`; `progress` reports ``(done,
+    total, values)``; a killed run leaves the folder `checkpoint` behind for the next run of the same key.
     """
 
     parameters: Mapping[str, Any]
@@ -68,15 +59,9 @@ class StepContext:
 @dataclass(frozen=True)
 class Step:
     """
-    One step of a run.
+    One step of a run: a function that depends on nothing but its context.
 
-    Parameters
-    ----------
-    name : str
-    function : callable
-        ``StepContext -> StepResult``; it depends on nothing but the context.
-    modules : tuple of str
-        Roots of the source files that the step depends on, in addition to the function's own module.
+    `modules` are roots of the source files that the step depends on, in addition to the function's own.
     """
 
     name: str

@@ -1,9 +1,10 @@
 r"""Metrics as pure functions of counts, vectorised over leading axes.
 
-``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p; any
-leading axes (for instance bootstrap draws) are kept. A metric that is undefined, because a needed cell is
-empty, is NaN here; callers turn it into "insufficient evidence". With K groups every difference is the
-maximum over pairs of groups, i.e. the largest rate less the smallest, and so never negative.
+``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p; leading
+axes (such as bootstrap draws) are kept. Metrics of the whole table take counts of shape (..., 2, 2), those of
+a sensitive attribute counts of shape (..., K, 2, 2). A metric that is undefined, because a needed cell is
+empty, is NaN. With K groups every difference is the maximum over pairs of groups: the largest rate less the
+smallest. :mod:`evenhand.fairlib.catalogue` has each metric's formula and source.
 """
 
 from __future__ import annotations
@@ -44,27 +45,22 @@ def spread(rates: FloatArray) -> FloatArray:
 
 
 def label_gaps(counts: Array) -> FloatArray:
-    r"""Largest gap per label, shape (..., 2).
+    r"""Largest gap per label, shape (..., 2); Vargo et al., ICLR 2021, appendix C.2, there for two groups.
 
     .. math:: \mathrm{Gap}_y = \max_{g,h} | P(\hat Y = y | Y = y, g) - P(\hat Y = y | Y = y, h) |
-
-    Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021, appendix C.2, there for two groups.
     """
-    # P(prediction = 0 | label 0) is one less the FPR: its spread over groups is that of the FPR itself.
+    # P(prediction = 0 | label 0) is 1 - FPR, so its spread over groups is that of the FPR.
     return spread(np.swapaxes(positive_rates(counts), -1, -2))
 
 
 def gap_max(counts: Array) -> FloatArray:
-    r"""Largest of the two label gaps, :math:`\max_y \mathrm{Gap}_y` (Vargo et al. 2021, eq. C.2)."""
+    r"""Largest of the two label gaps, :math:`\max_y \mathrm{Gap}_y`."""
     result: FloatArray = np.max(label_gaps(counts), axis=-1)
     return result
 
 
 def gap_rms(counts: Array) -> FloatArray:
-    r"""Root mean square of the label gaps (Vargo et al. 2021, eq. C.2).
-
-    .. math:: \sqrt{\tfrac12 \sum_{y \in \{0, 1\}} \mathrm{Gap}_y^2}
-    """
+    r"""Root mean square of the label gaps, :math:`\sqrt{\tfrac12 \sum_y \mathrm{Gap}_y^2}`."""
     result: FloatArray = np.sqrt(np.mean(label_gaps(counts) ** 2, axis=-1))
     return result
 
@@ -80,22 +76,18 @@ def equal_opportunity_difference(counts: Array) -> FloatArray:
 
 
 def average_odds_difference(counts: Array) -> FloatArray:
-    """Mean of the largest TPR difference and the largest FPR difference.
-
-    For two groups this is AIF360's ``average_abs_odds_difference``; for any number of groups it is
-    Fairlearn's ``equalized_odds_difference(agg="mean")``.
-    """
+    """Mean of the label gaps: Fairlearn's ``equalized_odds_difference(agg="mean")``."""
     result: FloatArray = np.mean(label_gaps(counts), axis=-1)
     return result
 
 
 def accuracy(counts: Array) -> FloatArray:
-    """Share of rows predicted rightly; ``counts`` has shape (..., 2, 2), over all groups."""
+    """Share of correct predictions."""
     return ratio(counts[..., 0, 0] + counts[..., 1, 1], counts.sum(axis=(-2, -1)))
 
 
 def balanced_accuracy(counts: Array) -> FloatArray:
-    """Mean of TPR and TNR; ``counts`` has shape (..., 2, 2), over all groups."""
+    """Mean of TPR and TNR; of a group or of the whole table."""
     rates = positive_rates(counts)
     return (rates[..., 1] + 1.0 - rates[..., 0]) / 2.0
 
@@ -107,33 +99,29 @@ def balanced_accuracy_difference(counts: Array) -> FloatArray:
               \mathrm{BA}_g = \tfrac12 (\mathrm{TPR}_g + 1 - \mathrm{FPR}_g)
 
     FAIAS calls this the absolute average odds difference (section 6.6); AIF360's metric of that name is
-    ``average_odds_difference``. A larger TPR and a larger FPR of one group cancel here and add up there, so
-    this one is never above the other.
+    ``average_odds_difference``. A larger TPR and a larger FPR of one group cancel here and add up there.
     """
     return spread(balanced_accuracy(counts))
 
 
 def theil_index(counts: Array) -> FloatArray:
-    r"""Theil index of the benefits; ``counts`` has shape (..., 2, 2), over all groups.
+    r"""Theil index of the benefits, as in AIF360; undefined if every benefit is zero.
 
     .. math:: \frac1n \sum_i \frac{b_i}{\mu} \ln \frac{b_i}{\mu}, \qquad b_i = \hat y_i - y_i + 1,\quad
               \mu = \tfrac1n \sum_i b_i,\quad 0 \ln 0 = 0
-
-    Speicher et al., "A Unified Approach to Quantifying Algorithmic Unfairness", KDD 2018; as AIF360 has it.
-    Undefined if every benefit is zero (all labels 1, all predictions 0).
     """
     n = counts.sum(axis=(-2, -1))
     right, false_positive = counts[..., 0, 0] + counts[..., 1, 1], counts[..., 0, 1]
     mean = ratio(right + 2 * false_positive, n)
-    # Benefits are 0 (false negative, contributes nothing), 1 (right) or 2 (false positive).
+    # Benefits are 0 (false negative, which adds nothing), 1 (correct) or 2 (false positive).
     one, two = ratio(np.ones_like(mean), mean), ratio(np.full_like(mean, 2.0), mean)
     index = ratio(right, n) * one * np.log(one) + ratio(false_positive, n) * two * np.log(two)
-    # Never negative in exact arithmetic; a last-digit -1e-17 would read as an impossible value.
+    # At least 0 in exact arithmetic; rounding may give -1e-17, which is no possible value.
     return np.maximum(index, 0.0)
 
 
 def consistency(agreeing: Array, n: Array | int) -> FloatArray:
-    """Share of rows whose counterfactual copies all get one label (Vargo et al. 2021, appendix C.2)."""
+    """Share of rows whose counterfactual copies all get one label."""
     return ratio(agreeing, np.asarray(n))
 
 
@@ -142,15 +130,8 @@ def auc(positives: Array, negatives: Array) -> FloatArray:
 
     .. math:: \frac{1}{n_1 n_0} \sum_s w^+_s \left( \sum_{t < s} w^-_t + \tfrac12 w^-_s \right)
 
-    Parameters
-    ----------
-    positives, negatives : array, shape (..., S)
-        Number (or weight) of rows with label 1 and 0 at each distinct score, scores ascending.
-
-    Returns
-    -------
-    float array, shape (...)
-        NaN where there is no positive or no negative row.
+    `positives` and `negatives`, shape (..., S), are the numbers (or weights w) of rows with label 1 and 0 at
+    each distinct score, scores ascending. NaN where there is no positive or no negative row.
     """
     below = np.cumsum(negatives, axis=-1) - negatives / 2
     concordant = np.sum(positives * below, axis=-1, dtype=float)

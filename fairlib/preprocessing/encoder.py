@@ -92,6 +92,8 @@ class TableEncoder:
 
     Attributes
     ----------
+    fitted_ : tuple
+        Fitted encoding of each column, in the order of the matrix.
     feature_names_ : list of str, length d
     groups_ : dict of str to list of int
         Matrix columns of each table column.
@@ -105,12 +107,7 @@ class TableEncoder:
 
     def fit(self, frame: pd.DataFrame) -> TableEncoder:
         """
-        Learn means, deviations and categories.
-
-        Parameters
-        ----------
-        frame : DataFrame, shape (n, >= number of columns)
-            Training rows.
+        Learn means, deviations and categories from training rows; further columns are ignored.
 
         Raises
         ------
@@ -121,7 +118,7 @@ class TableEncoder:
         """
         if len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
-        self._fitted = [self._fit_column(spec, frame) for spec in self.columns]
+        self.fitted_ = tuple(self._fit_column(spec, frame) for spec in self.columns)
         self._describe()
         return self
 
@@ -160,7 +157,7 @@ class TableEncoder:
         self.feature_names_: list[str] = []
         self.groups_: dict[str, list[int]] = {}
         self.kinds_: dict[str, str] = {}
-        for item in self._fitted:
+        for item in self.fitted_:
             start = len(self.feature_names_)
             self.feature_names_ += item.columns
             self.groups_[item.name] = list(range(start, len(self.feature_names_)))
@@ -172,34 +169,20 @@ class TableEncoder:
                 self.kinds_[name] = "onehot" if indicator else shown
 
     @property
-    def fitted_(self) -> tuple[_Fitted, ...]:
-        """Fitted encoding of each column, in the order of the matrix."""
-        return tuple(self._fitted)
-
-    @property
     def categories_(self) -> dict[str, tuple[str, ...]]:
         """Categories seen in training, for every categorical column."""
-        return {item.name: item.categories for item in self._fitted if item.categories}
+        return {item.name: item.categories for item in self.fitted_ if item.categories}
 
     def transform(self, frame: pd.DataFrame) -> Float32:
         """
-        Encode rows.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            Must have the columns of ``fit``; more are ignored.
-
-        Returns
-        -------
-        ndarray of float32, shape (n, d)
+        Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
 
         Raises
         ------
         ValueError
             A column is missing; a category unseen in training with ``unseen="error"``, naming the column.
         """
-        parts = [self._transform_column(item, frame) for item in self._fitted]
+        parts = [self._transform_column(item, frame) for item in self.fitted_]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _transform_column(self, item: _Fitted, frame: pd.DataFrame) -> NDArray[Any]:
@@ -227,7 +210,7 @@ class TableEncoder:
             "format": FORMAT,
             "unseen": self.unseen,
             "specs": [asdict(spec) for spec in self.columns],
-            "fitted": [asdict(item) for item in self._fitted],
+            "fitted": [asdict(item) for item in self.fitted_],
         }
         Path(path).write_text(json.dumps(content, indent=1, sort_keys=True))
 
@@ -238,9 +221,9 @@ class TableEncoder:
         if content.get("format") != FORMAT:
             raise ValueError(f"{path} holds no encoder of format {FORMAT}.")
         encoder = cls([ColumnSpec(**spec) for spec in content["specs"]], content["unseen"])
-        encoder._fitted = [
+        encoder.fitted_ = tuple(
             _Fitted(**{**item, "categories": tuple(item["categories"])}) for item in content["fitted"]
-        ]
+        )
         encoder._describe()
         return encoder
 

@@ -1,4 +1,4 @@
-"""An evaluation as Markdown: the summary that a CI system shows beside its run."""
+"""An evaluation as Markdown: the summary that a CI system shows with its run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any],
 
 
 def markdown_of_failure(error: str, model: str) -> str:
-    """One line: what was to be evaluated, and why it was not."""
+    """Write one line: the model, and why it was not evaluated."""
     return f"🛑 **{_text(model)} was not evaluated**: {_text(error)}\n"
 
 
@@ -86,7 +86,7 @@ def _metrics(documents: Mapping[str, Any]) -> list[str]:
 
 
 def _estimate(metric: Mapping[str, Any], *, signed: bool = False) -> tuple[str, str]:
-    """A number and its interval; bold where the interval of a difference leaves zero out."""
+    """A number and its interval; bold where the interval of a difference excludes zero."""
     if not metric:
         return "", ""
     if metric["value"] is None:
@@ -95,8 +95,8 @@ def _estimate(metric: Mapping[str, Any], *, signed: bool = False) -> tuple[str, 
     shown, low, high = f"{metric['value']:{form}}", metric["low"], metric["high"]
     if low is None or high is None:
         return shown, ""
-    told = signed and (low > 0 or high < 0)
-    return f"**{shown}**" if told else shown, f"{low:{form}} to {high:{form}}"
+    differs = signed and (low > 0 or high < 0)
+    return f"**{shown}**" if differs else shown, f"{low:{form}} to {high:{form}}"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -110,10 +110,10 @@ def _named(model: Mapping[str, Any]) -> str:
 
 
 def _text(text: str) -> str:
-    """One line in which nothing is markup: a column may have any name."""
+    """One line without markup, because a column may have any name."""
     return SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
 
 
 def _code(text: str) -> str:
-    """Monospaced: a path is easier to copy so."""
+    """Monospaced text, such as a path."""
     return f"`{' '.join(str(text).split()).replace('`', chr(39))}`"

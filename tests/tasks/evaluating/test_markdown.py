@@ -21,34 +21,32 @@ def metric(value: float | None, low: float | None = None, high: float | None = N
     }
 
 
-def context(**changes: Any) -> dict[str, Any]:
-    return {
-        "run_id": "r-1",
+def written(documents: dict[str, Any] | None = None, report: str = "r", **changes: Any) -> str:
+    run = {
+        "id": "r-1",
         "status": "refused",
-        "model": MODEL,
+        "judged": MODEL,
         "baseline": None,
         "data": {"shown": "new.csv", "rows": 12345},
-        "evaluation": {
+        "notes": ["a <b>note</b>"],
+    }
+    result = {
+        "metric": "auc",
+        "kind": "min",
+        "bound": "point",
+        "limit": 0.9,
+        "status": "ok",
+        "passed": False,
+        "text": "auc is 0.800 and must be at least 0.900: refused, 0.1 too low",
+    }
+    measured = {
+        "metrics": {
             "settings": {"level": 0.9},
             "metrics": {"auc": metric(0.8, 0.75, 0.85), "gap_max.a|b": metric(None)},
         },
-        "baseline_evaluation": None,
-        "comparison": None,
-        "gates": {
-            "results": [
-                {
-                    "metric": "auc",
-                    "kind": "min",
-                    "bound": "point",
-                    "limit": 0.9,
-                    "status": "ok",
-                    "passed": False,
-                    "text": "auc is 0.800 and must be at least 0.900: refused, 0.1 too low",
-                }
-            ]
-        },
-        "notes": ["a <b>note</b>"],
-    } | changes
+        "decision": {"results": [result]},
+    }
+    return markdown_of_evaluation(run | changes, measured | (documents or {}), report)
 
 
 def cells(text: str, name: str) -> list[str]:
@@ -58,7 +56,7 @@ def cells(text: str, name: str) -> list[str]:
 
 
 def test_verdict_gates_metrics_notes_and_run() -> None:
-    text = markdown_of_evaluation(context(), "/store/report.html")
+    text = written(report="/store/report.html")
     assert text.startswith("## ❌ credit\\_model version 3 was refused by the gates\n")
     assert "On 12,345 rows of `new.csv`." in text
     assert "0.1 too low" in text
@@ -70,29 +68,26 @@ def test_verdict_gates_metrics_notes_and_run() -> None:
 
 
 def test_beside_a_baseline_only_what_can_be_told_is_bold() -> None:
-    text = markdown_of_evaluation(
-        context(
-            baseline={"name": "old", "version": None},
-            baseline_evaluation={"metrics": {"auc": metric(0.7), "gap_max.a|b": metric(None)}},
-            comparison={"differences": {"auc": metric(0.1, 0.02, 0.2)}},
-        ),
-        "r",
-    )
+    old = {"name": "old", "version": None}
+    documents = {
+        "baseline": {"metrics": {"auc": metric(0.7), "gap_max.a|b": metric(None)}},
+        "comparison": {"differences": {"auc": metric(0.1, 0.02, 0.2)}},
+    }
+    text = written(documents, baseline=old)
     assert cells(text, "auc")[3:] == ["0.700", "**+0.100**", "+0.020 to +0.200"]
-    same = markdown_of_evaluation(
-        context(
-            baseline={"name": "old", "version": None},
-            baseline_evaluation={"metrics": {"auc": metric(0.7)}},
-            comparison={"differences": {"auc": metric(0.1, -0.02, 0.2)}},
-        ),
-        "r",
+    same = written(
+        {
+            "baseline": {"metrics": {"auc": metric(0.7)}},
+            "comparison": {"differences": {"auc": metric(0.1, -0.02, 0.2)}},
+        },
+        baseline=old,
     )
     assert cells(same, "auc")[4] == "+0.100"
 
 
 @pytest.mark.parametrize("status", ["passed", "insufficient_evidence", "no_gates"])
 def test_every_verdict_has_words(status: str) -> None:
-    text = markdown_of_evaluation(context(status=status, gates=None), "r")
+    text = written({"decision": None}, status=status)
     assert "refused" not in text
 
 

@@ -66,7 +66,7 @@ def rows() -> dict[str, Any]:
             log(f"{name}: split {seed + 1} of {SPLITS}")
             resolved, run = run_unpublished(store, job, [f"seed={seed}", "evaluate.draws=0", *overrides])
             metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-            seconds.append(run.records["train"].seconds)
+            seconds.append(run.finished["train"].record.seconds)
             paper = resolved.job.paper
             assert paper is not None
             for metric in [*paper.row, "certificate.drf"]:

@@ -7,15 +7,14 @@ import json
 import os
 import platform
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job import load_job
-from evenhand.flows.pipeline import DirectEngine, Run, run_pipeline
 from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.flows.run_outputs import model_card
+from evenhand.flows.run import run_to_gate
 from evenhand.tasks.fingerprint import git_state, library_versions
 from evenhand.tasks.store import Store
 
@@ -52,13 +51,13 @@ def write_result(name: str, content: Mapping[str, Any]) -> None:
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
-def run_unpublished(store: Store, job: str, overrides: Sequence[str]) -> tuple[ResolvedJob, Run]:
-    """Run a job's pipeline up to its gate, which refuses everything."""
+def run_unpublished(store: Store, job: str, overrides: Sequence[str]) -> tuple[ResolvedJob, Steps]:
+    """Run a job up to its gate, which refuses everything, and give its finished steps."""
     loaded, folder = load_job(job, overrides)
     resolved = resolve(loaded.model_copy(update={"gates": NEVER}), folder)
-    run = Run()
-    run_pipeline(resolved, store, DirectEngine(store), run, time.perf_counter, model_card(resolved))
-    return resolved, run
+    steps = Steps(store, DirectEngine(store))
+    run_to_gate(resolved, steps)
+    return resolved, steps
 
 
 def log(*words: Any) -> None:

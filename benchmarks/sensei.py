@@ -32,7 +32,7 @@ from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.grid import make_grid
-from evenhand.flows.run_grid import run_points
+from evenhand.flows.sweep import run_points
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 

@@ -19,7 +19,7 @@ from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.flows.pipeline import Run
+from evenhand.flows.engine import Steps
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Store
 
@@ -51,7 +51,7 @@ def measure(store: Store, name: str) -> dict[str, Any]:
         log(f"{name}: split {seed + 1} of {SPLITS}")
         resolved, run = run_unpublished(store, name, [f"seed={seed}", "evaluate.draws=0"])
         metrics = json.loads(store.fetch(run.output("evaluate", "metrics")).read_text())["metrics"]
-        seconds.append(run.records["train"].seconds)
+        seconds.append(run.finished["train"].record.seconds)
         assert resolved.job.paper is not None
         for metric in resolved.job.paper.row:
             values.setdefault(metric, []).append(metrics[metric]["value"])
@@ -67,7 +67,7 @@ def measure(store: Store, name: str) -> dict[str, Any]:
     }
 
 
-def consistency_after_projection(store: Store, run: Run, resolved: Any) -> dict[str, float]:
+def consistency_after_projection(store: Store, run: Steps, resolved: Any) -> dict[str, float]:
     """
     Consistency with the copies made after the projection, as the paper's numbers for "project" suggest.
 

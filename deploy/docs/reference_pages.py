@@ -16,8 +16,8 @@ from evenhand.fairlib.catalogue import METRICS, Kind, names_of
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class, proxy_class
 from evenhand.flows.cli import app
 from evenhand.flows.job import Job
-from evenhand.flows.method import RESERVED_ARGUMENTS
-from evenhand.flows.metric_kinds import METRIC_KINDS
+from evenhand.flows.job_sections import METRIC_KINDS
+from evenhand.flows.resolved_job import RESERVED_ARGUMENTS
 
 __all__ = ["command_line_page", "contract_page", "job_page", "method_keys_page", "metrics_page", "pages"]
 

@@ -25,7 +25,7 @@ from evenhand.fairlib.catalogue import METRICS
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class, proxy_class
 from evenhand.flows.cli import app
 from evenhand.flows.job import Job
-from evenhand.flows.method import RESERVED_ARGUMENTS
+from evenhand.flows.resolved_job import RESERVED_ARGUMENTS
 
 pytest.importorskip("mkdocs", reason="the site's generator is in the extra `docs`")
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from evenhand.fairlib.cores import one_thread
-from evenhand.fairlib.methods.faias import FAIASClassifier
-from evenhand.fairlib.methods.faias.masks import Features
+from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.players import Features
 from evenhand.fairlib.methods.faias.selector import (
     one_flip_gradient,
     score_function_gradient,
@@ -75,8 +75,7 @@ def tables_part(kept: dict[str, Any]) -> None:
             # the job's own method keeps the job's arguments
             given = [] if method == "faias" else [f"method={method}"]
             resolved, run = run_unpublished(store, job, [*given, f"seed={seed}", "evaluate.draws=0"])
-            assert run.metrics is not None
-            found = json.loads(store.fetch(run.metrics).read_text())
+            found = run.read("evaluate", "metrics")
             attribute = attribute_of(resolved)
             runs.append(
                 {name: value["value"] for name, value in found["metrics"].items()}

@@ -9,13 +9,14 @@ import numpy as np
 __all__ = ["derive_seed", "generator"]
 
 
-def derive_seed(seed: int, *labels: str) -> int:
+def derive_seed(seed: int | None, *labels: str) -> int:
     """
     Seed for one purpose, a pure function of the job's seed and the purpose's name.
 
     Parameters
     ----------
-    seed : int
+    seed : int or None
+        None counts as 0.
     *labels : str
         Names of the purpose, such as ``"split"``. Different names give unrelated seeds: a new random choice
         in one step changes no other step.
@@ -25,10 +26,10 @@ def derive_seed(seed: int, *labels: str) -> int:
     int
         In ``[0, 2**31)``: every library accepts it.
     """
-    text = "\x1f".join([str(int(seed)), *labels])
+    text = "\x1f".join([str(int(seed or 0)), *labels])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
-def generator(seed: int, *labels: str) -> np.random.Generator:
+def generator(seed: int | None, *labels: str) -> np.random.Generator:
     """Explicit generator seeded by :func:`derive_seed`."""
     return np.random.default_rng(derive_seed(seed, *labels))

@@ -21,11 +21,11 @@ from torch import nn
 
 from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
-from evenhand.fairlib.methods.faias import FAIASClassifier
 from evenhand.fairlib.methods.faias import classifier as classifier_module
+from evenhand.fairlib.methods.faias import players as players_module
 from evenhand.fairlib.methods.faias import trainer as trainer_module
+from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.trainer import class_weights
-from evenhand.fairlib.methods.networks import training as training_module
 from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.fairlib.randomness import derive_seed
 
@@ -209,7 +209,7 @@ def test_predictions_do_not_depend_on_the_batch(
     np.testing.assert_allclose(alone, together, atol=1e-6)
     order = np.random.default_rng(0).permutation(60)
     np.testing.assert_allclose(model.predict_proba(X[order]), together[order], atol=1e-6)
-    monkeypatch.setattr("evenhand.fairlib.methods.faias.masks.CHUNK_ROWS", 7)
+    monkeypatch.setattr("evenhand.fairlib.methods.faias.players.CHUNK_ROWS", 7)
     np.testing.assert_allclose(model.predict_proba(X), together, atol=1e-6)
 
 
@@ -222,7 +222,7 @@ def test_more_masks_come_nearer_the_expectation() -> None:
         p, exact = model.selection_probabilities(X)[0, :4], np.zeros((40, 2))
         assert ((p > 0.05) & (p < 0.95)).any()
         for s in itertools.product((0, 1), repeat=4):
-            shown = model._features.masked(x, torch.tensor([[*s, 0, 0]], dtype=torch.float32))
+            shown = model._players.features.masked(x, torch.tensor([[*s, 0, 0]], dtype=torch.float32))
             chance = np.prod(np.where(s, p, 1 - p))
             exact += chance * model.predictor_(shown).detach().double().softmax(1).numpy()
         errors.append(np.abs(model.predict_proba(X) - exact).max())
@@ -256,7 +256,7 @@ def test_groups_are_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         network.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach().numpy().copy()))
         return network
 
-    monkeypatch.setattr(training_module, "build_network", spied)
+    monkeypatch.setattr(players_module, "build_network", spied)
     model = _fit(data=(X, y), n_epochs=2)
     training, sensitive_alone = np.concatenate(seen), set()
     for columns in GROUPS.values():

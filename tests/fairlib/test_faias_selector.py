@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from evenhand.fairlib.cores import one_thread
-from evenhand.fairlib.methods.faias.masks import Features, even_levels, mean_over_selections, selections
+from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.players import Features, Players, even_levels, selections
 from evenhand.fairlib.methods.faias.selector import (
     Selector,
     one_flip_gradient,
@@ -283,9 +284,9 @@ def test_distinct_selections_are_counted() -> None:
 
 
 def _mean(levels: np.ndarray, selector: Selector) -> np.ndarray:
-    return mean_over_selections(
-        build_network(6, (8, 8), 3, _seeds(2), nn.SELU), selector, FEATURES, levels, X.float().numpy()
-    )
+    players = Players(FEATURES, 3, FAIASClassifier(hidden=(8, 8)), _seeds(2))
+    players.selector = selector
+    return players.mean_over_selections(levels, X.float().numpy())
 
 
 def _selectors() -> dict[str, Selector]:

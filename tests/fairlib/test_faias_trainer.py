@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from evenhand.fairlib.cores import one_thread
-from evenhand.fairlib.methods.faias import FAIASClassifier
-from evenhand.fairlib.methods.faias.masks import Features
-from evenhand.fairlib.methods.faias.selector import Selector
+from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+from evenhand.fairlib.methods.faias.players import Features, Players
 from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of, sensitivity
 from evenhand.fairlib.methods.networks.training import build_network
 
@@ -52,24 +51,18 @@ def _trainer(
     probability: float = 0.6, weights: Tensor | None = None, dependent: bool = False, **config: Any
 ) -> Trainer:
     x, labels = _rows()
-    selector = Selector(
-        FEATURES.free,
-        probability,
-        n_inputs=6,
-        hidden=(5,) if dependent else None,
-        readable=~FEATURES.hidden,
-        generator=_seeds(4),
+    estimator = FAIASClassifier(
+        **CONFIG | config,
+        hidden=(8, 8),
+        initial_probability=probability,
+        data_dependent=dependent,
+        selector_hidden=(5,),
     )
-    return Trainer(
-        FAIASClassifier(**CONFIG | config),
-        _predictor(),
-        selector.double(),
-        FEATURES,
-        x,
-        labels,
-        torch.ones(3, dtype=torch.float64) if weights is None else weights,
-        _seeds(2),
-    )
+    players = Players(FEATURES, 3, estimator, _seeds(4))
+    players.predictor = _predictor()
+    trainer = Trainer(estimator, players.double(), x, labels, _seeds(2))
+    trainer.class_weights = torch.ones(3, dtype=torch.float64) if weights is None else weights
+    return trainer
 
 
 # --- sensitivity ---------------------------------------------------------------------------------------
@@ -235,7 +228,7 @@ def test_training_is_the_plain_loop(probability: float, variant: str) -> None:
         np.testing.assert_allclose(mine, theirs, atol=1e-9)
         assert np.abs(theirs - before).max() > 1e-3 or (probability == 1 and mine.shape == (5,))
     if probability == 1:
-        assert (torch.sigmoid(trainer.selector.logits(trainer.x)) > 1 - 1e-12).all()
+        assert (torch.sigmoid(trainer.players.selector.logits(trainer.x)) > 1 - 1e-12).all()
 
 
 def test_without_sensitivity_weight_it_is_cross_entropy_alone() -> None:
@@ -257,7 +250,7 @@ def test_without_sensitivity_weight_it_is_cross_entropy_alone() -> None:
         logs.append(sum(losses) / 50)
     found = [trainer.epoch()["prediction_loss"] for _ in range(3)]
     np.testing.assert_allclose(found, logs, rtol=1e-9)
-    for mine, theirs in zip(trainer.predictor.parameters(), predictor.parameters(), strict=True):
+    for mine, theirs in zip(trainer.players.predictor.parameters(), predictor.parameters(), strict=True):
         np.testing.assert_allclose(mine.detach(), theirs.detach(), atol=1e-9)
 
 
@@ -267,7 +260,7 @@ def test_an_epoch_returns_the_means_over_its_rows() -> None:
     shown = x.clone()
     shown[:, FEATURES.hidden] = 0.0
     with torch.no_grad():
-        logits, losses = sensitivity(trainer.predictor, shown, x, FEATURES.sensitive)
+        logits, losses = sensitivity(trainer.players.predictor, shown, x, FEATURES.sensitive)
         expected = float(nn.functional.cross_entropy(logits, labels)), float(losses.mean())
     logs = trainer.epoch()
     assert logs["prediction_loss"] == pytest.approx(expected[0], rel=1e-6)
@@ -286,13 +279,19 @@ def test_the_selector_ascends(estimator: Any, dependent: bool) -> None:
         selector_learning_rate=0.02,
     )
     with torch.no_grad():
-        for value in trainer.predictor.parameters():
+        for value in trainer.players.predictor.parameters():
             value.mul_(1.5)
+
+    def probabilities() -> Tensor:
+        selector = trainer.players.selector
+        return selector.probabilities(selector.logits(trainer.x)).detach()
 
     def expected() -> float:
         total = 0.0
         with torch.no_grad():
-            p = trainer.selector.probabilities(trainer.selector.logits(trainer.x)).expand(50, 5)[:, [0, 2, 3]]
+            p = trainer.players.selector.probabilities(trainer.players.selector.logits(trainer.x)).expand(
+                50, 5
+            )[:, [0, 2, 3]]
             for number in range(8):
                 s = torch.zeros(1, 5, dtype=torch.float64)
                 s[0, [0, 2, 3]] = torch.tensor([number & 1, number >> 1 & 1, number >> 2]).double()
@@ -300,12 +299,17 @@ def test_the_selector_ascends(estimator: Any, dependent: bool) -> None:
                 chance = (p**kept * (1 - p) ** (1 - kept)).prod(1)
                 shown = FEATURES.masked(trainer.x, s)
                 total += float(
-                    (chance * sensitivity(trainer.predictor, shown, trainer.x, FEATURES.sensitive)[1]).mean()
+                    (
+                        chance
+                        * sensitivity(trainer.players.predictor, shown, trainer.x, FEATURES.sensitive)[1]
+                    ).mean()
                 )
         return total
 
     before = expected()
-    hidden = trainer.selector.probabilities(trainer.selector.logits(trainer.x)).detach()[:, [1, 4]]
+    hidden = trainer.players.selector.probabilities(trainer.players.selector.logits(trainer.x)).detach()[
+        :, [1, 4]
+    ]
     assert (hidden == 0).all()
     for _ in range(60):
         trainer.epoch()
@@ -315,10 +319,10 @@ def test_the_selector_ascends(estimator: Any, dependent: bool) -> None:
 def test_log_odds_of_groups_that_are_never_selected_stay() -> None:
     for estimator in ("score_function", "one_flip", "straight_through"):
         trainer = _trainer(gradient_estimator=estimator)
-        assert trainer.selector.theta is not None
-        before = trainer.selector.theta.detach().clone()
+        assert trainer.players.selector.theta is not None
+        before = trainer.players.selector.theta.detach().clone()
         trainer.epoch()
-        moved = trainer.selector.theta.detach() != before
+        moved = trainer.players.selector.theta.detach() != before
         assert moved.tolist() == [True, False, True, True, False]
 
 
@@ -374,7 +378,7 @@ def test_a_parameter_that_is_no_number_is_noticed() -> None:
         trainer = _trainer()
         assert trainer.is_finite()
         with torch.no_grad():
-            next(getattr(trainer, player).parameters()).view(-1)[-1] = float("inf")
+            next(getattr(trainer.players, player).parameters()).view(-1)[-1] = float("inf")
         assert not trainer.is_finite()
 
 

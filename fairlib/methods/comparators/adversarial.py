@@ -97,12 +97,11 @@ class AdversarialClassifier(GroupComparator):
         with optional_import(self.method):
             import torch
             from fairlearn.adversarial import AdversarialFairnessClassifier
-        seed = 0 if self.random_state is None else int(self.random_state)
         # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the
         # rows, which it shuffles again, are drawn here.
-        order = generator(seed, "rows").permutation(len(codes))
+        order = generator(self.random_state, "rows").permutation(len(codes))
         with one_thread(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(seed, "layers"))
+            torch.manual_seed(derive_seed(self.random_state, "layers"))
             predictor = _perceptron(data.shape[1], self.hidden, 1)
             adversary = _perceptron(inputs, self.adversary_hidden, outputs)
             predictor.register_forward_hook(self._watch(len(codes), callback))
@@ -145,9 +144,8 @@ class AdversarialClassifier(GroupComparator):
         return watch
 
     def _positive_probability(self, X: Float32) -> Float64:
-        size = CHUNK_ROWS
-        parts = [self._outputs(X[start : start + size]) for start in range(0, len(X), size)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        starts = range(0, len(X), CHUNK_ROWS)
+        return np.concatenate([self._outputs(X[start : start + CHUNK_ROWS]) for start in starts])
 
     def _outputs(self, X: Float32) -> Float64:
         """Probabilities in float64: the rounding of a float32 network would depend on the other rows."""
@@ -155,8 +153,7 @@ class AdversarialClassifier(GroupComparator):
         *inner, last = zip(self.weights_, self.biases_, strict=True)
         for weights, biases in inner:
             found = np.maximum(found @ weights + biases, 0.0)
-        probability: Float64 = expit(found @ last[0] + last[1])[:, 0]
-        return probability
+        return expit(found @ last[0] + last[1])[:, 0]
 
     def _arrays(self) -> Arrays:
         return {

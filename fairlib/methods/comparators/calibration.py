@@ -99,7 +99,7 @@ def row_draws(X: Float32, seed: int | None) -> Float64:
     """
     # adding 0 turns -0 into 0: equal numbers get equal bytes
     rows = np.ascontiguousarray(X, dtype="<f4") + np.float32(0)
-    key = str(0 if seed is None else int(seed)).encode()
+    key = str(int(seed or 0)).encode()
     digests = b"".join(hashlib.blake2b(row.tobytes(), digest_size=8, key=key).digest() for row in rows)
     # a float holds 53 bits exactly; with more, rounding could reach 1
     bits = np.frombuffer(digests, "<u8") >> np.uint64(11)

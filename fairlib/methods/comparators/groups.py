@@ -126,19 +126,7 @@ def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None
 def check_labels(
     groups: Groups, labels: NDArray[np.int64], rows: NDArray[np.int64] | slice, part: str
 ) -> None:
-    """
-    ValueError unless every group has rows of both labels.
-
-    Parameters
-    ----------
-    groups : Groups
-    labels : ndarray of int, shape (n,)
-        0 and 1.
-    rows : ndarray of int, or slice
-        The rows that count.
-    part : str
-        What these rows are, for the message.
-    """
+    """ValueError unless every group has both labels, 0 and 1, among some rows; `part` names these rows."""
     counts = np.zeros((len(groups.names), 2), np.int64)
     np.add.at(counts, (groups.codes[rows], labels[rows]), 1)
     for group, label in np.argwhere(counts == 0):
@@ -179,7 +167,7 @@ def set_aside(
         The second part lacks a label.
     """
     kinds = labels if groups is None else groups * 2 + labels
-    random = generator(0 if seed is None else int(seed), "validation")
+    random = generator(seed, "validation")
     chosen = []
     for kind in np.unique(kinds):
         rows = random.permutation(np.flatnonzero(kinds == kind))

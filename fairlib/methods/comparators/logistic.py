@@ -3,7 +3,7 @@
 # Annotations are evaluated here for the same reason as in `comparators.base`.
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -29,19 +29,7 @@ from evenhand.fairlib.methods.comparators.groups import (
 from evenhand.fairlib.methods.group_reader import GroupReader
 from evenhand.fairlib.methods.parameter_checks import check_counts, check_interval
 
-__all__ = [
-    "CANDIDATES",
-    "GroupReadingLogistic",
-    "Linear",
-    "LogisticClassifier",
-    "ReweighedLogisticClassifier",
-    "ThresholdMethod",
-    "TwoGroupsLogistic",
-    "balanced_accuracy",
-    "best_threshold",
-    "fit_logistic",
-    "logistic_regression",
-]
+__all__ = ["Linear", "LogisticClassifier", "ReweighedLogisticClassifier", "best_threshold"]
 
 CHUNK_VALUES = 4_000_000
 # with more columns the Hessian, of d x d numbers, costs more than the gradients that it saves
@@ -84,8 +72,7 @@ class Linear:
 
     def probability(self, X: NDArray[Any]) -> Float64:
         """Probability of label 1 for X of shape (n, d), shape (n,)."""
-        found: Float64 = expit(self.logits(X))
-        return found
+        return expit(self.logits(X))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a saved model keeps."""
@@ -101,7 +88,7 @@ class Linear:
         return cls(arrays["coefficients"], float(arrays["intercept"][0]), int(arrays["n_iter"][0]))
 
 
-def logistic_regression(n_columns: int, *, C: float, max_iter: int) -> Any:
+def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
     """scikit-learn's estimator as all comparators use it, not fitted."""
     from sklearn.linear_model import LogisticRegression
 
@@ -109,49 +96,9 @@ def logistic_regression(n_columns: int, *, C: float, max_iter: int) -> Any:
     return LogisticRegression(C=C, max_iter=int(max_iter), tol=TOLERANCE, solver=solver)
 
 
-def fit_logistic(
-    X: NDArray[Any],
-    codes: Codes,
-    *,
-    C: float,
-    max_iter: int,
-    weights: ArrayLike | None = None,
-) -> Linear:
+def best_threshold(labels: Codes, probability: Float64) -> float:
     """
-    Fit an l2-penalised logistic regression in float64.
-
-    Parameters
-    ----------
-    X : ndarray, shape (n, d)
-    codes : ndarray of int, shape (n,)
-        0 and 1, of which both occur.
-    C : float
-        Inverse of the penalty's strength.
-    max_iter : int
-    weights : array-like, shape (n,) or None
-        Of the rows.
-    """
-    model = logistic_regression(X.shape[1], C=C, max_iter=max_iter)
-    model.fit(X.astype(np.float64), codes, sample_weight=weights)
-    return Linear(model.coef_[0], float(model.intercept_[0]), int(model.n_iter_[0]))
-
-
-def balanced_accuracy(labels: Codes, predicted: ArrayLike) -> float:
-    """
-    Mean share of right predictions over the two labels.
-
-    Parameters
-    ----------
-    labels, predicted : array-like of int or bool, shape (n,)
-        Both labels occur.
-    """
-    right = np.asarray(predicted).astype(np.int64) == labels
-    return float((right[labels == 0].mean() + right[labels == 1].mean()) / 2)
-
-
-def best_threshold(labels: Codes, probability: Float64, candidates: Iterable[float] = CANDIDATES) -> float:
-    """
-    Threshold of the best balanced accuracy of ``probability >= threshold``.
+    Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >= threshold``.
 
     Of equally good ones that nearest to 1/2, then the lower.
 
@@ -159,14 +106,14 @@ def best_threshold(labels: Codes, probability: Float64, candidates: Iterable[flo
     ----------
     labels : ndarray of int, shape (n,)
     probability : ndarray of float64, shape (n,)
-    candidates : iterable of float
     """
+    from sklearn.metrics import balanced_accuracy_score
 
     def rank(candidate: float) -> tuple[float, float, float]:
-        accuracy = balanced_accuracy(labels, probability >= candidate)
+        accuracy = balanced_accuracy_score(labels, probability >= candidate)
         return (-accuracy, abs(candidate - 0.5), candidate)
 
-    return min(candidates, key=rank)
+    return min(CANDIDATES, key=rank)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -203,7 +150,10 @@ class LogisticClassifier(Comparator):
         check_counts(self, "max_iter")
 
     def _fit_linear(self, rows: NDArray[Any], codes: Codes, weights: Float64 | None = None) -> Linear:
-        return fit_logistic(rows, codes, C=self.C, max_iter=self.max_iter, weights=weights)
+        """Fit in float64, on weighted rows."""
+        model = logistic_regression(rows.shape[1], self.C, self.max_iter)
+        model.fit(rows.astype(np.float64), codes, sample_weight=weights)
+        return Linear(model.coef_[0], float(model.intercept_[0]), int(model.n_iter_[0]))
 
     def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
         self.linear_ = self._fit_linear(data, codes)

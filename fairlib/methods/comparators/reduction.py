@@ -81,7 +81,7 @@ class ExponentiatedGradientClassifier(GroupComparator):
         # Fairlearn's class for demographic_parity is DemographicParity, and so on
         moment = getattr(reductions, self.constraint.title().replace("_", ""))
         reduction = reductions.ExponentiatedGradient(
-            logistic_regression(data.shape[1], C=self.C, max_iter=SOLVER_STEPS),
+            logistic_regression(data.shape[1], self.C, SOLVER_STEPS),
             moment(difference_bound=self.eps),
             eps=self.eps,
             max_iter=self.max_iter,

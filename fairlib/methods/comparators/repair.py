@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.groups import Groups, set_aside
-from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic, balanced_accuracy
+from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic
 from evenhand.fairlib.methods.parameter_checks import check_interval
 
 __all__ = ["RepairMap", "RepairedLogisticClassifier"]
@@ -61,18 +61,16 @@ class RepairMap:
         ImportError
             The optional extra is not installed.
         """
-        repaired = _repair(distinct, level)
+        # in this order: the columns, and of each the other group, then the privileged one
+        values = [side for pair in distinct for side in pair]
+        repaired = [side for pair in _repair(distinct, level) for side in pair]
         knots = [
-            np.round(np.linspace(0, len(side) - 1, min(len(side), KNOTS))).astype(np.int64)
-            for pair in distinct
-            for side in pair
+            np.round(np.linspace(0, len(side) - 1, min(len(side), KNOTS))).astype(np.int64) for side in values
         ]
-        sides = [side for pair in distinct for side in pair]
-        moved = [side for pair in repaired for side in pair]
         return cls(
-            np.array([len(each) for each in knots], np.int64).reshape(-1, 2),
-            np.concatenate([side[at] for side, at in zip(sides, knots, strict=True)]),
-            np.concatenate([side[at] for side, at in zip(moved, knots, strict=True)]),
+            np.array([len(at) for at in knots], np.int64).reshape(-1, 2),
+            np.concatenate([side[at] for side, at in zip(values, knots, strict=True)]),
+            np.concatenate([side[at] for side, at in zip(repaired, knots, strict=True)]),
         )
 
     def apply(self, X: Float32, groups: NDArray[np.int64]) -> Float64:
@@ -130,6 +128,8 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
         check_interval(self, "[0, 1]", "repair_level", optional=True)
 
     def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+        from sklearn.metrics import balanced_accuracy_score
+
         privileged = groups.codes
         if len(self._reader.columns) == data.shape[1]:
             raise ValueError(
@@ -150,7 +150,7 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
             repair = RepairMap.fit(distinct, level)
             linear = self._fit_linear(repair.apply(features[train], privileged[train]), codes[train])
             repaired = repair.apply(features[held], privileged[held])
-            score = balanced_accuracy(codes[held], linear.logits(repaired) > 0)
+            score = balanced_accuracy_score(codes[held], linear.logits(repaired) > 0)
             if score >= best:
                 best, self.linear_, self.map_, self.repair_level_ = score, linear, repair, level
             callback(number, len(levels), {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from evenhand.fairlib.methods.faias.selector import Selector
+    from evenhand.fairlib.methods.faias.players import Players
 
 __all__ = ["FAIASClassifier", "GradientEstimator"]
 
@@ -169,8 +169,8 @@ class FAIASClassifier(Method):
         train, held = self._split(codes)
         import torch
 
-        from evenhand.fairlib.methods.faias.masks import even_levels
-        from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of
+        from evenhand.fairlib.methods.faias.players import even_levels
+        from evenhand.fairlib.methods.faias.trainer import Trainer, score_of
 
         stored = Checkpoint(
             checkpoint,
@@ -184,31 +184,27 @@ class FAIASClassifier(Method):
                 self.attributes_,
             ),
         )
-        self._levels = even_levels(self.n_masks, len(self.groups_), generator(self._seed, "masks"))
+        self._levels = even_levels(self.n_masks, len(self.groups_), generator(self.random_state, "masks"))
         with one_thread():
-            predictor, selector = self._build(
-                torch.Generator().manual_seed(derive_seed(self._seed, "network"))
-            )
+            players = self._build(torch.Generator().manual_seed(derive_seed(self.random_state, "network")))
             trainer = Trainer(
                 self,
-                predictor,
-                selector,
-                self._features,
+                players,
                 torch.from_numpy(data[train]),
                 torch.from_numpy(codes[train]),
-                class_weights(np.bincount(codes[train]).tolist(), self.class_balance),
-                torch.Generator().manual_seed(derive_seed(self._seed, "batches")),
+                torch.Generator().manual_seed(derive_seed(self.random_state, "batches")),
             )
 
             def score() -> tuple[float, float]:
-                return score_of(self._mean(predictor, selector, data[held]), codes[held])
+                return score_of(players.mean_over_selections(self._levels, data[held]), codes[held])
 
             self.history_ = trainer.run(score if len(held) else None, callback, stored)
         with torch.no_grad():
             # the predictor never reads the sensitive columns: their weights only tell of the training rows
-            first: nn.Linear = predictor[0]  # type: ignore[assignment]
-            first.weight[:, self._features.hidden] = 0.0
-        self.best_epoch_, self.predictor_, self.selector_ = trainer.best_epoch, predictor.eval(), selector
+            first: nn.Linear = players.predictor[0]  # type: ignore[assignment]
+            first.weight[:, players.features.hidden] = 0.0
+        self.best_epoch_ = trainer.best_epoch
+        self._set_players(players)
         stored.remove()
         return self
 
@@ -227,30 +223,15 @@ class FAIASClassifier(Method):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "predictor_")
 
-    def _build(self, seeds: torch.Generator | None) -> tuple[nn.Sequential, Selector]:
-        """Both players, drawn from the generator, or to be loaded."""
-        from torch import nn
+    def _build(self, generator: torch.Generator | None) -> Players:
+        """Both players, drawn from the generator; without one, to be loaded."""
+        from evenhand.fairlib.methods.faias.players import Features, Players
 
-        from evenhand.fairlib.methods.faias.masks import Features
-        from evenhand.fairlib.methods.faias.selector import Selector
-        from evenhand.fairlib.methods.networks.training import build_network
+        return Players(Features.of(self.groups_, self.attributes_), len(self.classes_), self, generator)
 
-        self._features = Features.of(self.groups_, self.attributes_)
-        width = self.n_features_in_
-        predictor = build_network(width, self.hidden, len(self.classes_), seeds, nn.SELU)
-        selector = Selector(
-            self._features.free,
-            self.initial_probability,
-            n_inputs=width,
-            hidden=self.selector_hidden if self.data_dependent else None,
-            readable=~self._features.hidden,
-            generator=seeds,
-        )
-        return predictor, selector
-
-    @property
-    def _seed(self) -> int:
-        return 0 if self.random_state is None else int(self.random_state)
+    def _set_players(self, players: Players) -> None:
+        self._players = players.eval()
+        self.predictor_, self.selector_ = players.predictor, players.selector
 
     def _sensitive(self, data: Float32, sensitive_features: Mapping[str, Any] | None) -> list[str]:
         """Names of the sensitive feature groups: each must vary, and so must another group."""
@@ -291,7 +272,7 @@ class FAIASClassifier(Method):
                 rows,
                 test_size=self.validation_share,
                 stratify=codes,
-                random_state=derive_seed(self._seed, "validation"),
+                random_state=derive_seed(self.random_state, "validation"),
             )
         except ValueError:
             train, held = rows, rows[:0]
@@ -325,19 +306,16 @@ class FAIASClassifier(Method):
         return np.broadcast_to(found.numpy().astype(np.float64), shape).copy()
 
     def _probabilities(self, X: Float32) -> Float64:
-        return self._mean(self.predictor_, self.selector_, X)
-
-    def _mean(self, predictor: nn.Module, selector: Selector, X: Float32) -> Float64:
-        from evenhand.fairlib.methods.faias.masks import mean_over_selections
-
-        return mean_over_selections(predictor, selector, self._features, self._levels, X)
+        return self._players.mean_over_selections(self._levels, X)
 
     def _write(self, folder: Path) -> None:
         import torch
         from safetensors.torch import save_file
 
         description = {"groups": list(self.groups_.items()), "attributes": self.attributes_}
-        tensors = {name: value.detach().contiguous().clone() for name, value in self._named_parameters()}
+        tensors = {
+            name: value.detach().contiguous().clone() for name, value in self._players.named_parameters()
+        }
         tensors["levels"] = torch.from_numpy(self._levels)
         metadata = {"faias": json.dumps(description, sort_keys=True)}
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata=metadata)
@@ -351,14 +329,8 @@ class FAIASClassifier(Method):
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
         self.groups_, self.attributes_ = dict(description["groups"]), description["attributes"]
         self._levels = tensors.pop("levels").numpy()
-        self.predictor_, self.selector_ = self._build(None)
+        players = self._build(None)
         with torch.no_grad():
-            for name, value in self._named_parameters():
+            for name, value in players.named_parameters():
                 value.copy_(tensors[name])
-        self.predictor_.eval()
-
-    def _named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Parameters of both players by their names in the file."""
-        for player, module in (("predictor", self.predictor_), ("selector", self.selector_)):
-            for name, value in module.named_parameters():
-                yield f"{player}.{name}", value
+        self._set_players(players)

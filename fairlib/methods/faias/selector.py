@@ -73,8 +73,7 @@ class Selector(nn.Module):
         if self.theta is not None:
             return self.theta[None]
         assert self.network is not None
-        logits: Tensor = self.network(x * self.readable)
-        return logits
+        return self.network(x * self.readable)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Probabilities of log-odds; 0 for groups that are never selected."""

@@ -15,9 +15,8 @@ from torch.nn import functional
 
 from evenhand.fairlib.methods.base import Callback, Float64
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.faias.masks import Features
+from evenhand.fairlib.methods.faias.players import Players
 from evenhand.fairlib.methods.faias.selector import (
-    Selector,
     one_flip_gradient,
     score_function_gradient,
     straight_through_gradient,
@@ -89,20 +88,16 @@ def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
 
 class Trainer:
     """
-    Predictor, selector, their optimizers, and the parameters of the best epoch so far.
+    The players, their optimizers, and the parameters of the best epoch so far.
 
     Parameters
     ----------
     config : FAIASClassifier
         Its constructor parameters are used.
-    predictor : torch.nn.Module
-        (n, d) to (n, K) logits; trained in place, as is the selector.
-    selector : Selector
-    features : Features
+    players : Players
+        Trained in place.
     x : Tensor of float32, shape (n, d)
     labels : Tensor of int64, shape (n,)
-    class_weights : Tensor of float32, shape (K,)
-        Of the prediction loss.
     generator : torch.Generator
         Of the shuffles and the selections.
     """
@@ -110,35 +105,33 @@ class Trainer:
     def __init__(
         self,
         config: FAIASClassifier,
-        predictor: nn.Module,
-        selector: Selector,
-        features: Features,
+        players: Players,
         x: Tensor,
         labels: Tensor,
-        class_weights: Tensor,
         generator: torch.Generator,
     ) -> None:
-        self.config, self.predictor, self.selector, self.features = config, predictor, selector, features
-        self.x, self.labels, self.class_weights = x, labels, class_weights
-        self.generator = generator
+        self.config, self.players = config, players
+        self.x, self.labels, self.generator = x, labels, generator
+        # of the prediction loss
+        self.class_weights = class_weights(torch.bincount(labels).tolist(), config.class_balance)
         self.selector_rate = config.selector_learning_rate or (
             NETWORK_RATE if config.data_dependent else VECTOR_RATE
         )
         self.optimizers = {
             "predictor": torch.optim.Adam(
-                predictor.parameters(), config.learning_rate, weight_decay=config.weight_decay, fused=True
+                players.predictor.parameters(),
+                config.learning_rate,
+                weight_decay=config.weight_decay,
+                fused=True,
             ),
             "selector": torch.optim.Adam(
-                selector.parameters(), self.selector_rate, maximize=True, fused=True
+                players.selector.parameters(), self.selector_rate, maximize=True, fused=True
             ),
         }
         self.step = 0
-        self.averages = [value.detach().clone() for value in self._parameters()]
+        self.averages = [value.detach().clone() for value in players.parameters()]
         self.best_epoch, self.best_score = 0, (-math.inf, -math.inf)
         self.best_parameters: list[NDArray[np.float32]] = []
-
-    def _parameters(self) -> list[Tensor]:
-        return [*self.predictor.parameters(), *self.selector.parameters()]
 
     def run(
         self, score: Callable[[], Score] | None, callback: Callback | None, checkpoint: Checkpoint
@@ -224,19 +217,20 @@ class Trainer:
 
     def _step(self, x: Tensor, labels: Tensor) -> tuple[float, float]:
         """Take one mini-batch: both players move from their current parameters."""
-        features, estimator = self.features, self.config.gradient_estimator
+        players, estimator = self.players, self.config.gradient_estimator
         # selections s of the mini-batch, drawn from the selector (equation 6.5)
-        logits = self.selector.logits(x)
-        probabilities = self.selector.probabilities(logits.detach())
+        logits = players.selector.logits(x)
+        probabilities = players.selector.probabilities(logits.detach())
         draws = torch.rand(len(x), probabilities.shape[1], generator=self.generator)
         selection = (draws < probabilities).to(x.dtype)
         selection.requires_grad_(estimator == "straight_through")
         # prediction loss (6.9) and sensitivity loss (6.8) of every row
+        features = players.features
         shown = features.masked(x, selection)
-        outputs, changes = sensitivity(self.predictor, shown, x, features.sensitive)
+        outputs, changes = sensitivity(players.predictor, shown, x, features.sensitive)
         # a weighted mean would count a small class by its share of the batch
-        own = functional.cross_entropy(outputs, labels, reduction="none")
-        prediction = (own * self.class_weights[labels]).mean()
+        row_losses = functional.cross_entropy(outputs, labels, reduction="none")
+        prediction = (row_losses * self.class_weights[labels]).mean()
         losses = changes.detach()
         # estimated gradient of the sensitivity loss for the log-odds
         if estimator == "straight_through":
@@ -245,7 +239,7 @@ class Trainer:
         elif estimator == "one_flip":
 
             def loss_of(other: Tensor) -> Tensor:
-                return sensitivity(self.predictor, features.masked(x, other), x, features.sensitive)[1]
+                return sensitivity(players.predictor, features.masked(x, other), x, features.sensitive)[1]
 
             gradient = one_flip_gradient(
                 losses, selection, probabilities, features.free, loss_of, self.generator
@@ -270,29 +264,29 @@ class Trainer:
         decay = self.config.averaging
         kept = min(decay, self.step / (self.step + 9)) if decay else 0.0
         with torch.no_grad():
-            torch._foreach_lerp_(self.averages, self._parameters(), 1.0 - kept)
+            torch._foreach_lerp_(self.averages, list(self.players.parameters()), 1.0 - kept)
 
     def exchange(self) -> None:
         """Exchange the parameters and their averages; a second call undoes it."""
         with torch.no_grad():
-            for value, average in zip(self._parameters(), self.averages, strict=True):
+            for value, average in zip(self.players.parameters(), self.averages, strict=True):
                 held = value.clone()
                 value.copy_(average)
                 average.copy_(held)
 
     def parameters(self) -> list[NDArray[np.float32]]:
         """Copies of the parameters of both players."""
-        return [value.detach().numpy().copy() for value in self._parameters()]
+        return [value.detach().numpy().copy() for value in self.players.parameters()]
 
     def set_parameters(self, values: Sequence[NDArray[np.float32]]) -> None:
         """Load copies that :meth:`parameters` gave."""
         with torch.no_grad():
-            for value, given in zip(self._parameters(), values, strict=True):
+            for value, given in zip(self.players.parameters(), values, strict=True):
                 value.copy_(torch.from_numpy(given))
 
     def is_finite(self) -> bool:
         """Whether all parameters are numbers: the losses are those before the last step."""
-        return all(bool(torch.isfinite(value).all()) for value in self._parameters())
+        return all(bool(torch.isfinite(value).all()) for value in self.players.parameters())
 
     def state(self) -> Arrays:
         """Give all that the next epoch depends on, as plain arrays."""

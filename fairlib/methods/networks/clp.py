@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,18 +77,13 @@ class CLPClassifier(MitigatedNetwork):
         super()._check_parameters()
         check_interval(self, "[0, inf)", "rho")
 
-    def _objective(
-        self,
-        data: Float32,
-        seed: int,
-        sensitive_features: Mapping[str, ArrayLike] | None,
-        counterfactuals: Sequence[ArrayLike] | None,
-    ) -> CrossEntropy:
+    def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
         from evenhand.fairlib.methods.networks.objectives import LogitPairing
 
         if self.rho == 0:
-            return super()._objective(data, seed, sensitive_features, counterfactuals)
+            return super()._objective(data)
+        counterfactuals = given["counterfactuals"]
         if counterfactuals is None or len(counterfactuals) == 0:
             raise ValueError("counterfactuals are missing: give at least one changed copy of X.")
         copies = [copy.astype(np.float32) for copy in check_copies(data, counterfactuals)]
-        return LogitPairing(copies, self.rho, seed)
+        return LogitPairing(copies, self.rho, self.random_state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
 from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
-from evenhand.fairlib.auditor.search import Auditor, WorstCase
+from evenhand.fairlib.auditor.search import Auditor
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntropy
@@ -21,7 +21,7 @@ from evenhand.fairlib.randomness import derive_seed
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
 
-__all__ = ["Adversary", "LogitPairing", "Robustness", "SetInvariance", "next_multiplier"]
+__all__ = ["LogitPairing", "Robustness", "SetInvariance", "next_multiplier"]
 
 
 def next_multiplier(value: float, rate: float, budget: float, spent: float) -> float:
@@ -42,21 +42,20 @@ def next_multiplier(value: float, rate: float, budget: float, spent: float) -> f
     return max(0.0, value - rate * (budget - spent))
 
 
-class Adversary:
+class Robustness(CrossEntropy):
     """
-    Auditor, multiplier and random draws of one training.
+    Cross-entropy at the worst comparable treatment of each row (SenSR).
 
     Parameters
     ----------
     estimator : AuditedNetwork
-        Its parameters of the search and of the multiplier are used.
+        Its parameters of the search and of the multiplier, and its seed, are used.
     metric : fitted fair metric
-    seed : int
-    scale : float
-        The multiplier's rate is ``multiplier_rate`` times this.
+    rho : float
+        Weight of the search's objective, which scales the multiplier's rate.
     """
 
-    def __init__(self, estimator: AuditedNetwork, metric: Metric, seed: int, *, scale: float = 1.0) -> None:
+    def __init__(self, estimator: AuditedNetwork, metric: Metric, rho: float = 1.0) -> None:
         self.auditor = Auditor(
             metric,
             subspace_steps=estimator.subspace_steps,
@@ -64,16 +63,22 @@ class Adversary:
             full_rate=estimator.full_rate,
             tolerance=estimator.tolerance,
         )
+        self.rho = rho
         self.multiplier = estimator.multiplier_start
-        self.rate = estimator.multiplier_rate * scale
+        self.rate = estimator.multiplier_rate * rho
         self.budget = estimator.perturbation_budget
-        self.generator = torch.Generator().manual_seed(derive_seed(seed, "auditor"))
+        self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "auditor"))
+
+    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        """Loss of a mini-batch with its graph, and its logs."""
+        points, logs = self.worst_case(network, batch.x, lambda model: LogLoss(batch.labels))
+        return functional.cross_entropy(network(points), batch.labels), logs
 
     def worst_case(
         self, network: nn.Module, x: Tensor, objective_of: Callable[[DifferentiableModel], SearchObjective]
-    ) -> tuple[WorstCase, dict[str, float]]:
+    ) -> tuple[Tensor, dict[str, float]]:
         """
-        Search at the current multiplier, then update it; also returns what the history records of that.
+        Search at the current multiplier, then update it; returns the points found and what to log.
 
         The search sees the network as it predicts: without dropout, and with fixed batch statistics.
         """
@@ -84,59 +89,38 @@ class Adversary:
         spent = float(found.squared_distance.mean(dtype=torch.float64))
         logs = {"spent": spent, "multiplier": self.multiplier}
         self.multiplier = next_multiplier(self.multiplier, self.rate, self.budget, spent)
-        return found, logs
-
-
-class Robustness(CrossEntropy):
-    """Cross-entropy at the worst comparable treatment of each row (SenSR)."""
-
-    def __init__(self, adversary: Adversary) -> None:
-        self.adversary = adversary
-
-    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
-        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
-        worst, logs = self.adversary.worst_case(network, batch.x, lambda model: LogLoss(batch.labels))
-        return functional.cross_entropy(network(worst.points), batch.labels), logs
+        return found.points, logs
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
-        return {
-            "multiplier": np.array(self.adversary.multiplier),
-            "generator": self.adversary.generator.get_state().numpy(),
-        }
+        return {"multiplier": np.array(self.multiplier), "generator": self.generator.get_state().numpy()}
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from arrays that :meth:`state` gave."""
-        self.adversary.multiplier = float(arrays["multiplier"])
-        self.adversary.generator.set_state(torch.from_numpy(arrays["generator"]))
+        self.multiplier = float(arrays["multiplier"])
+        self.generator.set_state(torch.from_numpy(arrays["generator"]))
 
 
 class SetInvariance(Robustness):
     """Cross-entropy plus rho times the distance of outputs from those at the worst case (SenSeI)."""
 
-    def __init__(self, adversary: Adversary, rho: float) -> None:
-        super().__init__(adversary)
-        self.rho = rho
-
-    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
-        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
-        worst, logs = self.adversary.worst_case(
-            network, batch.x, lambda model: LogitDistance(model.logits(batch.x))
-        )
-        loss, distances = _paired_loss(network, batch, worst.points, self.rho)
+    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        """Loss of a mini-batch with its graph, and its logs."""
+        points, logs = self.worst_case(network, batch.x, lambda model: LogitDistance(model.logits(batch.x)))
+        loss, distances = _paired_loss(network, batch, points, self.rho)
         return loss, logs | distances
 
 
 class LogitPairing(CrossEntropy):
     """Cross-entropy plus rho times the distance of outputs from those of a random counterfactual (CLP)."""
 
-    def __init__(self, copies: Sequence[Float32], rho: float, seed: int) -> None:
+    def __init__(self, copies: Sequence[Float32], rho: float, seed: int | None) -> None:
         self.copies = torch.tensor(np.stack(copies))
         self.rho = rho
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "counterfactuals"))
 
-    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
-        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
+    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        """Loss of a mini-batch with its graph, and its logs."""
         drawn = torch.randint(len(self.copies), batch.rows.shape, generator=self.generator)
         return _paired_loss(network, batch, self.copies[drawn, batch.rows], self.rho)
 

@@ -113,9 +113,7 @@ class NeuralNetworkClassifier(Method):
         y: ArrayLike,
         callback: Callback | None,
         checkpoint: str | Path | None,
-        *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-        counterfactuals: Sequence[ArrayLike] | None = None,
+        **given: Any,
     ) -> Self:
         data, codes = self._check_training(X, y)
         self._check_parameters()
@@ -123,22 +121,24 @@ class NeuralNetworkClassifier(Method):
 
         from evenhand.fairlib.methods.networks.training import Training, start_network
 
-        seed = 0 if self.random_state is None else int(self.random_state)
-        objective = self._objective(data, seed, sensitive_features, counterfactuals)
+        objective = self._objective(data, **given)
         # layers such as dropout draw from torch's global generator, whose state belongs to the caller
         with one_thread(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(seed, "layers"))
-            network = start_network(self, data, len(self.classes_), seed)
-            training = Training(self, network, data, codes, objective, seed)
-            metric = getattr(self, "metric_", None)
+            torch.manual_seed(derive_seed(self.random_state, "layers"))
+            network = start_network(self, data)
+            training = Training(self, network, data, codes, objective)
+            metric, copies = getattr(self, "metric_", None), given.get("counterfactuals")
+            parameters = self.get_params(deep=False)
+            parameters.pop("metric", None)
             stored = Checkpoint(
                 checkpoint,
                 fingerprint(
-                    [torch.__version__, type(self).__name__, *self._settings()],
+                    # a metric counts by what it learned
+                    [torch.__version__, type(self).__name__, *sorted(parameters.items())],
                     data,
                     codes,
                     *([] if metric is None else [metric.kind, *metric.arrays().values()]),
-                    *map(np.asarray, [] if counterfactuals is None else counterfactuals),
+                    *map(np.asarray, [] if copies is None else copies),
                     *(value.numpy() for value in network.state_dict().values()),
                 ),
             )
@@ -151,10 +151,6 @@ class NeuralNetworkClassifier(Method):
         stored.remove()
         return self
 
-    def _settings(self) -> list[tuple[str, Any]]:
-        """Parameters that the training depends on, sorted by name; the metric counts by what it learned."""
-        return sorted(item for item in self.get_params(deep=False).items() if item[0] != "metric")
-
     def _check_parameters(self) -> None:
         check_counts(self, "n_steps", "batch_size")
         check_widths(self, "hidden")
@@ -165,14 +161,8 @@ class NeuralNetworkClassifier(Method):
                 f"got {self.batch_size!r}."
             )
 
-    def _objective(
-        self,
-        data: Float32,
-        seed: int,
-        sensitive_features: Mapping[str, ArrayLike] | None,
-        counterfactuals: Sequence[ArrayLike] | None,
-    ) -> "CrossEntropy":
-        """Objective that the training minimises."""
+    def _objective(self, data: Float32, **given: Any) -> "CrossEntropy":
+        """Objective that the training minimises; `given` is what ``fit`` got beside X and y."""
         from evenhand.fairlib.methods.networks.training import CrossEntropy
 
         return CrossEntropy()
@@ -200,8 +190,7 @@ class NeuralNetworkClassifier(Method):
         return np.concatenate(parts)
 
     def _probabilities(self, X: Float32) -> Float64:
-        probabilities: Float64 = softmax(self.decision_logits(X).astype(np.float64), axis=1)
-        return probabilities
+        return softmax(self.decision_logits(X).astype(np.float64), axis=1)
 
     def _write(self, folder: Path) -> None:
         from safetensors.torch import save_file

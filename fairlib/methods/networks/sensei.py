@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from numpy.typing import ArrayLike
 
 from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.networks.plain import MitigatedNetwork
@@ -60,21 +56,12 @@ class AuditedNetwork(MitigatedNetwork):
         super()._check_parameters()
         check_interval(self, "[0, inf)", "perturbation_budget", "multiplier_start", "multiplier_rate")
 
-    def _objective(
-        self,
-        data: Float32,
-        seed: int,
-        sensitive_features: Mapping[str, ArrayLike] | None,
-        counterfactuals: Sequence[ArrayLike] | None,
-    ) -> CrossEntropy:
+    def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
         from evenhand.fairlib.distances.registry import fitted_metric
+        from evenhand.fairlib.methods.networks.objectives import Robustness
 
-        self.metric_ = fitted_metric(self.metric, data, sensitive_features)
-        return self._audited_objective(seed)
-
-    @abstractmethod
-    def _audited_objective(self, seed: int) -> CrossEntropy:
-        """Objective that the training minimises, with ``metric_`` set."""
+        self.metric_ = fitted_metric(self.metric, data, given["sensitive_features"])
+        return Robustness(self, self.metric_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -107,12 +94,13 @@ class SenSeIClassifier(AuditedNetwork):
         super()._check_parameters()
         check_interval(self, "[0, inf)", "rho")
 
-    def _audited_objective(self, seed: int) -> CrossEntropy:
-        from evenhand.fairlib.methods.networks.objectives import Adversary, SetInvariance
+    def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
+        from evenhand.fairlib.methods.networks.objectives import SetInvariance
         from evenhand.fairlib.methods.networks.training import CrossEntropy
 
-        adversary = Adversary(self, self.metric_, seed, scale=self.rho)
-        return SetInvariance(adversary, self.rho) if self.rho > 0 else CrossEntropy()
+        # sets metric_, and checks the parameters of the search
+        super()._objective(data, **given)
+        return SetInvariance(self, self.metric_, self.rho) if self.rho > 0 else CrossEntropy()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -129,8 +117,3 @@ class SenSRClassifier(AuditedNetwork):
     with it. One mini-batch: the auditor finds the worst :math:`x'` of every row, the network descends on
     the loss there (nats), and :math:`\lambda` moves towards the budget.
     """
-
-    def _audited_objective(self, seed: int) -> CrossEntropy:
-        from evenhand.fairlib.methods.networks.objectives import Adversary, Robustness
-
-        return Robustness(Adversary(self, self.metric_, seed))

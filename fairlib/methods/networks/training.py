@@ -21,19 +21,7 @@ from evenhand.fairlib.randomness import derive_seed
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 
-__all__ = [
-    "REPORT_EVERY",
-    "Arrays",
-    "Batch",
-    "CrossEntropy",
-    "Training",
-    "build_network",
-    "class_shares",
-    "load_optimizer",
-    "optimizer_arrays",
-    "start_network",
-    "with_prefix",
-]
+__all__ = ["Arrays", "Batch", "CrossEntropy", "Training", "build_network", "class_shares"]
 
 # Progress is averaged over this many steps, and the loss is checked for NaN as often.
 REPORT_EVERY = 50
@@ -52,7 +40,7 @@ class Batch:
 class CrossEntropy:
     """Multinomial logistic loss, and the base of the other training objectives."""
 
-    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+    def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
         return functional.cross_entropy(network(batch.x), batch.labels), {}
 
@@ -94,7 +82,7 @@ def build_network(
     return network
 
 
-def start_network(estimator: NeuralNetworkClassifier, data: Float32, n_classes: int, seed: int) -> nn.Module:
+def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Module:
     """
     Network before its first mini-batch: drawn from the seed, or a copy of the given one.
 
@@ -103,8 +91,9 @@ def start_network(estimator: NeuralNetworkClassifier, data: Float32, n_classes: 
     ValueError
         The given network does not map rows of this width to a logit per class.
     """
+    n_classes = len(estimator.classes_)
     if estimator.network is None:
-        generator = torch.Generator().manual_seed(derive_seed(seed, "network"))
+        generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "network"))
         return build_network(data.shape[1], estimator.hidden, n_classes, generator)
     network: nn.Module = copy.deepcopy(estimator.network).train()
     try:
@@ -129,14 +118,13 @@ class Training:
     Parameters
     ----------
     estimator : NeuralNetworkClassifier
-        Its batch size, class balance, learning rate and weight decay are used.
+        Its batch size, class balance, learning rate, weight decay and seed are used.
     network : torch.nn.Module
         Trained in place.
     data : ndarray of float32, shape (n, d)
     codes : ndarray of int64, shape (n,)
         Class positions.
     objective : CrossEntropy
-    seed : int
     """
 
     def __init__(
@@ -146,7 +134,6 @@ class Training:
         data: Float32,
         codes: NDArray[np.int64],
         objective: CrossEntropy,
-        seed: int,
     ) -> None:
         self.network = network
         self.objective = objective
@@ -155,7 +142,7 @@ class Training:
         counts = [len(rows) for rows in self.by_label]
         self.shares = class_shares(counts, estimator.batch_size, estimator.class_balance)
         self.labels = torch.arange(len(self.by_label)).repeat_interleave(torch.tensor(self.shares))
-        self.generator = torch.Generator().manual_seed(derive_seed(seed, "batches"))
+        self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "batches"))
         self.optimizer = torch.optim.Adam(
             network.parameters(),
             lr=estimator.learning_rate,

@@ -10,15 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _num_samples
 
-from evenhand.fairlib.methods.comparators import (
-    AdversarialClassifier,
-    CalibratedOddsClassifier,
-    ExponentiatedGradientClassifier,
-    GroupThresholdsClassifier,
-    LogisticClassifier,
-    RepairedLogisticClassifier,
-    ReweighedLogisticClassifier,
-)
+from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
+from evenhand.fairlib.methods.comparators.calibration import CalibratedOddsClassifier
+from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier, ReweighedLogisticClassifier
+from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
+from evenhand.fairlib.methods.comparators.repair import RepairedLogisticClassifier
+from evenhand.fairlib.methods.comparators.thresholds import GroupThresholdsClassifier
 
 
 class ByTurns:

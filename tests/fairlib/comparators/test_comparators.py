@@ -21,9 +21,8 @@ from evenhand.fairlib.methods.comparators.logistic import (
     CANDIDATES,
     MOST_COLUMNS,
     Linear,
-    balanced_accuracy,
+    LogisticClassifier,
     best_threshold,
-    fit_logistic,
 )
 
 COMPARE = [name for name in NAMES if METHODS[name].needs_groups]
@@ -172,9 +171,7 @@ def test_the_best_threshold_is_the_best(data: st.DataObject) -> None:
     labels[:2] = 0, 1
     scores = np.array(data.draw(st.lists(st.floats(0, 1), min_size=len(labels), max_size=len(labels))))
     found = best_threshold(labels, scores)
-    reached = {t: balanced_accuracy(labels, scores >= t) for t in CANDIDATES}
-    for t, value in reached.items():
-        assert value == pytest.approx(balanced_accuracy_score(labels, scores >= t))
+    reached = {t: balanced_accuracy_score(labels, scores >= t) for t in CANDIDATES}
     equal = [t for t, value in reached.items() if value == max(reached.values())]
     assert found == min(equal, key=lambda t: (abs(t - 0.5), t))
 
@@ -237,10 +234,10 @@ def test_a_row_is_scored_the_same_in_any_chunk(monkeypatch: pytest.MonkeyPatch) 
 
 def test_wide_tables_find_the_same_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, _ = draw_people(200)
-    narrow = fit_logistic(X, y, C=1.0, max_iter=1000)
+    narrow = LogisticClassifier().fit(X, y).linear_
     monkeypatch.setattr("evenhand.fairlib.methods.comparators.logistic.MOST_COLUMNS", 3)
     assert MOST_COLUMNS > 3
-    wide = fit_logistic(X, y, C=1.0, max_iter=1000)
+    wide = LogisticClassifier().fit(X, y).linear_
     np.testing.assert_allclose(wide.coefficients, narrow.coefficients, atol=1e-4)
 
 

@@ -1,0 +1,147 @@
+"""Predictor and selector: feature groups that are shown, and the mean prediction over selections of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.faias.selector import Selector
+from evenhand.fairlib.methods.networks.training import build_network
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
+
+__all__ = ["Features", "Players", "even_levels", "selections"]
+
+CHUNK_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class Features:
+    """
+    Groups of d columns.
+
+    Parameters
+    ----------
+    group_of : Tensor of int, shape (d,)
+        Group of every column.
+    sensitive : Tensor of bool, shape (Q, d)
+        Columns of each sensitive group.
+    free : Tensor of bool, shape (G,)
+        Groups that may be selected.
+    """
+
+    group_of: Tensor
+    sensitive: Tensor
+    free: Tensor
+
+    @classmethod
+    def of(cls, groups: Mapping[str, Sequence[int]], sensitive: Sequence[str]) -> Self:
+        """Features of groups that partition the columns, with the names of the sensitive groups."""
+        names = list(groups)
+        group_of = torch.empty(sum(map(len, groups.values())), dtype=torch.int64)
+        for position, columns in enumerate(groups.values()):
+            group_of[list(columns)] = position
+        hidden = torch.tensor([names.index(name) for name in sensitive])
+        free = torch.ones(len(names), dtype=torch.bool)
+        free[hidden] = False
+        return cls(group_of, group_of[None] == hidden[:, None], free)
+
+    @property
+    def hidden(self) -> Tensor:
+        """Columns of all sensitive groups, shape (d,)."""
+        return self.sensitive.any(0)
+
+    def masked(self, x: Tensor, selection: Tensor) -> Tensor:
+        """Rows of x with the columns that are not selected at 0; the selection has shape (n or 1, G)."""
+        return x * selection[:, self.group_of]
+
+
+def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> Float32:
+    """
+    Levels in [0, 1), shape (M, G): for each group one in each M-th part of the interval, in random order.
+
+    A group of probability p lies above p M of its M levels, up to one. Independent draws would be off by the
+    root of that.
+    """
+    order = generator.permuted(np.tile(np.arange(n_masks)[:, None], (1, n_groups)), axis=0)
+    levels = (order + generator.random((n_masks, n_groups))) / n_masks
+    return np.minimum(levels.astype(np.float32), np.nextafter(np.float32(1), np.float32(0)))
+
+
+def selections(levels: Float32, probabilities: Float32) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Distinct selections of probabilities, shape (G,), and how often each occurs among the levels."""
+    masks, counts = np.unique(levels < probabilities, axis=0, return_counts=True)
+    return masks, counts.astype(np.int64)
+
+
+class Players(nn.Module):
+    """
+    Predictor f(x, s) and selector, with the names of their parameters in a saved model.
+
+    Parameters
+    ----------
+    features : Features
+    n_classes : int
+    config : FAIASClassifier
+        Its parameters of both networks are used.
+    generator : torch.Generator or None
+        Of the first weights; None leaves them undefined, to be loaded.
+    """
+
+    def __init__(
+        self, features: Features, n_classes: int, config: FAIASClassifier, generator: torch.Generator | None
+    ) -> None:
+        super().__init__()
+        self.features = features
+        width = len(features.group_of)
+        self.predictor = build_network(width, config.hidden, n_classes, generator, nn.SELU)
+        self.selector = Selector(
+            features.free,
+            config.initial_probability,
+            n_inputs=width,
+            hidden=config.selector_hidden if config.data_dependent else None,
+            readable=~features.hidden,
+            generator=generator,
+        )
+
+    def mean_over_selections(self, levels: Float32, X: Float32) -> Float64:
+        """
+        Mean of the predictor's probabilities over selections.
+
+        Parameters
+        ----------
+        levels : ndarray of float32, shape (M, G)
+        X : ndarray of float32, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, K)
+            The value of a row does not depend on the other rows.
+        """
+        with torch.no_grad():
+            # a copy, because the rows may be read-only
+            return np.concatenate([self._mean(levels, part) for part in torch.tensor(X).split(CHUNK_ROWS)])
+
+    def _mean(self, levels: Float32, x: Tensor) -> Float64:
+        """Mean over the selections of some rows, in float64."""
+        probabilities = self.selector.probabilities(self.selector.logits(x))
+        if self.selector.theta is not None:
+            # one vector of probabilities for all rows: equal selections are computed once
+            distinct, counts = selections(levels, probabilities[0].numpy())
+            masks = [torch.from_numpy(mask)[None] for mask in distinct]
+        else:
+            masks = [torch.from_numpy(level) < probabilities for level in levels]
+            counts = np.ones(len(masks), np.int64)
+        total: Tensor = torch.zeros(())
+        for mask, count in zip(masks, counts, strict=True):
+            shown = self.features.masked(x, mask.to(x.dtype))
+            total = total + float(count) * self.predictor(shown).double().softmax(1)
+        return (total / float(counts.sum())).numpy()

@@ -143,8 +143,7 @@ def audit(
     labels = np.asarray(y)
     if labels.shape != (len(probabilities),):
         raise ValueError(f"y must have one label per row of X, got {labels.shape} for {len(probabilities)}.")
-    order = np.argsort(classes)
-    codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
+    codes = (labels[:, None] == classes).argmax(axis=1)
     if (classes[codes] != labels).any():
         raise ValueError(f"y has labels that the model does not know: it has {len(classes)} classes.")
     points = np.asarray(X, dtype=np.float64) if metric is None else metric.project(X)

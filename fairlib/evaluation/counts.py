@@ -50,7 +50,7 @@ def score_histograms(outcomes: Outcomes, *, bins: int = 20, min_cell: int = 5) -
     ----------
     outcomes : Outcomes
     bins : int
-        Number of equal bins of [0, 1].
+        Number of equal bins of [0, 1], at least 1.
     min_cell : int
         A group with fewer rows has None in place of its counts, because so few scores would show single
         people.
@@ -59,15 +59,9 @@ def score_histograms(outcomes: Outcomes, *, bins: int = 20, min_cell: int = 5) -
     -------
     dict
         Per attribute ``{"edges": [bins + 1 floats], "groups": {group: [bins ints] or None}}``.
-
-    Raises
-    ------
-    ValueError
-        If ``bins`` or ``min_cell`` is less than 1.
     """
-    for argument, number in (("bins", bins), ("min_cell", min_cell)):
-        if number < 1:
-            raise ValueError(f"{argument}: got {number}, expected at least 1")
+    if bins < 1:
+        raise ValueError(f"bins: got {bins}, expected at least 1")
     edges = np.linspace(0.0, 1.0, bins + 1)
     bin_of_row = np.clip(np.searchsorted(edges, outcomes.score, side="right") - 1, 0, bins - 1)
     result = {}

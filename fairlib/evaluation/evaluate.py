@@ -100,12 +100,8 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Give the evaluation as plain JSON types, without NaN; ``from_json`` reads it."""
-        return {
-            "n": self.n,
-            "settings": dict(self.settings),
-            "metrics": {name: asdict(metric) for name, metric in self.metrics.items()},
-            "counts": {name: [dict(row) for row in rows] for name, rows in self.counts.items()},
-        }
+        whole = asdict(self)
+        return {key: whole[key] for key in ("n", "settings", "metrics", "counts")}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
@@ -118,8 +114,7 @@ class Evaluation:
         """
         with reading_json("evaluation"):
             metrics = {name: MetricValue(**metric) for name, metric in data["metrics"].items()}
-            counts = {name: [dict(row) for row in rows] for name, rows in data["counts"].items()}
-            return cls(metrics, counts, int(data["n"]), dict(data.get("settings", {})))
+            return cls(metrics, dict(data["counts"].items()), int(data["n"]), dict(data.get("settings", {})))
 
 
 @contextmanager

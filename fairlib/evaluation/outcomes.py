@@ -72,20 +72,10 @@ class Outcomes:
 
 
 def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.object_]]:
-    """Add the intersection of every pair of attributes.
+    """Add the intersection of every pair of attributes, after the given attributes.
 
-    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``. Pairs of groups
-    that no row has are not listed.
-
-    Parameters
-    ----------
-    sensitive : mapping of str to array of str, shape (n,)
-        Group label of every row, per sensitive attribute.
-
-    Returns
-    -------
-    dict of str to object array, shape (n,)
-        The given attributes in their order, then the pairs.
+    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``. Columns are as
+    in :class:`Outcomes`.
 
     Raises
     ------
@@ -116,22 +106,7 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
 def encode_groups(
     column: NDArray[np.object_], groups: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Number the groups of a column, in sorted order.
-
-    Parameters
-    ----------
-    column : object array of str, shape (n,)
-        Group label of every row.
-    groups : iterable of str
-        Further groups to number, even if no row has them.
-
-    Returns
-    -------
-    groups : tuple of str, length K
-        Sorted group labels.
-    codes : int array, shape (n,)
-        Position of every row's label in ``groups``.
-    """
+    """Give the sorted groups of a column, with further `groups`, and each row's position among them, (n,)."""
     values = column.tolist()
     ordered = tuple(sorted(set(values) | set(groups)))
     # A dictionary look-up per row is ten times faster than sorting a million Python strings.
@@ -213,7 +188,6 @@ def _known_groups(
         )
     known = {name: tuple(sorted(set(listed))) for name, listed in groups.items()}
     for name, listed in known.items():
-        extra = len(set(sensitive[name].tolist()) - set(listed))
-        if extra:
+        if extra := len(set(sensitive[name].tolist()) - set(listed)):
             raise ValueError(f"groups[{name!r}]: {extra} observed group(s) are not listed; list every group")
     return known

@@ -52,11 +52,8 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Give the comparison as plain JSON types, without NaN; ``from_json`` reads it."""
-        return {
-            "n": self.n,
-            "settings": dict(self.settings),
-            "differences": {name: asdict(difference) for name, difference in self.differences.items()},
-        }
+        whole = asdict(self)
+        return {key: whole[key] for key in ("n", "settings", "differences")}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Comparison:
@@ -152,17 +149,18 @@ def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
     cure = "evaluate both models on the same rows, in the same order"
     if baseline.n != outcomes.n:
         raise ValueError(f"baseline: got {baseline.n} rows, expected {outcomes.n} as the model's; {cure}")
-    other = int(np.sum(baseline.y_true != outcomes.y_true))
-    if other:
-        raise ValueError(f"baseline: {other} of {outcomes.n} labels differ from the model's rows; {cure}")
     if set(baseline.sensitive) != set(outcomes.sensitive):
         raise ValueError(
             f"baseline: got the sensitive columns {sorted(baseline.sensitive)}, "
             f"expected {sorted(outcomes.sensitive)} as the model's; {cure}"
         )
-    for name, column in outcomes.sensitive.items():
-        other = int(np.sum(baseline.sensitive[name] != column))
-        if other:
+    pairs = {"labels": (outcomes.y_true, baseline.y_true)}
+    pairs |= {
+        f"groups of {name!r}": (column, baseline.sensitive[name])
+        for name, column in outcomes.sensitive.items()
+    }
+    for what, (own, other) in pairs.items():
+        if differing := int(np.sum(own != other)):
             raise ValueError(
-                f"baseline: {other} of {outcomes.n} groups of {name!r} differ from the model's rows; {cure}"
+                f"baseline: {differing} of {outcomes.n} {what} differ from the model's rows; {cure}"
             )

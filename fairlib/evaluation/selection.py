@@ -32,7 +32,6 @@ def selection_report(
     probabilities : array-like, shape (n, G)
         Probability that each group of features is selected for each of n >= 1 people.
     names : sequence of str, length G
-        Names of the groups.
     attributes : collection of str
         Names of the sensitive groups, which are never selected.
     data_dependent : bool

@@ -35,9 +35,8 @@ from evenhand.fairlib.methods.faias.trainer import sensitivity
 from evenhand.fairlib.methods.networks.training import build_network
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob
-from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.store import Store
+from evenhand.tasks.store import Artifact, Store
 
 RESULT = "faias"
 SPLITS = 5

@@ -9,9 +9,9 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job_sections import SubspaceMetric
 from evenhand.flows.resolved_job import ResolvedJob
-from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
+from evenhand.tasks.store import Artifact
 
 __all__ = ["more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
 

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.progress import report_progress, working
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network
-from evenhand.tasks.step import run_step, step_key
-from evenhand.tasks.steps import get_step
-from evenhand.tasks.store import StepRecord, Store
+from evenhand.tasks.step import STEPS, run_step, step_key
+from evenhand.tasks.store import Artifact, StepRecord, Store
 
 __all__ = ["CacheMiss", "DirectEngine", "Engine", "FinishedStep", "Measured", "Steps"]
 
@@ -75,7 +73,7 @@ class DirectEngine:
             return record, True
         if refresh:
             self.store.forget(name, key)
-        return run_step(self.store, get_step(name), key, parameters, inputs, report_progress(name))
+        return run_step(self.store, STEPS[name], key, parameters, inputs, report_progress(name))
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ class Steps:
             Clock from which the step's time counts; default: now.
         """
         started = self.clock() if started is None else started
-        key = step_key(get_step(name), parameters, inputs, modules)
+        key = step_key(STEPS[name], parameters, inputs, modules)
         known = self.store.find(name, key) if holds is not None else None
         refresh = known is not None and holds is not None and not holds(known)
         record, cached = self.engine.run(name, key, parameters, inputs, refresh=refresh)

@@ -20,7 +20,6 @@ from evenhand.flows.run import ingest
 from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, leaving_verdict
 from evenhand.tasks.addresses import parse_address
 from evenhand.tasks.aliases import actor, record_evaluation
-from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.bundle import Bundle, open_bundle
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.junit import junit_of_decision
@@ -30,7 +29,7 @@ from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.gate import judge
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.registry import registry_client, tracking_uri
-from evenhand.tasks.store import Store
+from evenhand.tasks.store import Artifact, Store
 
 __all__ = ["EvaluationPlan", "execute", "plan_evaluation"]
 

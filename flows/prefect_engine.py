@@ -14,12 +14,16 @@ make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
 from prefect.runtime import deployment  # noqa: E402
 
-from evenhand.tasks.artifacts import Artifact  # noqa: E402
 from evenhand.tasks.errors import InputError  # noqa: E402
 from evenhand.tasks.prefect_tasks import STEP_TASKS, fetch_task  # noqa: E402
 from evenhand.tasks.progress import working  # noqa: E402
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
-from evenhand.tasks.store import StepRecord, Store, default_store_url  # noqa: E402
+from evenhand.tasks.store import (  # noqa: E402
+    Artifact,  # noqa: E402
+    StepRecord,
+    Store,
+    default_store_url,
+)
 
 __all__ = ["PrefectEngine", "lasting_store"]
 

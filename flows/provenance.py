@@ -13,7 +13,7 @@ from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.tasks.aliases import alias_history
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.registry import ABSENT, PROVENANCE_TAG, published, registry_client, tracking_uri
-from evenhand.tasks.steps import STEP_NAMES
+from evenhand.tasks.step import STEPS
 from evenhand.tasks.store import Store
 
 __all__ = ["Standing", "made_before", "provenance", "proxy_content"]
@@ -57,7 +57,7 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
     """
     kind: Any = proxy_steps if resolved.is_proxy else classifier_steps
     # every step's module, whether this job has the step or not: a digest too many trains once too often
-    modules = [f"evenhand.tasks.{name}" for name in STEP_NAMES]
+    modules = [f"evenhand.tasks.{name}" for name in STEPS]
     job = resolved.job.model_dump(mode="json", exclude=set(BESIDE))
     job["table"] = {key: value for key, value in job["table"].items() if key not in PLACES}
     content = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.resolved_job import ResolvedJob
-from evenhand.tasks.artifacts import Artifact
+from evenhand.tasks.store import Artifact
 
 __all__ = ["more_for_card", "parts", "raw_inputs", "splitting", "train_and_measure"]
 

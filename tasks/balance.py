@@ -11,9 +11,9 @@ from evenhand.tasks.dataset import filter_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.registry import fetch_bundle
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP"]
+__all__ = ["balance"]
 
 MIN_ROWS = 20
 
@@ -79,6 +79,3 @@ def _check(labels: np.ndarray, name: str, before: int) -> None:
             f"balance.proxy {name!r} keeps training rows of one value of the label only: take a proxy that "
             "keeps more, or more rows."
         )
-
-
-STEP = Step("balance", balance)

@@ -12,10 +12,9 @@ from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.addresses import find_version, parse_address
-from evenhand.tasks.artifacts import sha256_of_path
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.registry import fetch_bundle, tracking_uri
-from evenhand.tasks.store import Store
+from evenhand.tasks.store import Store, sha256_of_path
 
 __all__ = ["Bundle", "open_bundle"]
 

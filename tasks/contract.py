@@ -12,12 +12,12 @@ from evenhand.data_contracts.checking import check_table, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP"]
+__all__ = ["contract"]
 
 
-def check_contract(context: StepContext) -> StepResult:
+def contract(context: StepContext) -> StepResult:
     """Write the rows that keep the contract, the check's result, and, if allowed, the rows that break it."""
     contract = Contract.from_dict(context.parameters["contract"])
     try:
@@ -41,6 +41,3 @@ def check_contract(context: StepContext) -> StepResult:
         outputs["quarantine"] = (folder / "quarantine.parquet", "quarantine")
     facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
     return StepResult(outputs, facts)
-
-
-STEP = Step("contract", check_contract)

@@ -34,12 +34,12 @@ from evenhand.tasks.evaluating.decisions import (
     mean_asked,
 )
 from evenhand.tasks.progress import Stages
-from evenhand.tasks.step import Outputs, Step, StepContext, StepResult
+from evenhand.tasks.step import Outputs, StepContext, StepResult
 
 if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.certificates import Certificate
 
-__all__ = ["STEP", "has_trait", "selection_content"]
+__all__ = ["has_trait", "selection_content", "evaluate"]
 
 # A network is certified on at most this many people, drawn at random.
 MOST_CERTIFIED = 2000
@@ -224,6 +224,3 @@ def selection_content(model: Any, X: NDArray[np.float32], min_cell: int) -> dict
             min_cell=min_cell,
         ),
     }
-
-
-STEP = Step("evaluate", evaluate)

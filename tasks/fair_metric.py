@@ -16,9 +16,9 @@ from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.counterfactuals import counterfactual_copies
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP"]
+__all__ = ["fair_metric"]
 
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
@@ -92,6 +92,3 @@ def _target(data: Dataset, name: str) -> NDArray[Any]:
     values = data.numbers[name]
     scaled = (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
     return np.nan_to_num(scaled, nan=0.0)  # a missing number is the mean, as for a model input
-
-
-STEP = Step("fair_metric", fair_metric)

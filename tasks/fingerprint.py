@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import datetime
 import functools
 import hashlib
-import importlib.util
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable
 from importlib import metadata
@@ -18,6 +17,9 @@ from typing import Any
 __all__ = ["code_digest", "environment", "git_state", "library_versions", "now", "source_closure"]
 
 PACKAGE = "evenhand"
+# `from evenhand.a.b import c, d`, in brackets over several lines too: the only form of our own imports.
+IMPORT = re.compile(rf"^[ \t]*from ({PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
+COMMENT = re.compile(r"#[^\n]*")
 NUMERIC_LIBRARIES = (
     "numpy",
     "scipy",
@@ -73,28 +75,31 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-@functools.cache
 def _source(name: str) -> Path | None:
     """Source file of one of our modules; None for a name that is not a module (an attribute, say)."""
-    if not name:
-        return None
-    try:
-        spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:
-        return None
-    return Path(spec.origin) if spec is not None and spec.origin else None
+    # The packages lie beside each other. A search by the import system would import those above a module.
+    path = Path(__file__).parents[1].joinpath(*name.split(".")[1:])
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
 
 
 def _imports(path: Path) -> list[str]:
-    """Absolute names that a file imports, with imported names tried as submodules too."""
+    """Names of ours that a file imports, with imported names tried as submodules too."""
+    found = os.stat(path)
+    return _parsed(path, found.st_mtime_ns, found.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(path: Path, mtime: int, size: int) -> list[str]:
+    # a regular expression takes a thirtieth of the time of a parser, on every run
     names = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.append(node.module)
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return [name for name in names if name.partition(".")[0] == PACKAGE]
+    for module, imported in IMPORT.findall(path.read_text(encoding="utf-8")):
+        names.append(module)
+        listed = COMMENT.sub("", imported).strip("()").split(",")
+        names += [f"{module}.{item.split()[0]}" for item in listed if item.strip()]
+    return names
 
 
 def code_digest(modules: Iterable[str]) -> str:

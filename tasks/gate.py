@@ -10,9 +10,9 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation
 from evenhand.fairlib.evaluation.gates import Decision, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP", "judge"]
+__all__ = ["judge", "gate"]
 
 
 def gate(context: StepContext) -> StepResult:
@@ -39,6 +39,3 @@ def judge(
         return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared)
     except ValueError as error:
         raise InputError(f"gates: {error}") from None
-
-
-STEP = Step("gate", gate)

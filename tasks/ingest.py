@@ -14,9 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP", "delimiter_of", "files_of", "format_of", "read_table"]
+__all__ = ["delimiter_of", "files_of", "format_of", "read_table", "ingest"]
 
 DELIMITERS = ",;\t|"
 BLOCK_BYTES = 1 << 24
@@ -237,6 +237,3 @@ def delimiter_of(header: str) -> str:
     """Delimiter of a header line: the candidate that splits it into most fields."""
     counts = {mark: len(next(csv.reader([header], delimiter=mark))) for mark in DELIMITERS}
     return max(counts, key=lambda mark: (counts[mark], -DELIMITERS.index(mark)))
-
-
-STEP = Step("ingest", ingest)

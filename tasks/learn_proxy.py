@@ -12,9 +12,9 @@ from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP"]
+__all__ = ["learn_proxy"]
 
 # Attributes with more groups are refused.
 MAX_GROUPS = 50
@@ -65,6 +65,3 @@ def _refusal(proxy: BalancingProxy) -> str | None:
             f"{line}; none does at any alpha (progress = {proxy.progress:g}, min_leaf = {proxy.min_leaf:g})."
         )
     return f"{line}; the smallest alpha that allows one is {proxy.least_alpha_:.3g}."
-
-
-STEP = Step("learn_proxy", learn_proxy)

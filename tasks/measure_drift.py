@@ -24,9 +24,9 @@ from evenhand.tasks.monitoring.batch import read_batch
 from evenhand.tasks.monitoring.columns import InputDrift, Settings, compare_column
 from evenhand.tasks.monitoring.gates import known_metrics
 from evenhand.tasks.monitoring.groups import GroupDrift, compare_groups, compare_label, labels_of
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP"]
+__all__ = ["measure_drift"]
 
 
 @dataclass(frozen=True)
@@ -177,6 +177,3 @@ def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
 def _category(value: Any) -> str:
     """A value's category, as the encoder names it."""
     return MISSING if value is None or value != value else category_name(value)
-
-
-STEP = Step("measure_drift", measure_drift)

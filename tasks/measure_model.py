@@ -21,9 +21,9 @@ from evenhand.fairlib.evaluation.paired import compare
 from evenhand.tasks.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Published, bootstrap_settings, decide_table, mean_asked
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP", "known_groups"]
+__all__ = ["known_groups", "measure_model"]
 
 
 def measure_model(context: StepContext) -> StepResult:
@@ -93,6 +93,3 @@ def known_groups(column: Column) -> set[str]:
     if column.allowed is None:
         return set()
     return set(group_labels(pa.array(list(column.allowed)), column).tolist())
-
-
-STEP = Step("measure_model", measure_model)

@@ -13,14 +13,15 @@ from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.methods.registry import load_proxy, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
-from evenhand.fairlib.proxies.evaluation import MEASURES, ProxyMeasures, generalisation_bound, measure_proxy
+from evenhand.fairlib.proxies.evaluation import MEASURES, ProxyMeasures, generalisation_bound
+from evenhand.fairlib.proxies.evaluation import measure_proxy as measures_of
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.fairlib.randomness import derive_seed, generator
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP", "metric_names"]
+__all__ = ["metric_names", "measure_proxy"]
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -32,14 +33,14 @@ def metric_names(method: str) -> list[str]:
     return [name for name in names_of("proxy") if bounded or not name.endswith(".bound")]
 
 
-def measure(context: StepContext) -> StepResult:
+def measure_proxy(context: StepContext) -> StepResult:
     """Write `metrics.json`, as of any model, and `balance.json`: group shares in each proxy group."""
     settings = context.parameters["evaluate"]
     seed = derive_seed(context.parameters["seed"], "bootstrap")
     proxy = load_proxy(context.inputs["proxy"])
     train, test = (read_dataset(context.inputs[name]) for name in ("train", "test"))
     min_cell = settings["min_cell"]
-    held_out = measure_proxy(
+    held_out = measures_of(
         proxy,
         test.X,
         test.sensitive,
@@ -49,7 +50,7 @@ def measure(context: StepContext) -> StepResult:
         rng=generator(seed, "bootstrap", "proxy"),
         callback=lambda done, total: context.progress(done, total, {}),
     )
-    seen = measure_proxy(proxy, train.X, train.sensitive, draws=0)
+    seen = measures_of(proxy, train.X, train.sensitive, draws=0)
     bound = generalisation_bound(proxy, settings["level"]) if isinstance(proxy, ProxyTree) else None
     metrics = _metrics(held_out, seen, bound, min_cell)
     evaluation = Evaluation(
@@ -129,6 +130,3 @@ def _shown(shares: Float, hidden: Mask) -> list[float | None]:
     """Shares as JSON; null where hidden, or undefined."""
     gone = hidden | ~np.isfinite(shares)
     return [None if lacks else float(share) for share, lacks in zip(shares, gone, strict=True)]
-
-
-STEP = Step("measure_proxy", measure)

@@ -10,13 +10,11 @@ from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import TaskRunContext
 from prefect.tasks import Task, exponential_backoff
 
-from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.errors import EvenhandError, InputError, internal_fault
 from evenhand.tasks.progress import report_progress, working
 from evenhand.tasks.sources import FETCH, fetch_source
-from evenhand.tasks.step import run_step
-from evenhand.tasks.steps import STEP_NAMES, get_step
-from evenhand.tasks.store import Store
+from evenhand.tasks.step import STEPS, run_step
+from evenhand.tasks.store import Artifact, Store
 
 __all__ = ["STEP_TASKS", "fetch_task"]
 
@@ -81,7 +79,7 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
         try:
             record, cached = run_step(
                 Store(store_url),
-                get_step(step),
+                STEPS[step],
                 key,
                 parameters,
                 {label: Artifact.from_dict(item) for label, item in inputs.items()},
@@ -99,7 +97,7 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
     return run
 
 
-STEP_TASKS = {name: _step_task(name) for name in STEP_NAMES}
+STEP_TASKS = {name: _step_task(name) for name in STEPS}
 
 
 def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:

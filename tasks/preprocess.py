@@ -20,9 +20,9 @@ from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, cat
 from evenhand.fairlib.preprocessing.split import split_rows
 from evenhand.tasks.dataset import write_dataset
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP", "column_specs"]
+__all__ = ["column_specs", "preprocess"]
 
 
 def column_specs(contract: Contract) -> list[ColumnSpec]:
@@ -154,6 +154,3 @@ def _check_matrix(matrix: NDArray[np.float32], encoder: TableEncoder, contract: 
     if not result.success:
         raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
     return result
-
-
-STEP = Step("preprocess", preprocess)

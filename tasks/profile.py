@@ -16,9 +16,9 @@ from evenhand.data_contracts.groups import group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["FORMAT", "STEP", "category_counts", "group_codes", "numbers_of"]
+__all__ = ["FORMAT", "category_counts", "group_codes", "numbers_of", "profile"]
 
 FORMAT = 1
 
@@ -121,6 +121,3 @@ def group_codes(values: pa.ChunkedArray, column: Column) -> tuple[list[str], NDA
     """Names of a sensitive column's groups, sorted, and the position of each row's group; shape (n,)."""
     names, codes = np.unique(group_labels(values, column), return_inverse=True)
     return names.tolist(), codes.astype(np.int64)
-
-
-STEP = Step("profile", profile)

@@ -16,13 +16,13 @@ from evenhand.tasks.errors import GateRefused, NotCarriedOut
 from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.model_card import card_markdown
 from evenhand.tasks.registry import DIGEST_TAG, PROVENANCE_TAG, published, registry_client
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.store import StepRecord
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["STEP", "is_current"]
+__all__ = ["is_current", "publish"]
 
 PACKAGES = (
     "numpy",
@@ -223,6 +223,3 @@ def _clean_copy(package: Path, folder: Path) -> Path:
     target = folder / "code" / "evenhand" / package.name
     shutil.copytree(package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
     return target.parent
-
-
-STEP = Step("publish", publish, ("evenhand.tasks.serving.model_code",))

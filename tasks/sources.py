@@ -16,9 +16,8 @@ import fsspec
 
 from evenhand.fairlib.datasets.recipes import RECIPES, RawFile
 from evenhand.fairlib.progress import Progress
-from evenhand.tasks.artifacts import Artifact, sha256_of_file, sha256_of_path
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.store import Store
+from evenhand.tasks.store import Artifact, Store, sha256_of_file, sha256_of_path
 
 if TYPE_CHECKING:
     import pandas as pd

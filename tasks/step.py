@@ -1,8 +1,9 @@
-"""A step: a pure function from artifacts and parameters to artifacts, run once per key."""
+"""Steps: pure functions from artifacts and parameters to artifacts, each run once per key."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import shutil
 import time
@@ -11,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.progress import working
-from evenhand.tasks.store import StepRecord, Store
+from evenhand.tasks.store import Artifact, StepRecord, Store
 
-__all__ = ["Step", "StepContext", "StepResult", "run_step", "step_key"]
+__all__ = ["STEPS", "Step", "StepContext", "StepResult", "run_step", "step_key"]
 
 CACHE_FORMAT = 1
 
@@ -61,12 +61,46 @@ class Step:
     """
     One step of a run: a function that depends on nothing but its context.
 
-    `modules` are roots of the source files that the step depends on, in addition to the function's own.
+    `function` is by default the one of the step's name in the module of that name, which is imported only
+    when the step runs. `modules` are roots of the source files that the step depends on beside its own.
     """
 
     name: str
-    function: Callable[[StepContext], StepResult]
+    function: Callable[[StepContext], StepResult] | None = None
     modules: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The function's module."""
+        return f"evenhand.tasks.{self.name}" if self.function is None else self.function.__module__
+
+    def run(self, context: StepContext) -> StepResult:
+        """Run the step."""
+        function = self.function or getattr(importlib.import_module(self.module), self.name)
+        result: StepResult = function(context)
+        return result
+
+
+STEPS = {
+    name: Step(name, modules=("evenhand.tasks.serving.model_code",) if name == "publish" else ())
+    for name in (
+        "ingest",
+        "contract",
+        "preprocess",
+        "profile",
+        "balance",
+        "fair_metric",
+        "train",
+        "evaluate",
+        "learn_proxy",
+        "measure_proxy",
+        "measure_model",
+        "measure_drift",
+        "gate",
+        "publish",
+    )
+}
+"""All steps, in the order in which a run may have them."""
 
 
 def step_key(
@@ -83,7 +117,7 @@ def step_key(
         "step": step.name,
         "parameters": parameters,
         "inputs": {name: artifact.sha256 for name, artifact in inputs.items()},
-        "code": code_digest([step.function.__module__, *step.modules, *extra]),
+        "code": code_digest([step.module, *step.modules, *extra]),
         "libraries": library_versions(),
     }
     canonical = json.dumps(content, sort_keys=True, allow_nan=False)
@@ -126,7 +160,7 @@ def run_step(
                 checkpoint,
             )
             with working(step.name):
-                result = step.function(context)
+                result = step.run(context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
         record = StepRecord(step.name, key, outputs, result.facts, time.perf_counter() - started)
         store.save(record)

@@ -13,17 +13,16 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
 from filelock import FileLock
 
-from evenhand.tasks.artifacts import Artifact, sha256_of_path
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
-__all__ = ["Store", "StepRecord", "default_store_url"]
+__all__ = ["Artifact", "StepRecord", "Store", "default_store_url", "sha256_of_file", "sha256_of_path"]
 
 LOCK_TIMEOUT_S = 6 * 3600.0
 ABANDONED_S = 72 * 3600.0  # longer than any step may take
@@ -32,6 +31,47 @@ ABANDONED_S = 72 * 3600.0  # longer than any step may take
 def default_store_url() -> str:
     """``EVENHAND_STORE``, or ``./evenhand-store``."""
     return os.environ.get("EVENHAND_STORE") or "evenhand-store"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """
+    Handle of a stored file or folder.
+
+    `uri` says where it is, `sha256` what it is (of the bytes; of a folder's sorted listing of paths and
+    digests), `kind` what it is for, `files` the digest of each file of a folder (empty for a file).
+    """
+
+    uri: str
+    sha256: str
+    kind: str
+    size: int
+    files: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Artifact:
+        """Read :meth:`to_dict`."""
+        return cls(**content)
+
+
+def sha256_of_file(path: Path) -> str:
+    """Digest of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_of_path(path: Path) -> tuple[str, dict[str, str], int]:
+    """Digest, per-file digests (of a folder) and size in bytes."""
+    if path.is_file():
+        return sha256_of_file(path), {}, path.stat().st_size
+    members = sorted(item for item in path.rglob("*") if item.is_file())
+    files = {item.relative_to(path).as_posix(): sha256_of_file(item) for item in members}
+    listing = json.dumps(files, sort_keys=True).encode()
+    return hashlib.sha256(listing).hexdigest(), files, sum(item.stat().st_size for item in members)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.counterfactuals import counterfactual_copies
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.step import Step, StepContext, StepResult
+from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["STEP"]
+__all__ = ["train"]
 
 
 def train(context: StepContext) -> StepResult:
@@ -59,6 +59,3 @@ def train(context: StepContext) -> StepResult:
         plain.save(context.workdir / "without_adversary")
         outputs["without_adversary"] = (context.workdir / "without_adversary", "model")
     return StepResult(outputs, {"method": spec.name})
-
-
-STEP = Step("train", train)

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenhand.fairlib.methods.registry import MODEL_FILE
+
 __all__ = ["BinaryMethod", "Callback", "Method", "Progress", "check_feature_groups"]
 
 FORMAT = 1
-MODEL_FILE = "model.json"
 Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
 Progress: TypeAlias = Mapping[str, float]

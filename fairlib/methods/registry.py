@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.methods.base import MODEL_FILE
-
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Method
     from evenhand.fairlib.proxies.base import BalancingProxy
 
 __all__ = [
     "METHODS",
+    "MODEL_FILE",
     "PROXIES",
     "MethodSpec",
     "installed",
@@ -30,7 +29,7 @@ __all__ = [
 ]
 
 DISTRIBUTION = "evenhand"
-PROXY_FILE = "proxy.json"
+MODEL_FILE, PROXY_FILE = "model.json", "proxy.json"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.raw import RawAcceptance
-from evenhand.tasks.artifacts import sha256_of_path
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.store import sha256_of_path
 
 __all__ = ["FilterSettings", "ProxyBundle", "digest_of", "key_columns", "sensitive_columns"]
 

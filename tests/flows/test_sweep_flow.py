@@ -33,7 +33,6 @@ JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--
 COMMAND = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from evenhand.flows.cli import main
 main()
 """
 

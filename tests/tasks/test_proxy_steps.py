@@ -14,7 +14,7 @@ from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.dataset import filter_dataset, read_dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.learn_proxy import learn_proxy
-from evenhand.tasks.measure_proxy import measure
+from evenhand.tasks.measure_proxy import measure_proxy
 from evenhand.tasks.preprocess import group_strata
 from evenhand.tasks.step import StepContext
 
@@ -115,7 +115,7 @@ def measured(folder: Path, min_cell: int, *, group: Any = None) -> tuple[dict[st
         "seed": 0,
     }
     inputs = {"proxy": proxy, "train": train, "test": test}
-    done = measure(context(folder / "measure", inputs, parameters, []))
+    done = measure_proxy(context(folder / "measure", inputs, parameters, []))
     metrics, balance = (json.loads(done.outputs[name][0].read_text()) for name in ("metrics", "balance"))
     return metrics, balance
 

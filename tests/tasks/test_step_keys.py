@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from pathlib import Path
 
@@ -10,25 +11,25 @@ import pytest
 import evenhand.tasks.fingerprint
 import evenhand.tasks.step
 from evenhand.flows.classifier_steps import method_modules
-from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.fingerprint import code_digest, library_versions, source_closure
-from evenhand.tasks.step import step_key
-from evenhand.tasks.steps import STEP_NAMES, get_step
+from evenhand.tasks.step import STEPS, step_key
+from evenhand.tasks.store import Artifact
 
 ROOT = Path(__file__).resolve().parents[2]
+CODE = ("flows", "tasks", "fairlib", "data_contracts")
 GIVEN = {"train": Artifact("/a", "11", "dataset", 3, {})}
 PARAMETERS = {"method": "budro", "arguments": {"eta": 0.05}, "seed": 0}
 
 
 def key_of_training(**changes: object) -> str:
-    return step_key(get_step("train"), {**PARAMETERS, **changes}, GIVEN, method_modules("budro"))
+    return step_key(STEPS["train"], {**PARAMETERS, **changes}, GIVEN, method_modules("budro"))
 
 
 def test_the_same_is_the_same() -> None:
     assert key_of_training() == key_of_training()
     assert key_of_training(seed=0) == key_of_training()
     backwards = dict(reversed(PARAMETERS.items()))
-    assert step_key(get_step("train"), backwards, GIVEN, method_modules("budro")) == key_of_training()
+    assert step_key(STEPS["train"], backwards, GIVEN, method_modules("budro")) == key_of_training()
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_a_parameter_or_seed_changes_the_key(changes: dict[str, object]) -> None
 
 
 def test_an_inputs_digest_changes_the_key_and_its_place_does_not() -> None:
-    step = get_step("train")
+    step = STEPS["train"]
     key = step_key(step, PARAMETERS, GIVEN)
     assert step_key(step, PARAMETERS, {"train": Artifact("/elsewhere", "11", "dataset", 3, {})}) == key
     assert step_key(step, PARAMETERS, {"train": Artifact("/a", "12", "dataset", 3, {})}) != key
@@ -48,7 +49,7 @@ def test_an_inputs_digest_changes_the_key_and_its_place_does_not() -> None:
 
 
 def test_every_step_has_a_key_of_its_own() -> None:
-    assert len({step_key(get_step(name), {}, {}) for name in STEP_NAMES}) == len(STEP_NAMES)
+    assert len({step_key(STEPS[name], {}, {}) for name in STEPS}) == len(STEPS)
 
 
 def test_a_library_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,15 +92,15 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
 
 
 def test_no_step_depends_on_the_flows() -> None:
-    for name in STEP_NAMES:
-        step = get_step(name)
-        closure = source_closure([step.function.__module__, *step.modules])
+    for name in STEPS:
+        step = STEPS[name]
+        closure = source_closure([step.module, *step.modules])
         assert not [module for module in closure if module.startswith("evenhand.flows")]
 
 
 def test_publishing_depends_on_the_code_that_it_ships() -> None:
-    step = get_step("publish")
-    closure = source_closure([step.function.__module__, *step.modules])
+    step = STEPS["publish"]
+    closure = source_closure([step.module, *step.modules])
     assert {
         "evenhand.tasks.serving.model_code",
         "evenhand.fairlib.preprocessing.encoder",
@@ -110,7 +111,7 @@ def test_publishing_depends_on_the_code_that_it_ships() -> None:
 @pytest.fixture
 def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The fingerprint reads a copy of the packages that a test may edit."""
-    for package in ("flows", "tasks", "fairlib", "data_contracts"):
+    for package in CODE:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
     original = evenhand.tasks.fingerprint._source
@@ -125,10 +126,10 @@ def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def digests() -> dict[str, str]:
     found = {}
-    for name in STEP_NAMES:
-        step = get_step(name)
+    for name in STEPS:
+        step = STEPS[name]
         extra = method_modules("budro") if name in ("train", "evaluate", "publish") else []
-        found[name] = code_digest([step.function.__module__, *step.modules, *extra])
+        found[name] = code_digest([step.module, *step.modules, *extra])
     return found
 
 
@@ -167,7 +168,7 @@ ENCODERS_USERS = {
         ("tasks/serving/model_code.py", {"publish"}),
         ("tasks/pages/build.py", set()),
         ("flows/pipeline.py", set()),
-        ("tasks/store.py", set(STEP_NAMES)),
+        ("tasks/store.py", set(STEPS)),
     ],
 )
 def test_a_comment_in_a_helper_touches_the_steps_that_import_it(
@@ -177,7 +178,7 @@ def test_a_comment_in_a_helper_touches_the_steps_that_import_it(
     with (copy_of_code / path).open("a") as stream:
         stream.write("\n# a remark\n")
     after = digests()
-    assert {name for name in STEP_NAMES if before[name] != after[name]} == touched
+    assert {name for name in STEPS if before[name] != after[name]} == touched
 
 
 def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:
@@ -189,6 +190,18 @@ def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:
     assert changed != before
     path.write_bytes(content)
     assert code_digest(["evenhand.tasks.train"]) == before
+
+
+def test_the_imports_that_count_are_those_of_the_parser() -> None:
+    for path in (item for folder in CODE for item in (ROOT / folder).rglob("*.py")):
+        parsed = set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                parsed |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                parsed |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        ours = {name for name in parsed if name.split(".")[0] == "evenhand"}
+        assert set(evenhand.tasks.fingerprint._imports(path)) == ours, path
 
 
 def test_imports_within_functions_count(copy_of_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:

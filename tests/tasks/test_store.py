@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.tasks.artifacts import Artifact, sha256_of_path
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import Step, StepContext, StepResult, run_step
-from evenhand.tasks.store import ABANDONED_S, StepRecord, Store
+from evenhand.tasks.store import ABANDONED_S, Artifact, StepRecord, Store, sha256_of_path
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,8 +214,6 @@ def test_a_changed_input_stops_a_step_before_it_runs(local: Store) -> None:
 PROCESS = """
 import sys, time
 from pathlib import Path
-from evenhand.tasks.step import Step, StepResult, run_step
-from evenhand.tasks.store import Store
 store, log = Store(sys.argv[1]), Path(sys.argv[2])
 (log.parent / f"ready-{sys.argv[3]}").touch()
 while not (log.parent / "go").exists():

@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 from comparator_samples import NAMES, draw_people, fitted
 
-from evenhand.fairlib.methods import METHODS
 from evenhand.fairlib.methods.comparators.base import optional_import
-from evenhand.fairlib.methods.registry import MethodSpec, installed, needed_extra
+from evenhand.fairlib.methods.registry import (
+    METHODS,
+    MethodSpec,
+    installed,
+    needed_extra,
+)
 
 WITHOUT = """
 import json
@@ -29,7 +33,6 @@ sys.meta_path.insert(0, Blocked())
 
 import numpy as np
 import evenhand.fairlib.methods.comparators
-from evenhand.fairlib.methods.registry import METHODS, installed, load_model, method_class
 
 folder, found = sys.argv[1], {}
 found["missing"] = sorted(name for name, spec in METHODS.items() if not installed(spec))
@@ -106,7 +109,6 @@ def test_importing_them_is_silent_and_leaves_logging_as_it_was() -> None:
             "-c",
             """
 import logging
-from evenhand.fairlib.methods.comparators.base import optional_import
 root = logging.getLogger()
 with optional_import("calibrated-equalized-odds"):
     import aif360.algorithms.postprocessing

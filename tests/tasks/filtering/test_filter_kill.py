@@ -23,8 +23,6 @@ SETTINGS = FilterSettings(key=("id",), rows_per_unit=2000)
 
 RUN = """
 import sys
-from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.engine import filter_files
 
 bundle = ProxyBundle.load(sys.argv[1], "7")
 settings = FilterSettings(key=("id",), rows_per_unit=2000)

@@ -18,11 +18,11 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.measure_drift import STEP
+from evenhand.tasks.measure_drift import measure_drift
 from evenhand.tasks.monitoring.columns import bin_labels
 from evenhand.tasks.monitoring.gates import check_gates, default_gates, known_metrics
 from evenhand.tasks.preprocess import column_specs
-from evenhand.tasks.profile import STEP as PROFILE
+from evenhand.tasks.profile import profile
 from evenhand.tasks.step import StepContext
 
 SECRET = "zzyzx-group"
@@ -67,7 +67,7 @@ def measure(tmp_path: Path) -> Measure:
     (tmp_path / "train").mkdir()
     pq.write_table(pa.table({"row": range(2000)}), tmp_path / "train" / "y.parquet")
     features = [column.name for column in contract().features]
-    told = PROFILE.function(
+    told = profile(
         context(
             tmp_path / "profile",
             {"contract": contract().to_dict(), "features": features, "min_cell": 5},
@@ -88,7 +88,7 @@ def measure(tmp_path: Path) -> Measure:
         pq.write_table(pa.table(batch), raw)
         settings = {"draws": 100, "level": 0.95, "min_cell": 5}
         parameters = {"contract": contract().to_dict(), "settings": settings, "seed": 0, "predicted": None}
-        done = STEP.function(
+        done = measure_drift(
             context(tmp_path / f"run-{number}", {**parameters, **changes}, {"raw": raw, "bundle": bundle})
         )
         return {name: json.loads(path.read_text()) for name, (path, _) in done.outputs.items()}

@@ -81,4 +81,5 @@ def _check(labels: np.ndarray, name: str, before: int) -> None:
         )
 
 
-STEP = Step("balance", balance)
+# The registry imports the classes of proxies by name.
+STEP = Step("balance", balance, ("evenhand.fairlib.proxies.base",))

@@ -45,7 +45,7 @@ REPORTED_PACKAGES = (
 
 def source_closure(modules: Iterable[str]) -> dict[str, Path]:
     """
-    Our own modules that `modules` import, directly or not, wherever in a file the import stands.
+    Our own modules that `modules` import, directly or not, anywhere in a file.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
             continue
         found[name] = path
         waiting.append(name.rpartition(".")[0])
-        waiting += _imports(path)
+        waiting += _imports(path.read_bytes())
     found.pop("", None)
     return dict(sorted(found.items()))
 
@@ -85,15 +85,26 @@ def _source(name: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin else None
 
 
-def _imports(path: Path) -> list[str]:
-    """Absolute names that a file imports, with imported names tried as submodules too."""
-    names = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+@functools.cache
+def _imports(content: bytes) -> list[str]:
+    """
+    Absolute names of ours that a file imports, with imported names tried as submodules too.
+
+    Imports for type checkers alone are left out: they are never carried out.
+    """
+    names: list[str] = []
+    waiting: list[ast.AST] = [ast.parse(content)]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.append(node.module)
             names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
     return [name for name in names if name.partition(".")[0] == PACKAGE]
 
 

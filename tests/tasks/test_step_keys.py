@@ -9,26 +9,27 @@ import pytest
 
 import evenhand.tasks.fingerprint
 import evenhand.tasks.step
-from evenhand.flows.classifier_steps import method_modules
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.artifacts import Artifact
 from evenhand.tasks.fingerprint import code_digest, library_versions, source_closure
 from evenhand.tasks.step import step_key
 from evenhand.tasks.steps import STEP_NAMES, get_step
 
 ROOT = Path(__file__).resolve().parents[2]
+BUDRO = METHODS["budro"].module
 GIVEN = {"train": Artifact("/a", "11", "dataset", 3, {})}
 PARAMETERS = {"method": "budro", "arguments": {"eta": 0.05}, "seed": 0}
 
 
 def key_of_training(**changes: object) -> str:
-    return step_key(get_step("train"), {**PARAMETERS, **changes}, GIVEN, method_modules("budro"))
+    return step_key(get_step("train"), {**PARAMETERS, **changes}, GIVEN, [BUDRO])
 
 
 def test_the_same_is_the_same() -> None:
     assert key_of_training() == key_of_training()
     assert key_of_training(seed=0) == key_of_training()
     backwards = dict(reversed(PARAMETERS.items()))
-    assert step_key(get_step("train"), backwards, GIVEN, method_modules("budro")) == key_of_training()
+    assert step_key(get_step("train"), backwards, GIVEN, [BUDRO]) == key_of_training()
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_numbers_that_json_lacks_make_no_key() -> None:
 
 
 def test_training_depends_on_its_method_and_not_on_publishing() -> None:
-    closure = source_closure(["evenhand.tasks.train", *method_modules("budro")])
+    closure = source_closure(["evenhand.tasks.train", BUDRO])
     assert {
         "evenhand.fairlib.methods.budro",
         "evenhand.fairlib.transport.dual",
@@ -86,7 +87,7 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
     ):
         assert stranger not in closure
     assert "evenhand.fairlib.transport.dual" not in source_closure(
-        ["evenhand.tasks.train", *method_modules("gbdt")]
+        ["evenhand.tasks.train", METHODS["gbdt"].module]
     )
 
 
@@ -123,13 +124,24 @@ def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def digests() -> dict[str, str]:
+@pytest.fixture(scope="module")
+def roots() -> dict[str, list[str]]:
+    """The modules that each step's digest starts from, for a run of budro."""
     found = {}
     for name in STEP_NAMES:
         step = get_step(name)
-        extra = method_modules("budro") if name in ("train", "evaluate", "publish") else []
-        found[name] = code_digest([step.function.__module__, *step.modules, *extra])
+        extra = [BUDRO] if name in ("train", "evaluate", "publish") else []
+        found[name] = [step.function.__module__, *step.modules, *extra]
     return found
+
+
+@pytest.fixture(scope="module")
+def files(roots: dict[str, list[str]]) -> dict[str, set[str]]:
+    """The source files that each step depends on."""
+    return {
+        name: {path.relative_to(ROOT).as_posix() for path in source_closure(modules).values()}
+        for name, modules in roots.items()
+    }
 
 
 ENCODERS_USERS = {
@@ -143,41 +155,61 @@ ENCODERS_USERS = {
     "measure_drift",
     "publish",
 }
+TOUCHED = [
+    ("fairlib/transport/dual.py", {"train", "evaluate", "publish"}),
+    ("fairlib/transport/_kernels.py", {"train", "evaluate", "publish"}),
+    ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train", "evaluate", "publish"}),
+    ("fairlib/distances/explore.py", {"fair_metric", "train", "evaluate", "publish"}),
+    (
+        "fairlib/preprocessing/counterfactuals.py",
+        {"fair_metric", "train", "evaluate", "measure_model", "measure_drift", "publish"},
+    ),
+    ("fairlib/preprocessing/split.py", {"preprocess"}),
+    ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
+    ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
+    ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
+    ("fairlib/proxies/hash_uniform.py", {"balance"}),
+    ("tasks/registry.py", {"balance", "publish"}),
+    ("fairlib/datasets/loans.py", {"ingest"}),
+    ("data_contracts/checking.py", {"contract", "preprocess", "measure_drift"}),
+    ("tasks/serving/model_code.py", {"publish"}),
+    ("tasks/pages/build.py", set()),
+    ("flows/run.py", set()),
+    ("tasks/store.py", set(STEP_NAMES)),
+]
 
 
-@pytest.mark.parametrize(
-    ("path", "touched"),
-    [
-        ("fairlib/transport/dual.py", {"train", "evaluate", "publish"}),
-        ("fairlib/transport/_kernels.py", {"train", "evaluate", "publish"}),
-        ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train", "evaluate"}),
-        ("fairlib/distances/explore.py", {"fair_metric", "train", "evaluate"}),
-        (
-            "fairlib/preprocessing/counterfactuals.py",
-            {"fair_metric", "train", "evaluate", "measure_model", "measure_drift"},
-        ),
-        # its package's `__init__` imports it, so all who use the encoder do
-        ("fairlib/preprocessing/split.py", ENCODERS_USERS),
-        ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
-        ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy", "publish"}),
-        ("fairlib/proxies/hash_uniform.py", {"balance"}),
-        ("tasks/registry.py", {"balance", "publish"}),
-        ("fairlib/datasets/loans.py", {"ingest"}),
-        ("data_contracts/suites.py", {"contract", "preprocess", "measure_drift"}),
-        ("tasks/serving/model_code.py", {"publish"}),
-        ("tasks/pages/build.py", set()),
-        ("flows/pipeline.py", set()),
-        ("tasks/store.py", set(STEP_NAMES)),
-    ],
-)
-def test_a_comment_in_a_helper_touches_the_steps_that_import_it(
-    copy_of_code: Path, path: str, touched: set[str]
+@pytest.mark.parametrize(("path", "touched"), TOUCHED)
+def test_a_step_depends_on_the_helpers_that_it_imports(
+    files: dict[str, set[str]], path: str, touched: set[str]
 ) -> None:
+    assert (ROOT / path).is_file()
+    assert {name for name in STEP_NAMES if path in files[name]} == touched
+
+
+def test_a_comment_in_a_helper_touches_the_steps_that_depend_on_it(
+    copy_of_code: Path, roots: dict[str, list[str]]
+) -> None:
+    def digests() -> dict[str, str]:
+        return {name: code_digest(modules) for name, modules in roots.items()}
+
     before = digests()
+    path, touched = TOUCHED[0]
     with (copy_of_code / path).open("a") as stream:
         stream.write("\n# a remark\n")
     after = digests()
     assert {name for name in STEP_NAMES if before[name] != after[name]} == touched
+
+
+def test_imports_for_type_checkers_do_not_count(copy_of_code: Path) -> None:
+    path = copy_of_code / "tasks/gate.py"
+    late = "from evenhand.fairlib.transport import dual\n"
+    path.write_text(
+        path.read_text() + f"\nif TYPE_CHECKING:\n    {late}else:\n    import evenhand.flows.job\n"
+    )
+    closure = source_closure(["evenhand.tasks.gate"])
+    assert "evenhand.fairlib.transport.dual" not in closure
+    assert "evenhand.flows.job" in closure
 
 
 def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:

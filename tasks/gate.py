@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.fairlib.evaluation.evaluate import Evaluation
-from evenhand.fairlib.evaluation.gates import Decision, decide, parse_gates
+from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import nearest
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["judge", "gate"]
+__all__ = ["check_metric", "gate", "judge"]
 
 
 def gate(context: StepContext) -> StepResult:
@@ -39,3 +40,12 @@ def judge(
         return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared)
     except ValueError as error:
         raise InputError(f"gates: {error}") from None
+
+
+def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str]) -> None:
+    """Refuse a gate on a metric that is not `known`, with the nearest name and those `listed`."""
+    if gate.metric not in known:
+        raise InputError(
+            f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there are "
+            f"{', '.join(listed)}."
+        )

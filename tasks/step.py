@@ -81,8 +81,10 @@ class Step:
         return result
 
 
+# Code that a step reaches by name: the model's code is copied, the classes of proxies are imported.
+BY_NAME = {"publish": ("evenhand.tasks.serving.model_code",), "balance": ("evenhand.fairlib.proxies.base",)}
 STEPS = {
-    name: Step(name, modules=("evenhand.tasks.serving.model_code",) if name == "publish" else ())
+    name: Step(name, modules=BY_NAME.get(name, ()))
     for name in (
         "ingest",
         "contract",

@@ -13,14 +13,14 @@ from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import as_number, nearest, read_yaml
+from evenhand.tasks.gate import check_metric
+from evenhand.tasks.inputs import as_number, read_yaml
 
 if TYPE_CHECKING:
     from evenhand.tasks.bundle import Bundle
 
 __all__ = [
     "check_gates",
-    "check_metric",
     "digest_of_gates",
     "known_metrics",
     "read_gates",
@@ -110,15 +110,6 @@ def check_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any
         # Only the data shows which intersections exist.
         if not (settings["intersections"] and kind in GROUP_METRICS and "&" in subject):
             check_metric(gate, known, "this evaluation", known)
-
-
-def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str]) -> None:
-    """Refuse a gate on a metric that is not `known`, with the nearest name and those `listed`."""
-    if gate.metric not in known:
-        raise InputError(
-            f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there are "
-            f"{', '.join(listed)}."
-        )
 
 
 def digest_of_gates(gates: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.gates import Gate
-from evenhand.tasks.evaluating.verdicts import check_metric
+from evenhand.tasks.gate import check_metric
 
 __all__ = ["MAX_PSI", "MAX_UNSEEN", "check_gates", "default_gates", "known_metrics"]
 

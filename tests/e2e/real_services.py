@@ -84,9 +84,8 @@ class Shell:
             return json.loads(content) if content else None
 
 
-def section_commands(heading: str) -> list[str]:
-    """The commands that a section of the README shows, continued lines as one."""
-    text = (ROOT / "README.md").read_text()
-    body = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line[4:] for line in body.splitlines() if line.startswith("    ")]
+def page_commands() -> list[str]:
+    """The commands that docs/run-it-for-real.md shows, continued lines as one."""
+    text = (ROOT / "docs" / "run-it-for-real.md").read_text()
+    lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
     return "\n".join(lines).replace("\\\n", " ").splitlines()

@@ -1,4 +1,4 @@
-"""README's section "Run it for real", command by command, with PostgreSQL, Prefect, MLflow and a worker."""
+"""docs/run-it-for-real.md, command by command, with PostgreSQL, Prefect, MLflow and a worker."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from real_services import Shell, lacking, section_commands
+from real_services import Shell, lacking, page_commands
 
-pytestmark = [pytest.mark.flow, pytest.mark.data]
+pytestmark = [pytest.mark.flow, pytest.mark.data, pytest.mark.long]
 
 Done = subprocess.CompletedProcess[str]
 
@@ -52,10 +52,8 @@ def statuses(folder: Path, name: str) -> list[str]:
     return [json.loads((run / "verdict.json").read_text())["status"] for run in named]
 
 
-def test_the_readme_runs_for_real(shell: Shell, folder: Path) -> None:
-    commands = [
-        command.replace("/srv/evenhand", str(folder)) for command in section_commands("Run it for real")
-    ]
+def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
+    commands = [command.replace("/srv/evenhand", str(folder)) for command in page_commands()]
     assert any("evenhand promote" in command for command in commands)
     junit, markdown = folder / "evaluation.xml", folder / "evaluation.md"
     evaluations: list[Done] = []

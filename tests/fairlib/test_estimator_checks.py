@@ -116,9 +116,14 @@ ASKING: dict[str, Any] = {
     "n_iterations": 300,
     "learning_rate": 0.005,
 }
+# One small configuration of every base class; `make test-all` checks the others too.
 ESTIMATORS = [
     GBDTClassifier(n_steps=10, n_jobs=1),
     NeuralNetworkClassifier(**NETWORK),
+    HidingTheFirst(hidden=(32,), n_epochs=30, learning_rate=0.01, batch_size=16),
+    SensitiveSubspace(),
+]
+OTHERS = [
     SenSeIClassifier(rho=0.05, **ADVERSARY),
     SenSRClassifier(**ADVERSARY | {"metric": SensitiveSubspace()}),
     PairedWithShifted(rho=0.05, **NETWORK),
@@ -127,8 +132,6 @@ ESTIMATORS = [
     ProjectedGBDTClassifier(SensitiveSubspace(indicators=[0]), n_steps=10, n_jobs=1),
     ReweighedByTurns(n_steps=10, n_jobs=1),
     AskingByTurns(gamma=1.0, **ASKING),
-    HidingTheFirst(hidden=(32,), n_epochs=30, learning_rate=0.01, batch_size=16),
-    SensitiveSubspace(),
 ]
 
 
@@ -139,3 +142,9 @@ def test_scikit_learns_own_checks(estimator: BaseEstimator, check: Any) -> None:
         # not an expected failure: some processors round alike
         pytest.skip(reason)
     check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(OTHERS)
+def test_scikit_learns_own_checks_on_the_others(estimator: BaseEstimator, check: Any) -> None:
+    test_scikit_learns_own_checks(estimator, check)

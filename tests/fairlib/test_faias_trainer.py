@@ -267,8 +267,9 @@ def test_an_epoch_returns_the_means_over_its_rows() -> None:
     assert logs["sensitivity_loss"] == pytest.approx(expected[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("estimator", ["score_function", "one_flip", "straight_through"])
-@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize(
+    ("estimator", "dependent"), [("score_function", True), ("one_flip", False), ("straight_through", True)]
+)
 def test_the_selector_ascends(estimator: Any, dependent: bool) -> None:
     """With a predictor that stands still, the expected sensitivity grows."""
     trainer = _trainer(

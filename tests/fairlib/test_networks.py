@@ -98,8 +98,7 @@ def biased(n: int = 400, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
 # --- no weight on fairness, and the multiplier ---
 
 
-@pytest.mark.parametrize("method", [SenSeIClassifier, CLPClassifier])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("method", "classes"), [(SenSeIClassifier, 2), (CLPClassifier, 3)])
 def test_without_weight_on_fairness_training_is_plain_to_the_bit(
     method: Any, classes: int, people: People
 ) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import evenhand.tasks.profile
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.tasks.profile import profile
 from evenhand.tasks.step import StepContext
 
 RARE = "planted-rare-value"
@@ -73,7 +73,7 @@ def profile(folder: Path, table: pa.Table, rows: list[int], least: int = 5) -> d
         workdir,
         lambda done, total, values: None,
     )
-    path, kind = profile(context).outputs["reference"]
+    path, kind = evenhand.tasks.profile.profile(context).outputs["reference"]
     assert kind == "reference"
     content: dict[str, Any] = json.loads(path.read_text())
     return content

@@ -31,9 +31,9 @@ def test_a_store_opened_after_another_has_a_registry_of_its_own(stores: tuple[St
 
 
 def test_the_users_own_registry_stays_the_address(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    with pytest.raises(NotCarriedOut), registry_client("sqlite:///elsewhere.db"):
+    with pytest.raises(NotCarriedOut), registry_client(f"sqlite:///{tmp_path}/elsewhere.db"):
         raise OSError("out of reach")
     assert tracking_uri(stores[0]) == "http://127.0.0.1:9"

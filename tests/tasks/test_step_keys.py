@@ -10,26 +10,27 @@ import pytest
 
 import evenhand.tasks.fingerprint
 import evenhand.tasks.step
-from evenhand.flows.classifier_steps import method_modules
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.fingerprint import code_digest, library_versions, source_closure
 from evenhand.tasks.step import STEPS, step_key
 from evenhand.tasks.store import Artifact
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("flows", "tasks", "fairlib", "data_contracts")
+BUDRO = METHODS["budro"].module
 GIVEN = {"train": Artifact("/a", "11", "dataset", 3, {})}
 PARAMETERS = {"method": "budro", "arguments": {"eta": 0.05}, "seed": 0}
 
 
 def key_of_training(**changes: object) -> str:
-    return step_key(STEPS["train"], {**PARAMETERS, **changes}, GIVEN, method_modules("budro"))
+    return step_key(STEPS["train"], {**PARAMETERS, **changes}, GIVEN, [BUDRO])
 
 
 def test_the_same_is_the_same() -> None:
     assert key_of_training() == key_of_training()
     assert key_of_training(seed=0) == key_of_training()
     backwards = dict(reversed(PARAMETERS.items()))
-    assert step_key(STEPS["train"], backwards, GIVEN, method_modules("budro")) == key_of_training()
+    assert step_key(STEPS["train"], backwards, GIVEN, [BUDRO]) == key_of_training()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_numbers_that_json_lacks_make_no_key() -> None:
 
 
 def test_training_depends_on_its_method_and_not_on_publishing() -> None:
-    closure = source_closure(["evenhand.tasks.train", *method_modules("budro")])
+    closure = source_closure(["evenhand.tasks.train", BUDRO])
     assert {
         "evenhand.fairlib.methods.budro",
         "evenhand.fairlib.transport.dual",
@@ -87,7 +88,7 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
     ):
         assert stranger not in closure
     assert "evenhand.fairlib.transport.dual" not in source_closure(
-        ["evenhand.tasks.train", *method_modules("gbdt")]
+        ["evenhand.tasks.train", METHODS["gbdt"].module]
     )
 
 
@@ -124,13 +125,24 @@ def copy_of_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def digests() -> dict[str, str]:
+@pytest.fixture(scope="module")
+def roots() -> dict[str, list[str]]:
+    """The modules that each step's digest starts from, for a run of budro."""
     found = {}
     for name in STEPS:
         step = STEPS[name]
-        extra = method_modules("budro") if name in ("train", "evaluate", "publish") else []
-        found[name] = code_digest([step.module, *step.modules, *extra])
+        extra = [BUDRO] if name in ("train", "evaluate", "publish") else []
+        found[name] = [step.module, *step.modules, *extra]
     return found
+
+
+@pytest.fixture(scope="module")
+def files(roots: dict[str, list[str]]) -> dict[str, set[str]]:
+    """The source files that each step depends on."""
+    return {
+        name: {path.relative_to(ROOT).as_posix() for path in source_closure(modules).values()}
+        for name, modules in roots.items()
+    }
 
 
 ENCODERS_USERS = {
@@ -144,46 +156,66 @@ ENCODERS_USERS = {
     "measure_drift",
     "publish",
 }
+TOUCHED = [
+    ("fairlib/transport/dual.py", {"train", "evaluate", "publish"}),
+    ("fairlib/transport/_kernels.py", {"train", "evaluate", "publish"}),
+    ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train", "evaluate", "publish"}),
+    ("fairlib/distances/explore.py", {"fair_metric", "train", "evaluate", "publish"}),
+    (
+        "fairlib/preprocessing/counterfactuals.py",
+        {"fair_metric", "train", "evaluate", "measure_model", "measure_drift", "publish"},
+    ),
+    ("fairlib/preprocessing/split.py", {"preprocess"}),
+    ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
+    ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
+    ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
+    ("fairlib/proxies/hash_uniform.py", {"balance"}),
+    ("tasks/registry.py", {"balance", "publish"}),
+    ("fairlib/datasets/loans.py", {"ingest"}),
+    ("data_contracts/checking.py", {"contract", "preprocess", "measure_drift"}),
+    ("tasks/serving/model_code.py", {"publish"}),
+    ("tasks/pages/build.py", set()),
+    ("flows/run.py", set()),
+    ("tasks/store.py", set(STEPS)),
+]
 
 
-@pytest.mark.parametrize(
-    ("path", "touched"),
-    [
-        ("fairlib/transport/dual.py", {"train", "evaluate", "publish"}),
-        ("fairlib/transport/_kernels.py", {"train", "evaluate", "publish"}),
-        ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train", "evaluate"}),
-        ("fairlib/distances/explore.py", {"fair_metric", "train", "evaluate"}),
-        (
-            "fairlib/preprocessing/counterfactuals.py",
-            {"fair_metric", "train", "evaluate", "measure_model", "measure_drift"},
-        ),
-        # its package's `__init__` imports it, so all who use the encoder do
-        ("fairlib/preprocessing/split.py", ENCODERS_USERS),
-        ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
-        ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy", "publish"}),
-        ("fairlib/proxies/hash_uniform.py", {"balance"}),
-        ("tasks/registry.py", {"balance", "publish"}),
-        ("fairlib/datasets/loans.py", {"ingest"}),
-        ("data_contracts/suites.py", {"contract", "preprocess", "measure_drift"}),
-        ("tasks/serving/model_code.py", {"publish"}),
-        ("tasks/pages/build.py", set()),
-        ("flows/pipeline.py", set()),
-        ("tasks/store.py", set(STEPS)),
-    ],
-)
-def test_a_comment_in_a_helper_touches_the_steps_that_import_it(
-    copy_of_code: Path, path: str, touched: set[str]
+@pytest.mark.parametrize(("path", "touched"), TOUCHED)
+def test_a_step_depends_on_the_helpers_that_it_imports(
+    files: dict[str, set[str]], path: str, touched: set[str]
 ) -> None:
+    assert (ROOT / path).is_file()
+    assert {name for name in STEPS if path in files[name]} == touched
+
+
+def test_a_comment_in_a_helper_touches_the_steps_that_depend_on_it(
+    copy_of_code: Path, roots: dict[str, list[str]]
+) -> None:
+    def digests() -> dict[str, str]:
+        return {name: code_digest(modules) for name, modules in roots.items()}
+
     before = digests()
+    path, touched = TOUCHED[0]
     with (copy_of_code / path).open("a") as stream:
         stream.write("\n# a remark\n")
     after = digests()
     assert {name for name in STEPS if before[name] != after[name]} == touched
 
 
+def test_imports_for_type_checkers_do_not_count(copy_of_code: Path) -> None:
+    path = copy_of_code / "tasks/gate.py"
+    late = "from evenhand.fairlib.transport import dual\n"
+    path.write_text(
+        path.read_text() + f"\nif TYPE_CHECKING:\n    {late}else:\n    import evenhand.flows.job\n"
+    )
+    closure = source_closure(["evenhand.tasks.gate"])
+    assert "evenhand.fairlib.transport.dual" not in closure
+    assert "evenhand.flows.job" in closure
+
+
 def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:
     before = code_digest(["evenhand.tasks.train"])
-    path = copy_of_code / "fairlib/methods/base.py"
+    path = copy_of_code / "fairlib/methods/registry.py"
     content = path.read_bytes()
     path.write_bytes(content + b" ")
     changed = code_digest(["evenhand.tasks.train"])
@@ -194,14 +226,20 @@ def test_the_digest_sees_one_byte_of_one_file(copy_of_code: Path) -> None:
 
 def test_the_imports_that_count_are_those_of_the_parser() -> None:
     for path in (item for folder in CODE for item in (ROOT / folder).rglob("*.py")):
-        parsed = set()
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        parsed: set[str] = set()
+        waiting: list[ast.AST] = [ast.parse(path.read_bytes())]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+                waiting += node.orelse
+                continue
             if isinstance(node, ast.Import):
                 parsed |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 parsed |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            waiting += ast.iter_child_nodes(node)
         ours = {name for name in parsed if name.split(".")[0] == "evenhand"}
-        assert set(evenhand.tasks.fingerprint._imports(path)) == ours, path
+        assert set(evenhand.tasks.fingerprint._imports(path.read_text())) == ours, path
 
 
 def test_imports_within_functions_count(copy_of_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,6 +214,8 @@ def test_a_changed_input_stops_a_step_before_it_runs(local: Store) -> None:
 PROCESS = """
 import sys, time
 from pathlib import Path
+from evenhand.tasks.step import Step, StepResult, run_step
+from evenhand.tasks.store import Store
 store, log = Store(sys.argv[1]), Path(sys.argv[2])
 (log.parent / f"ready-{sys.argv[3]}").touch()
 while not (log.parent / "go").exists():

@@ -6,9 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from evenhand.flows import classifier_steps, proxy_steps
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.tasks.aliases import alias_history
 from evenhand.tasks.fingerprint import code_digest, library_versions
@@ -55,7 +53,6 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
     proxy : str or None
         Content of the published proxy that chooses the training rows.
     """
-    kind: Any = proxy_steps if resolved.is_proxy else classifier_steps
     # every step's module, whether this job has the step or not: a digest too many trains once too often
     modules = [f"evenhand.tasks.{name}" for name in STEPS]
     job = resolved.job.model_dump(mode="json", exclude=set(BESIDE))
@@ -70,7 +67,7 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
                 *modules,
                 "evenhand.tasks.serving.model_code",
                 *resolved.modules,
-                kind.__name__,
+                resolved.kind.__name__,
             ]
         ),
         "libraries": library_versions(),

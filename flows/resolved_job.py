@@ -16,10 +16,9 @@ from evenhand.data_contracts.odcs import load_contract, shipped_contracts
 from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
-from evenhand.flows.classifier_job import certificate_budget, check_classifier, classifier_metrics
+from evenhand.flows import classifier, proxy
 from evenhand.flows.job import Job
 from evenhand.flows.job_sections import Section
-from evenhand.flows.proxy_job import check_proxy, proxy_contract, proxy_metrics
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import as_number, nearest
 
@@ -49,6 +48,11 @@ class ResolvedJob(Section):
         return self.method in PROXIES
 
     @property
+    def kind(self) -> Any:
+        """Module of the job's kind: checks, steps up to the metrics, what is published."""
+        return _kind(self.method)
+
+    @property
     def modules(self) -> list[str]:
         """Modules that the method brings into the keys of the steps that use it."""
         return [spec_of(self.method).module]
@@ -61,14 +65,13 @@ class ResolvedJob(Section):
     @property
     def certificate_budget(self) -> float | None:
         """Budget of the audit; None for none."""
-        return None if self.is_proxy else certificate_budget(self.job, self.method, self.arguments)
+        return None if self.is_proxy else classifier.certificate_budget(self.job, self.method, self.arguments)
 
     @property
     def known_metrics(self) -> list[str]:
         """Metrics that this job will have; which intersections there are, the data decides."""
-        if self.is_proxy:
-            return proxy_metrics(self.method)
-        return classifier_metrics(self.job, self.contract, self.method, self.certificate_budget)
+        known: list[str] = self.kind.known_metrics(self)
+        return known
 
     def may_have(self, metric: str) -> bool:
         """Whether the metric is one of this job, as far as can be told before a run."""
@@ -85,6 +88,10 @@ class ResolvedJob(Section):
         return source
 
 
+def _kind(method: str) -> Any:
+    return proxy if method in PROXIES else classifier
+
+
 def resolve(job: Job, folder: str) -> ResolvedJob:
     """
     Check the whole job before anything runs.
@@ -96,21 +103,17 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     """
     contract = _contract(job, folder)
     method, arguments = _method(job)
-    table_contract = contract
-    if method in PROXIES:
-        check_proxy(job, method)
-        contract = proxy_contract(job, contract, method)
-        table_contract = table_contract.with_sensitive([column.name for column in contract.sensitive])
-    else:
-        check_classifier(job, contract, method, arguments)
+    learned = _kind(method).check_job(job, contract, method, arguments)
+    if learned is not contract:
+        contract = contract.with_sensitive([column.name for column in learned.sensitive])
     try:
         gates = parse_gates(job.gates)
     except ValueError as error:
         raise InputError(f"job {job.name}: gates: {error}") from None
     resolved = ResolvedJob(
         job=job,
-        contract=contract,
-        table_contract=table_contract,
+        contract=learned,
+        table_contract=contract,
         method=method,
         arguments=arguments,
         folder=folder,

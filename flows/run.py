@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evenhand.flows import classifier_steps, proxy_steps
 from evenhand.flows.engine import Engine, Measured, Steps
 from evenhand.flows.provenance import made_before, provenance, proxy_content
 from evenhand.flows.resolved_job import ResolvedJob
@@ -24,11 +23,6 @@ class Judged:
     sources: dict[str, str]
     measured: Measured
     decision: dict[str, Any]
-
-
-def kind_of(resolved: ResolvedJob) -> Any:
-    """Module with the steps of the job's kind: a classifier's or a proxy's."""
-    return proxy_steps if resolved.is_proxy else classifier_steps
 
 
 def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
@@ -69,7 +63,7 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> Judged:
     """
     sources = ingest(resolved.source(), resolved.job.seed, steps)
     steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
-    kind = kind_of(resolved)
+    kind = resolved.kind
     steps("preprocess", kind.splitting(resolved), {"checked": steps.output("contract", "checked")})
     # counts of the training rows, published so that drift can be measured later
     steps(
@@ -121,7 +115,7 @@ def _publish(resolved: ResolvedJob, judged: Judged, steps: Steps) -> None:
     from evenhand.tasks.publish import is_current
     from evenhand.tasks.registry import artifact_root, tracking_uri
 
-    job, kind = resolved.job, kind_of(resolved)
+    job, kind = resolved.job, resolved.kind
     uri = tracking_uri(steps.store)
     parts = kind.parts(steps) | {
         "encoder": steps.output("preprocess", "encoder"),

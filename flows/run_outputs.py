@@ -77,11 +77,12 @@ def write_outputs(
         for name in ("model_card.json", "model_card.md"):
             add(name, store.write_text((card / name).read_text(), *folder, name))
         files.append({"name": "model card", "href": "model_card.md"})
-    run = _facts(resolved, steps, verdict) | {"champion": champion, "files": files}
-    add(
-        "report",
-        store.write_text(write_page("run", {**documents, "run": run}, store), *folder, "report.html"),
-    )
+    facts = {
+        "run": _facts(resolved, steps, verdict) | {"files": files},
+        "champion": champion,
+        "kept_rows": steps.facts("balance") or None,
+    }
+    add("report", store.write_text(write_page("run", {**documents, **facts}, store), *folder, "report.html"))
 
 
 def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
@@ -120,7 +121,6 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
         "paper": job.paper.model_dump() if job.paper else None,
         "refusal": verdict.error,
         "model": verdict.model,
-        "balance": steps.facts("balance") or None,
         "alpha": _alpha(resolved) if resolved.is_proxy else None,
         "steps": steps.timeline(),
         "environment": environment(),

@@ -188,7 +188,7 @@ def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
 
 
 def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
-    from evenhand.flows import classifier_steps
+    from evenhand.flows import classifier
 
     told: dict[str, Any] = {}
 
@@ -203,7 +203,7 @@ def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
 
     for method, expected in (("faias", ["sex"]), ("threshold-optimizer", ["sex"]), ("logistic", None)):
         resolved = resolve(*load_job("compas-faias", [f"method={method}"]))
-        classifier_steps.train_and_measure(resolved, Steps())  # type: ignore[arg-type]
+        classifier.train_and_measure(resolved, Steps())  # type: ignore[arg-type]
         assert told["train"].get("sensitive") == expected
         # what is measured is not restricted
         assert "average_odds_difference.race" in resolved.known_metrics

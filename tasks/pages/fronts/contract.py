@@ -1,11 +1,15 @@
-"""The front of a contract check's page: which contract, and whether the table keeps it."""
+"""The page of a contract check: whether the table keeps it, what is wrong with the cure, and every check."""
 
 from __future__ import annotations
 
-from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell, Documents, Front
+from typing import Any
 
-__all__ = ["front"]
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Cell, Documents, Front, Section, Table
+
+__all__ = ["build", "front"]
+
+NEEDS = ("result",)
 
 
 def front(documents: Documents) -> Front:
@@ -35,3 +39,43 @@ def front(documents: Documents) -> Front:
         sentences.append(f"{dropped} dropped for lack of a sensitive value.")
     title = f"Data contract {contract['name']}"
     return Front("contract check", title, [(f"Checks of {what}", None)], sentences, badge, facts)
+
+
+def build(documents: Documents) -> list[Section]:
+    """Violations first, then all checks, those of one column together."""
+    result = documents["result"]
+    found = []
+    if result["violations"]:
+        rows = [
+            [
+                _column(violation["column"]),
+                violation["expectation"],
+                str(violation["found"] or violation["count"]),
+                ", ".join(map(str, violation["examples"])) or Cell("none shown", kind="lack"),
+                violation["cure"],
+            ]
+            for violation in result["violations"]
+        ]
+        caption = "Each violation with its cure; values of sensitive columns and ids are never shown"
+        head = ["Column", "Expected", "Found", "Examples", "Cure"]
+        found.append(Section("violations", "What is wrong", [Table(caption, head, rows)]))
+    # the table's own checks first; within a column in the order in which they ran
+    names = list(dict.fromkeys([None, *(check["column"] for check in result["checks"])]))
+    checks = sorted(result["checks"], key=lambda check: names.index(check["column"]))
+    table: list[list[Any]] = [
+        [
+            _column(check["column"]),
+            check["expectation"],
+            Cell("passed", kind="passed") if check["success"] else Cell("failed", kind="failed"),
+            check["checked"],
+            check["unexpected_count"],
+        ]
+        for check in checks
+    ]
+    head = ["Column", "Expected", "Result", "Checked", "Failing"]
+    caption = f"{len(checks)} checks, {sum(not check['success'] for check in checks)} failed"
+    return [*found, Section("checks", "Every check", [Table(caption, head, table)])]
+
+
+def _column(name: str | None) -> str:
+    return "(table)" if name is None else name

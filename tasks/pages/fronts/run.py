@@ -56,9 +56,9 @@ def headline(documents: Documents) -> list[str]:
         f"of the {formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
         f"{formats.count(metrics['n'])} rows that it had not seen."
     )
-    changed = champion_sentence(documents)
+    changed = [champion_sentence(documents)] if documents.get("champion") else []
     treated = proxy_sentences(documents) if documents.get("balance") else treatment(metrics)
-    return [done, *outcome(run, documents), *([changed] if changed else []), *treated]
+    return [done, *outcome(run, documents), *changed, *treated]
 
 
 def outcome(run: Mapping[str, Any], documents: Documents) -> list[str]:

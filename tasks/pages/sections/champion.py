@@ -11,7 +11,7 @@ from evenhand.tasks.pages.model import Block, Cell, Documents, Section, Table
 from evenhand.tasks.pages.texts import direction, estimate_cell, metric_cell
 
 PAGES = {"run": 20}
-NEEDS = ("metrics", "run")
+NEEDS = ("champion", "metrics", "run")
 
 Json = Mapping[str, Any]
 MOST_NAMED = 2
@@ -19,12 +19,9 @@ MOST_NAMED = 2
 LEADING = ("balanced_accuracy", "auc", "accuracy", "imbalance")
 
 
-def build(documents: Documents) -> Section | None:
+def build(documents: Documents) -> Section:
     """Every metric of the champion and of this run, and what the two were made from where it differs."""
-    run, found = documents["run"], documents["metrics"]["metrics"]
-    champion = run.get("champion")
-    if champion is None:
-        return None
+    run, found, champion = documents["run"], documents["metrics"]["metrics"], documents["champion"]
     heading = "What changed since the champion"
     if _is_own(run, champion):
         return Section(
@@ -61,12 +58,9 @@ def build(documents: Documents) -> Section | None:
     return Section("champion", heading, blocks)
 
 
-def champion_sentence(documents: Documents) -> str | None:
-    """Say in one sentence what changed since the champion; None if there was none."""
-    run = documents["run"]
-    champion = run.get("champion")
-    if champion is None:
-        return None
+def champion_sentence(documents: Documents) -> str:
+    """Say in one sentence what changed since the champion."""
+    run, champion = documents["run"], documents["champion"]
     if _is_own(run, champion):
         return f"This model is the champion: version {champion['version']} has the same content."
     stays = "" if run["status"] == "published" else ", and stays it"

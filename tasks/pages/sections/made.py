@@ -1,8 +1,8 @@
-"""How it was made: job, models, data, settings, machine and code, and the files beside the page."""
+"""How it was made: steps, job, models, data, settings, machine and code, and the files beside the page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.tasks.pages import formats
@@ -16,8 +16,34 @@ Json = Mapping[str, Any]
 Pairs = list[tuple[str, str]]
 
 
-def build(documents: Documents) -> Section:
-    """A table of names and values for everything that is recorded."""
+def build(documents: Documents) -> list[Section]:
+    """The steps with their times; tables of names and values for everything that is recorded."""
+    steps = documents["run"].get("steps")
+    return [*([_steps(steps)] if steps else []), _made(documents)]
+
+
+def _steps(taken: Sequence[Json]) -> Section:
+    """A row a step, with a bar of its time."""
+    total, longest = sum(step["seconds"] for step in taken), max(step["seconds"] for step in taken)
+    reused = any(step["cached"] for step in taken)
+    cached = (
+        "Steps whose inputs had not changed were reused from the cache."
+        if reused
+        else "Every step was computed."
+    )
+    rows = [
+        [
+            step["name"],
+            Cell(formats.seconds(step["seconds"]), bar=step["seconds"] / longest if longest else 0.0),
+            "reused from the cache" if step["cached"] else "computed",
+        ]
+        for step in taken
+    ]
+    lead = f"{formats.seconds(total)} in all. {cached}"
+    return Section("steps", "Steps", [lead, Table("Time of each step", ["Step", "Time", "Result"], rows)])
+
+
+def _made(documents: Documents) -> Section:
     run = documents["run"]
     groups: list[tuple[str, Pairs]] = []
     for caption, key, rows in (

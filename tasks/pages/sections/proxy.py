@@ -1,4 +1,4 @@
-"""Proxies: shares of groups before and after filtering, what proxy groups reveal, balanced training rows."""
+"""Proxies: shares of groups before and after filtering, and what proxy groups reveal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenhand.tasks.pages.sections.training import curves_section
 from evenhand.tasks.pages.texts import interval_name
 
 PAGES = {"run": 70}
-NEEDS = ("run",)
+NEEDS = ("balance", "metrics", "run")
 
 Json = Mapping[str, Any]
 
@@ -21,20 +21,8 @@ MOST_COLUMNS, MOST_OPEN = 30, 12
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """All about a proxy; or, of a classifier, which training rows a proxy kept."""
-    balance, kept, metrics = documents.get("balance"), documents["run"].get("balance"), documents["metrics"]
-    if kept is not None:
-        text = (
-            f"The model was trained on **{formats.count(kept['rows_after'])}** of "
-            f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
-            f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the probability "
-            "that it is kept, and a hash of them decides; "
-            f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test rows was "
-            "left out."
-        )
-        yield Section("kept-rows", "Balanced training rows", [text])
-    if balance is None:
-        return
+    """All about a proxy."""
+    balance, metrics = documents["balance"], documents["metrics"]
     distances = balance["distances"] or []
     if len(distances) > 1:
         yield curves_section("Training", range(len(distances)), {"distance to the target": distances})

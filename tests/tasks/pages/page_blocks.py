@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.tasks.pages.build import build
 from evenhand.tasks.pages.model import Chart, Charts, Heading, Section, Table
-from evenhand.tasks.pages.render import cells
+from evenhand.tasks.pages.build import cells
 
 RUN: dict[str, Any] = {
     "id": "r",

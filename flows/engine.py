@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from evenhand.tasks.progress import report_progress, working
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network
-from evenhand.tasks.step import STEPS, run_step, step_key
+from evenhand.tasks.step import STEPS, report_progress, run_step, step_key, working
 from evenhand.tasks.store import Artifact, StepRecord, Store
 
 __all__ = ["CacheMiss", "DirectEngine", "Engine", "FinishedStep", "Measured", "Steps"]

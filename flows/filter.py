@@ -19,8 +19,8 @@ from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
 from evenhand.tasks.filtering.summary import FilterSummary
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.progress import report_progress
 from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
+from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
 
 __all__ = ["FilterPlan", "Source", "execute", "follow", "plan_filter"]

@@ -18,6 +18,7 @@ from pydantic import (
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job_sections import (
+    DEFAULT_KIND,
     METRIC_KINDS,
     NAME,
     Balance,
@@ -97,6 +98,11 @@ class Job(Section):
     @classmethod
     def _short_method(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("fair_metric", mode="before")
+    @classmethod
+    def _default_kind(cls, value: Any) -> Any:
+        return {"kind": DEFAULT_KIND, **value} if isinstance(value, dict) else value
 
     @field_validator("gates", mode="before")
     @classmethod

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
 
 __all__ = [
+    "DEFAULT_KIND",
     "METRIC_KINDS",
     "NAME",
     "Balance",
@@ -156,11 +157,12 @@ class _InParallel(Section):
     address: str | None = None
     """Of a running Dask scheduler; default: a cluster on this machine."""
 
-    @model_validator(mode="after")
-    def _address_of_dask(self) -> Self:
-        if self.address is not None and self.engine != "dask":
+    @field_validator("address")
+    @classmethod
+    def _address_of_dask(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("engine") != "dask":
             raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave it out")
-        return self
+        return value
 
 
 class Sweep(_InParallel):
@@ -278,22 +280,9 @@ class ExploreMetric(ComparableMetric):
     """The most pairs that are drawn of each sort."""
 
 
-def _kind_of(value: Any) -> str:
-    """Kind of a section as written; a section without one is a sensitive subspace."""
-    kind = (
-        value.get("kind", DEFAULT_KIND) if isinstance(value, dict) else getattr(value, "kind", DEFAULT_KIND)
-    )
-    return str(kind)
-
-
 METRIC_KINDS: dict[str, type[Section]] = {
     "sensitive-subspace": SubspaceMetric,
     "face": FaceMetric,
     "explore": ExploreMetric,
 }
-FairMetric = Annotated[
-    Annotated[SubspaceMetric, Tag("sensitive-subspace")]
-    | Annotated[FaceMetric, Tag("face")]
-    | Annotated[ExploreMetric, Tag("explore")],
-    Discriminator(_kind_of),
-]
+FairMetric = Annotated[SubspaceMetric | FaceMetric | ExploreMetric, Field(discriminator="kind")]

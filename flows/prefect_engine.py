@@ -16,8 +16,8 @@ from prefect.runtime import deployment  # noqa: E402
 
 from evenhand.tasks.errors import InputError  # noqa: E402
 from evenhand.tasks.prefect_tasks import STEP_TASKS, fetch_task  # noqa: E402
-from evenhand.tasks.progress import working  # noqa: E402
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
+from evenhand.tasks.step import working  # noqa: E402
 from evenhand.tasks.store import (  # noqa: E402
     Artifact,  # noqa: E402
     StepRecord,

@@ -33,13 +33,14 @@ from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa:
 from evenhand.flows.job import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
+from evenhand.flows.up_to_date import up_to_date  # noqa: E402
 from evenhand.flows.verdict import Verdict, new_run_id  # noqa: E402
 from evenhand.flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
 from evenhand.tasks.filtering.bundle import FilterSettings  # noqa: E402
 from evenhand.tasks.filtering.engine import Workers  # noqa: E402
 from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit  # noqa: E402
-from evenhand.tasks.progress import report_progress  # noqa: E402
+from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
 __all__ = ["evaluate", "filter_flow", "monitor", "retrain", "sweep"]
@@ -130,7 +131,7 @@ def retrain(
     resolved = resolve(*load_job(job, overrides))
     opened = lasting_store(store)
     engine, name = PrefectEngine(opened), run_id or new_run_id(resolved.job.name)
-    found = retraining.up_to_date(resolved, opened, name, engine) if only_if_changed else None
+    found = up_to_date(resolved, opened, name, engine) if only_if_changed else None
     if found is not None:
         get_run_logger().info("%s", "; ".join(found.notes))
         return found.to_dict()

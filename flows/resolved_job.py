@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,13 +22,19 @@ from evenhand.flows import classifier, proxy
 from evenhand.flows.job import Job
 from evenhand.flows.job_sections import Section
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.inputs import as_number, nearest
+from evenhand.tasks.step import STEPS
 
-__all__ = ["RESERVED_ARGUMENTS", "ResolvedJob", "resolve"]
+__all__ = ["RESERVED_ARGUMENTS", "ResolvedJob", "provenance", "resolve"]
 
 
 # set by the training step, never by a job
 RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
+# What of a job changes no model: words about it, and who carries other commands out.
+BESIDE = ("description", "paper", "sweep", "filter")
+# Where the table lies changes nothing either: its bytes have digests.
+PLACES = ("path", "connection")
 
 
 class ResolvedJob(Section):
@@ -200,3 +208,37 @@ def _argument(job: Job, key: str, value: Any, kind: Any) -> Any:
     if isinstance(found, float) and not math.isfinite(found):
         raise InputError(f"job {job.name}: method.{key} is {value!r}: it must be a finite number.")
     return found
+
+
+def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None) -> str:
+    """
+    Digest of all that decides what a run makes: the data's bytes, the job, its contract, our code.
+
+    Parameters
+    ----------
+    resolved : ResolvedJob
+    sources : mapping of str to str
+        sha256 of each of the table's files; empty for a generated table, which the job's seed decides.
+    proxy : str or None
+        Content of the published proxy that chooses the training rows.
+    """
+    # every step's module, whether this job has the step or not: a digest too many trains once too often
+    modules = [f"evenhand.tasks.{name}" for name in STEPS]
+    job = resolved.job.model_dump(mode="json", exclude=set(BESIDE))
+    job["table"] = {key: value for key, value in job["table"].items() if key not in PLACES}
+    content = {
+        "sources": dict(sources),
+        "job": job,
+        "contract": resolved.table_contract.digest,
+        "proxy": proxy,
+        "code": code_digest(
+            [
+                *modules,
+                "evenhand.tasks.serving.model_code",
+                *resolved.modules,
+                resolved.kind.__name__,
+            ]
+        ),
+        "libraries": library_versions(),
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

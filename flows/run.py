@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenhand.flows.engine import Engine, Measured, Steps
-from evenhand.flows.provenance import made_before, provenance, proxy_content
-from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.flows.run_outputs import champion_now, model_card, write_outputs
 from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, leaving_verdict
 from evenhand.tasks.store import Store
 
-__all__ = ["Judged", "execute", "ingest", "run_to_gate", "up_to_date"]
+__all__ = ["Judged", "execute", "ingest", "run_to_gate"]
 
 
 @dataclass(frozen=True)
@@ -148,36 +147,3 @@ def _publish(resolved: ResolvedJob, judged: Judged, steps: Steps) -> None:
         modules=resolved.modules,
         holds=lambda record: is_current(record, uri),
     )
-
-
-def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
-    """
-    Leave the verdict ``up_to_date`` if the registry has a model made from what a run would use now.
-
-    Returns
-    -------
-    Verdict or None
-        None if there is something to do; nothing is written then.
-
-    Raises
-    ------
-    EvenhandError
-        The table or the registry is out of reach, after the verdict of a failed run was written.
-    """
-    steps = Steps(store, engine)
-    with leaving_verdict(store, run_id) as verdict:
-        started = steps.clock()
-        sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
-        digest = provenance(resolved, sources, proxy_content(resolved, store))
-        found = made_before(resolved, store, digest)
-        if found is None:
-            return None
-        verdict.seconds = {"compare": round(steps.clock() - started, 3)}
-        verdict.status, verdict.exit_code, verdict.notes = "up_to_date", 0, [found.text]
-        verdict.model = {
-            "name": found.name,
-            "version": found.version,
-            "alias": found.alias if found.current == found.version else None,
-            "uri": f"models:/{found.name}/{found.version}",
-        }
-    return verdict

@@ -18,7 +18,7 @@ from evenhand.flows.workers import WorkerPool, cores
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.progress import report_progress
+from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
 
 __all__ = [

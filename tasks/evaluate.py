@@ -33,8 +33,7 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     mean_asked,
 )
-from evenhand.tasks.progress import Stages
-from evenhand.tasks.step import Outputs, StepContext, StepResult
+from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
 if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.certificates import Certificate

@@ -11,9 +11,8 @@ from prefect.context import TaskRunContext
 from prefect.tasks import Task, exponential_backoff
 
 from evenhand.tasks.errors import EvenhandError, InputError, internal_fault
-from evenhand.tasks.progress import report_progress, working
 from evenhand.tasks.sources import FETCH, fetch_source
-from evenhand.tasks.step import STEPS, run_step
+from evenhand.tasks.step import STEPS, report_progress, run_step, working
 from evenhand.tasks.store import Artifact, Store
 
 __all__ = ["STEP_TASKS", "fetch_task"]

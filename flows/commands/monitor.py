@@ -27,7 +27,7 @@ from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.runtime import prepare_environment
 from evenhand.flows.verdict import Verdict, new_run_id
-from evenhand.tasks.progress import listen
+from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
 
 __all__ = ["monitor_model"]
@@ -88,7 +88,7 @@ def _retrain(
 ) -> Verdict:
     """Run the job unless its model is up to date; its verdict's address is stored with the drift verdict."""
     from evenhand.flows.monitor import add_retraining
-    from evenhand.flows.run import up_to_date
+    from evenhand.flows.up_to_date import up_to_date
 
     run_id = new_run_id(resolved.job.name)
     add_retraining(store, verdict, store.uri("runs", run_id, "verdict.json"))

@@ -51,8 +51,10 @@ def run_job(
         return verb_of(resolved[0], name, overrides)
 
     def nothing_to_do(store: Store, run_id: str) -> bool:
+        from evenhand.flows.up_to_date import up_to_date
+
         # compared in this process: that is too little work for a server
-        return retraining.up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
+        return up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
     verdict, _, seconds = finish(
         plan,

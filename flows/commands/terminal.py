@@ -19,7 +19,7 @@ from evenhand.flows.runtime import SERVER_START_S, prepare_environment, prepare_
 from evenhand.flows.server import start_temporary_server
 from evenhand.flows.verdict import Verdict, new_run_id, read_verdict
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, internal_fault
-from evenhand.tasks.progress import Listener, listen
+from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store
 
 __all__ = [

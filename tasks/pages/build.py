@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
 from types import ModuleType
@@ -14,14 +17,19 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from evenhand.fairlib.cores import available_cores
 from evenhand.fairlib.plots.palette import DARK, LIGHT
+from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.pages import formats, sections
-from evenhand.tasks.pages.figures import BOTH, SMALL, Figures
 from evenhand.tasks.pages.model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
 from evenhand.tasks.store import Store
 
 __all__ = ["build", "render", "write_page"]
 
+# Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
+WIDTHS = {"wide": 680, "narrow": 330, "small": 330}
+BOTH, SMALL = ("wide", "narrow"), ("small",)
+ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\" viewBox=\"([^\"]+)\"[^>]*>")
 # Characters that an HTML reader refuses or shows as nothing.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 MARKS = re.compile(r"\*\*(.+?)\*\*|`(.+?)`")
@@ -136,7 +144,7 @@ def inline(text: str) -> Markup:
     return Markup("").join([*parts, escape(text[last:])])
 
 
-def cells(row: list[Value]) -> list[Cell]:
+def cells(row: Sequence[Value]) -> list[Cell]:
     """All values of a row as cells."""
     return [value if isinstance(value, Cell) else Cell(shown(value)) for value in row]
 
@@ -153,14 +161,112 @@ def shown(value: str | int | float | bool | None) -> str:
 
 
 def numeric_columns(table: Table) -> list[bool]:
-    """Whether each column holds numbers, which are aligned on the right; the first heads its row."""
+    """
+    Whether each column holds numbers, which are aligned on the right; the first heads its row.
+
+    Raises
+    ------
+    ValueError
+        A row has more or fewer cells than there are columns.
+    """
+    rows = [cells(row) for row in table.rows]
+    for row in rows:
+        width = sum(cell.span for cell in row)
+        if width != len(table.columns):
+            raise ValueError(
+                f"table {table.caption!r}: a row has {width} cells for {len(table.columns)} columns"
+            )
     found = [False] * len(table.columns)
-    for place in range(1, len(table.columns)):
-        column = [cells(list(row))[place] for row in table.rows if len(row) > place and not _spans(row)]
-        known = [cell for cell in column if cell.kind != "lack" and cell.text != formats.MISSING]
-        found[place] = not table.pairs and bool(known) and all(NUMERIC.match(cell.text) for cell in known)
+    plain = [row for row in rows if len(row) == len(table.columns)]
+    for place in range(1, 1 if table.pairs else len(table.columns)):
+        texts = [row[place].text for row in plain if row[place].kind != "lack"]
+        known = [text for text in texts if text != formats.MISSING]
+        found[place] = bool(known) and all(NUMERIC.match(text) for text in known)
     return found
 
 
-def _spans(row: Any) -> bool:
-    return any(isinstance(cell, Cell) and cell.span > 1 for cell in row)
+# pictures of charts
+
+
+class Figures:
+    """
+    The figures of one page.
+
+    Parameters
+    ----------
+    store : Store or None
+        Keeps pictures below ``charts/`` by the digest of what they are drawn from.
+    """
+
+    def __init__(self, store: Store | None) -> None:
+        self.store = store
+
+    def draw(self, charts: Sequence[tuple[Chart, Sequence[str]]]) -> dict[int, Markup]:
+        """
+        Draw charts, each in its forms, several at a time, unless the store has them.
+
+        Returns
+        -------
+        dict of int to Markup
+            By the chart's ``id``: an accessible inline image in each of its forms.
+        """
+        wanted = [(chart, form) for chart, forms in charts for form in forms]
+        keys = [_key(chart, form) for chart, form in wanted]
+        found = {
+            key: self.store.read_text("charts", f"{key}.svg") if self.store else None for key in set(keys)
+        }
+        missing = {key: item for key, item in zip(keys, wanted, strict=True) if found[key] is None}
+        if missing:
+            # imported here, before the threads: two threads must not import at once
+            importlib.import_module("vl_convert")
+            with ThreadPoolExecutor(available_cores()) as threads:
+                drawn = dict(
+                    zip(missing, threads.map(lambda item: _svg(*item), missing.values()), strict=True)
+                )
+            for key, text in drawn.items():
+                found[key] = text
+                if self.store is not None:
+                    self.store.write_text(text, "charts", f"{key}.svg")
+        images: dict[int, Markup] = {}
+        for place, ((chart, form), key) in enumerate(zip(wanted, keys, strict=True)):
+            image = _accessible(str(found[key]), chart, form, f"figure-{place}")
+            images[id(chart)] = images.get(id(chart), Markup("")) + image
+        return images
+
+
+@cache
+def _code(module: str) -> str:
+    """Digest of the code and libraries that draw the charts of a module."""
+    versions = library_versions(("altair", "vl-convert-python"))
+    return f"{code_digest([f'evenhand.fairlib.plots.{module}'])} {versions}"
+
+
+def _key(chart: Chart, form: str) -> str:
+    content = {"plot": chart.plot, "data": chart.data, "width": WIDTHS[form]}
+    text = json.dumps(content, sort_keys=True, default=str) + _code(chart.plot.partition(".")[0])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _svg(chart: Chart, form: str) -> str:
+    import vl_convert
+
+    module, _, name = chart.plot.partition(".")
+    function = getattr(importlib.import_module(f"evenhand.fairlib.plots.{module}"), name)
+    found: str = vl_convert.vegalite_to_svg(function(**chart.data, width=WIDTHS[form]).to_dict())
+    return found
+
+
+def _accessible(svg: str, chart: Chart, form: str, uid: str) -> Markup:
+    """The picture as an image with a title and a description; the hidden form is hidden from readers too."""
+    found = ROOT.search(svg)
+    if found is None:
+        raise ValueError(f"the chart {chart.plot} is no SVG image")
+    width, height, box = found.groups()
+    # definitions of two inline images must not share a name
+    body = svg[found.end() :].replace('id="', f'id="{uid}-').replace("url(#", f"url(#{uid}-")
+    head = (
+        f'<svg class="plot {form}" role="img" aria-labelledby="{uid}-t {uid}-d" viewBox="{box}" '
+        f'width="{width}" height="{height}"><title id="{uid}-t">{escape(chart.title)}</title>'
+        f'<desc id="{uid}-d">{escape(chart.description)}</desc>'
+    )
+    return Markup(head + body)

@@ -81,14 +81,6 @@ class Table:
     pairs: bool = False
     attributes: Sequence[Mapping[str, str]] = ()
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            width = sum(cell.span if isinstance(cell, Cell) else 1 for cell in row)
-            if width != len(self.columns):
-                raise ValueError(
-                    f"table {self.caption!r}: a row has {width} cells for {len(self.columns)} columns"
-                )
-
 
 @dataclass(frozen=True)
 class Chart:

@@ -16,7 +16,7 @@ from evenhand.flows.commands.terminal import progress_bars
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.tasks.progress import listen
+from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
 
 

@@ -34,8 +34,8 @@ from evenhand.flows.engine import DirectEngine
 from evenhand.tasks.aliases import EVALUATION_TAG, promote
 from evenhand.tasks.bundle import open_bundle
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.progress import listen
 from evenhand.tasks.registry import registry_client
+from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
 
 SECRET_GROUP = "zzyzx-group"

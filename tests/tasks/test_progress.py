@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from evenhand.tasks.progress import Stages, listen, report_progress, working
+from evenhand.tasks.step import Stages, listen, report_progress, working
 
 
 class Notes:

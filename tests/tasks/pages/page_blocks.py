@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evenhand.tasks.pages.build import build
+from evenhand.tasks.pages.build import build, cells
 from evenhand.tasks.pages.model import Chart, Charts, Heading, Section, Table
-from evenhand.tasks.pages.build import cells
 
 RUN: dict[str, Any] = {
     "id": "r",

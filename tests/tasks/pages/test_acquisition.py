@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from page_blocks import charts, rows, said, table, tables
 
-from evenhand.tasks.pages.model import Front, Heading, Page, Section
 from evenhand.tasks.pages.build import render
+from evenhand.tasks.pages.model import Front, Heading, Page, Section
 from evenhand.tasks.pages.sections import acquisition as module
 
 HOSTILE = '<script>alert("1")</script>&'

@@ -201,7 +201,7 @@ def test_a_page_without_a_split_says_why_nothing_is_published(documents: dict[st
 
 def test_kept_training_rows_are_told(documents: dict[str, Any]) -> None:
     kept = {"proxy": "a&b", "version": "3", "rows_before": 1000, "rows_after": 98, "rows_expected": 101.4}
-        found = sections({"run": RUN, "metrics": documents["metrics"], "kept_rows": kept})
+    found = sections({"run": RUN, "metrics": documents["metrics"], "kept_rows": kept})
     assert list(found) == ["kept-rows"]
     for words in ("on 98 of 1,000 training rows", "a&b, version 3", "101 rows", "None of the test rows"):
         assert words in said(found["kept-rows"])

@@ -1,25 +1,17 @@
-"""What a model is made from, in one digest; and whether the registry has a model made from just that."""
+"""Whether the registry has a model that was made from what a run would use now."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.flows.engine import Engine, Steps
+from evenhand.flows.resolved_job import ResolvedJob, provenance
+from evenhand.flows.verdict import Verdict, leaving_verdict
 from evenhand.tasks.aliases import alias_history
-from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.registry import ABSENT, PROVENANCE_TAG, published, registry_client, tracking_uri
-from evenhand.tasks.step import STEPS
 from evenhand.tasks.store import Store
 
-__all__ = ["Standing", "made_before", "provenance", "proxy_content"]
-
-# What of a job changes no model: words about it, and who carries other commands out.
-BESIDE = ("description", "paper", "sweep", "filter")
-# Where the table lies changes nothing either: its bytes have digests.
-PLACES = ("path", "connection")
+__all__ = ["Standing", "made_before", "up_to_date"]
 
 
 @dataclass(frozen=True)
@@ -41,41 +33,40 @@ class Standing:
         return f"{made}; {where} {self.alias} since somebody decided so (`evenhand history {self.name}`)."
 
 
-def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None) -> str:
+def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
     """
-    Digest of all that decides what a run makes: the data's bytes, the job, its contract, our code.
+    Leave the verdict ``up_to_date`` if the registry has a model made from what a run would use now.
 
-    Parameters
-    ----------
-    resolved : ResolvedJob
-    sources : mapping of str to str
-        sha256 of each of the table's files; empty for a generated table, which the job's seed decides.
-    proxy : str or None
-        Content of the published proxy that chooses the training rows.
+    Returns
+    -------
+    Verdict or None
+        None if there is something to do; nothing is written then.
+
+    Raises
+    ------
+    EvenhandError
+        The table or the registry is out of reach, after the verdict of a failed run was written.
     """
-    # every step's module, whether this job has the step or not: a digest too many trains once too often
-    modules = [f"evenhand.tasks.{name}" for name in STEPS]
-    job = resolved.job.model_dump(mode="json", exclude=set(BESIDE))
-    job["table"] = {key: value for key, value in job["table"].items() if key not in PLACES}
-    content = {
-        "sources": dict(sources),
-        "job": job,
-        "contract": resolved.table_contract.digest,
-        "proxy": proxy,
-        "code": code_digest(
-            [
-                *modules,
-                "evenhand.tasks.serving.model_code",
-                *resolved.modules,
-                resolved.kind.__name__,
-            ]
-        ),
-        "libraries": library_versions(),
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    steps = Steps(store, engine)
+    with leaving_verdict(store, run_id) as verdict:
+        started = steps.clock()
+        sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
+        digest = provenance(resolved, sources, _proxy_content(resolved, store))
+        found = made_before(resolved, store, digest)
+        if found is None:
+            return None
+        verdict.seconds = {"compare": round(steps.clock() - started, 3)}
+        verdict.status, verdict.exit_code, verdict.notes = "up_to_date", 0, [found.text]
+        verdict.model = {
+            "name": found.name,
+            "version": found.version,
+            "alias": found.alias if found.current == found.version else None,
+            "uri": f"models:/{found.name}/{found.version}",
+        }
+    return verdict
 
 
-def proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
+def _proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
     """Content of the proxy that chooses the job's training rows, as it is published now."""
     wanted = resolved.job.balance
     if wanted is None:

@@ -163,18 +163,17 @@ class ColumnDrift:
     ----------
     psi : MetricValue
         Stability index with its interval.
-    expected : float or None
+    expected_psi : float or None
         Mean of the index without drift; None where the index has no evidence.
-    p : float or None
-        P-value of the two-sample test, not corrected for the number of columns.
-    bins : int
-        Bins that were compared.
+    p_value : float or None
+        Of the two-sample test, not corrected for the number of columns.
+    bins_compared : int
     """
 
     psi: MetricValue
-    expected: float | None
-    p: float | None
-    bins: int
+    expected_psi: float | None
+    p_value: float | None
+    bins_compared: int
 
 
 def column_drift(

@@ -133,13 +133,14 @@ def _shares(
             shown.append((name, b / m, a / n))
     if 0 < few_now < least:
         # The shares would not add up to 1 and so reveal how few rows are left out.
-        shown = [(name, b, a * n / max(n - few_now, 1)) for name, b, a in shown]
+        rest = max(n - few_now, 1)
+        shown = [(name, share_then, share_now * n / rest) for name, share_then, share_now in shown]
     elif few_now:
-        pooled = {name: (b, a) for name, b, a in shown}
-        b, a = pooled.get(OTHER, (0.0, 0.0))
-        pooled[OTHER] = (b + few_then / m, a + few_now / n)
+        pooled = {name: (share_then, share_now) for name, share_then, share_now in shown}
+        share_then, share_now = pooled.get(OTHER, (0.0, 0.0))
+        pooled[OTHER] = (share_then + few_then / m, share_now + few_now / n)
         shown = [(name, *shares) for name, shares in pooled.items()]
-    return [{"name": name, "then": b, "now": a} for name, b, a in shown]
+    return [{"name": name, "then": share_then, "now": share_now} for name, share_then, share_now in shown]
 
 
 def bin_labels(edges: Sequence[float], kind: str) -> list[str]:

@@ -249,7 +249,7 @@ def to_yaml(contract: Contract) -> str:
     Parameters
     ----------
     contract : Contract
-        What to write.
+        The contract.
 
     Returns
     -------

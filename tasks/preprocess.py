@@ -18,7 +18,7 @@ from evenhand.data_contracts.groups import bin_names, group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.split import split_rows
-from evenhand.tasks.dataset import write_dataset
+from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import Step, StepContext, StepResult
 
@@ -82,17 +82,16 @@ def preprocess(context: StepContext) -> StepResult:
     for name, rows, matrix in zip(("train", "test"), (train, test), matrices, strict=True):
         result = _check_matrix(matrix, encoder, contract)
         checks += len(result.checks)
-        write_dataset(
-            folder / name,
-            X=matrix,
-            y=y[rows],
-            rows=rows,
-            names=encoder.feature_names_,
-            groups=encoder.groups_,
-            kinds=encoder.kinds_,
-            sensitive={key: values[rows] for key, values in sensitive.items()},
-            numbers={key: values[rows] for key, values in numbers.items()},
+        data = Dataset(
+            matrix,
+            y[rows],
+            rows,
+            encoder.feature_names_,
+            encoder.groups_,
+            {key: values[rows] for key, values in sensitive.items()},
+            {key: values[rows] for key, values in numbers.items()},
         )
+        write_dataset(folder / name, data, encoder.kinds_)
         (folder / f"{name}.json").write_text(json.dumps(result.to_json(), sort_keys=True))
         outputs[name] = (folder / name, "dataset")
         outputs[f"{name}_result"] = (folder / f"{name}.json", "validation")

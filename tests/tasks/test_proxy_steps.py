@@ -28,17 +28,16 @@ def dataset(folder: Path, *, group: Any = None, names: tuple[str, ...] = ("a", "
     X = rng.normal(size=(ROWS, 2)).astype(np.float32)
     X[:, 0] += 1.2 * (member == "x")
     X[:, 1] += 1.2 * (member == "z")
-    write_dataset(
-        folder,
+    data = Dataset(
         X=X,
         y=rng.integers(0, 2, ROWS),
         rows=np.arange(ROWS),
         names=names,
         groups={name: [position] for position, name in enumerate(names)},
-        kinds=dict.fromkeys(names, "standard"),
         sensitive={"g": member},
         numbers={"v": rng.normal(size=ROWS)},
     )
+    write_dataset(folder, data, dict.fromkeys(names, "standard"))
     return folder
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.dataset import filter_dataset, read_dataset, write_dataset
+from evenhand.tasks.dataset import Dataset, filter_dataset, read_dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.learn_proxy import learn_proxy
 from evenhand.tasks.measure_proxy import measure

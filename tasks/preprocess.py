@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,6 +20,9 @@ from evenhand.fairlib.preprocessing.split import split_rows
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import Step, StepContext, StepResult
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["STEP", "column_specs"]
 

@@ -25,23 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.evaluation.binning import merge_bins
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 
-__all__ = [
-    "LEAST_ROWS",
-    "Change",
-    "ColumnDrift",
-    "coarsen",
-    "column_drift",
-    "expected_without_drift",
-    "largest",
-    "largest_change",
-    "mean_of",
-    "most_bins",
-    "share",
-    "share_change",
-    "stability_index",
-    "two_sample_p",
-]
-
 Float = NDArray[np.float64]
 FLOOR = 1e-6
 """Smallest share in the logarithm: it replaces a share of zero."""

@@ -70,7 +70,7 @@ def test_the_index_is_symmetric_and_zero_only_for_equals(pairs: list[tuple[int, 
     assert (stability_index(p, r) > 0) == (np.abs(p - r).max() > 0)
 
 
-def test_the_bias_without_drift_is_as_told() -> None:
+def test_the_bias_without_drift_is_as_stated() -> None:
     rng = np.random.default_rng(2)
     law = np.array([0.1, 0.2, 0.3, 0.4])
     n, m = 300, 700
@@ -314,7 +314,7 @@ def test_bins_of_nothing_and_wrong_limits() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(1, 40)), st.integers(1, 20))
-def test_what_few_have_is_told_together(counts: dict[str, int], least: int) -> None:
+def test_small_categories_are_pooled(counts: dict[str, int], least: int) -> None:
     named, rest = pool_small(counts, least)
     assert sum(named.values()) + rest == sum(counts.values())
     assert all(count >= least for count in named.values())

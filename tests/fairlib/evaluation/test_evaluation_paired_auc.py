@@ -73,7 +73,7 @@ def test_placements_by_definition(ties: bool) -> None:
     assert_array_equal(found[y_true == 0], 2 * ordered.sum(axis=0))
 
 
-def test_what_placements_leave_out_is_within_its_bound() -> None:
+def test_the_omitted_part_is_within_its_bound() -> None:
     """The docstring's equation: mean zero, uncorrelated with what is kept, variance as given, below q."""
     y_true, model, baseline = scores(90, 7)
     d = pairwise(y_true, model) - pairwise(y_true, baseline)

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.methods.base import MODEL_FILE
-
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Method
     from evenhand.fairlib.proxies.base import BalancingProxy
@@ -367,6 +365,8 @@ def load_model(folder: str | Path) -> Method:
         The folder names a class that is no method of ours: only classes of this registry are ever
         instantiated, whatever the file says.
     """
+    from evenhand.fairlib.methods.base import MODEL_FILE
+
     name = json.loads((Path(folder) / MODEL_FILE).read_text()).get("class")
     for spec in METHODS.values():
         if spec.class_name == name:

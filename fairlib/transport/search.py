@@ -102,7 +102,7 @@ class ColumnSearch:
         self.passes = 0
         if self.cells is not None:
             by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
-            self._table = (by_position, *self.cells.order(by_position))
+            self._table: tuple[Any, ...] = (by_position, *self.cells.order(by_position))
         else:
             self._table = (self.largest, self.largest.max(axis=1))
 
@@ -127,8 +127,8 @@ class ColumnSearch:
         search: Callable[..., tuple[int, int]]
         if cells is not None:
             search = search_cells
-            at = (cells.position[place], label, cells.position[self.warm[asked]])
-            index: Any = (cells.points, cells.start, cells.bounds, cells.unit)
+            at: tuple[Any, ...] = (cells.position[place], label, cells.position[self.warm[asked]])
+            index: tuple[Any, ...] = (cells.points, cells.start, cells.bounds, cells.unit)
         else:
             search, at, index = search_lists, (place, label), tuple(self.lists or ())
         sizes = np.zeros(len(place), dtype=np.int64)

@@ -1,6 +1,6 @@
-"""Data contracts: what a table must look like before anything is learned from it.
+"""Data contracts: the columns and values that a table must have before a model is trained on it.
 
-One YAML file per table; the code here turns it into fast Arrow checks and Great Expectations suites.
+One YAML file per table; the code here turns it into Arrow checks and Great Expectations suites.
 """
 
 __all__ = ["arrow", "checking", "errors", "groups", "inference", "model", "odcs", "suites"]

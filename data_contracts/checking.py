@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import decode, nonfinite_mask, null_mask, type_fits
-from evenhand.data_contracts.errors import CheckCrashed, ContractViolation, Violation, did_you_mean, nearest
+from evenhand.data_contracts.errors import (
+    CheckCrashed,
+    ContractViolation,
+    Violation,
+    did_you_mean,
+    nearest,
+    shorten,
+)
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.data_contracts.suites import Rule, RuleOutcome, make_suite, needs_value, run_suite
+from evenhand.data_contracts.suites import RuleOutcome, make_suite, needs_value, run_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +38,6 @@ _ENCODED: dict[str, dict[str, Any]] = {
     "binary": {"allowed": (0, 1)},
 }
 _ENCODING_FAULT = "this is a fault in the encoding: encode the table again"
-_BOTH_CLASSES = "both classes of the label"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +130,11 @@ def check_table(
     CheckCrashed
         If a check could not be carried out.
     """
-    bounds = {"min_rows": contract.min_rows, "max_rows": contract.max_rows}
     check = _Check(table, contract.columns, contract)
-    check.run_suite(make_suite(contract.columns, contract, exact=True, **bounds), callback)
+    check.run(contract.min_rows, contract.max_rows, callback)
     if table.num_rows:
-        check.all_missing()
-        check.both_classes()
+        check.check_filled()
+        check.check_classes(contract)
     return check.result(contract)
 
 
@@ -140,7 +145,7 @@ def check_batch(table: pa.Table, contract: Contract) -> CheckResult:
     checked. Parameters, result and errors are those of :func:`check_table`.
     """
     check = _Check(table, contract.features, contract)
-    check.run_suite(make_suite(contract.features, contract, exact=False))
+    check.run(1, None)
     return check.result(contract)
 
 
@@ -181,15 +186,11 @@ def check_encoded(
     for name, kind in kinds.items():
         if kind not in _ENCODED:
             raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
-    columns = [
-        Column(name, "number", True, is_feature=True, **_ENCODED[kind]) for name, kind in kinds.items()
-    ]
+    columns = [Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds]
     if not isinstance(table, pa.Table):
         table = pa.Table.from_pandas(table, preserve_index=False)
     check = _Check(table, columns, None)
-    check.run_suite(
-        make_suite(columns, None, exact=True, min_rows=1 if rows is None else rows, max_rows=rows)
-    )
+    check.run(1 if rows is None else rows, rows)
     return check.result(contract)
 
 
@@ -208,13 +209,14 @@ class _Check:
     """
 
     def __init__(self, table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> None:
-        self.table, self.contract, self.rows = table, contract, table.num_rows
+        self.table, self.required, self.contract = table, columns, contract
+        self.rows = table.num_rows
         self.checks: list[dict[str, Any]] = []
         self.violations: list[Violation] = []
         self.bad = np.zeros(self.rows, dtype=bool)
         self.dropped = np.zeros(self.rows, dtype=bool)
-        self._check_names({c.name for c in (contract.columns if contract else columns)}, columns)
-        # only columns of the right type are looked at
+        self.names_fit = self._check_names()
+        # values are checked of columns of the right type only
         self.columns = {c.name: c for c in columns if self._check_type(c)}
         self.values = {name: decode(table.column(name)) for name in self.columns}
         self.missing = {name: null_mask(values) for name, values in self.values.items()}
@@ -224,60 +226,62 @@ class _Check:
                 if column.role == "sensitive":
                     self.dropped |= self.missing[name]
 
-    def _note(
-        self, column: str | None, expectation: str, checked: int, *, success: bool = True, count: int = 0
+    def _record(
+        self,
+        column: str | None,
+        expectation: str,
+        checked: int,
+        *,
+        count: int = 0,
+        found: str = "",
+        cure: str = "",
+        failed: bool | None = None,
+        mask: NDArray[np.bool_] | None = None,
+        examples: tuple[str, ...] = (),
     ) -> None:
+        """Record a check: it fails if ``count`` items or rows do; ``mask`` marks single rows that can go."""
+        failed = count > 0 if failed is None else failed
         self.checks.append(
             {
                 "column": column,
                 "expectation": expectation,
-                "success": success,
+                "success": not failed,
                 "unexpected_count": count,
                 "checked": checked,
             }
         )
-
-    def _fail(
-        self,
-        column: str | None,
-        expectation: str,
-        found: str,
-        cure: str,
-        *,
-        count: int,
-        checked: int | None = None,
-        mask: NDArray[np.bool_] | None = None,
-        examples: tuple[str, ...] = (),
-    ) -> None:
-        """Note a check that does not hold; ``mask`` marks its rows if it is about single rows."""
-        checked = self.rows if checked is None else checked
-        self._note(column, expectation, checked, success=False, count=count)
-        scope = "table" if mask is None else "row"
-        self.violations.append(Violation(column, expectation, count, examples, cure, scope, found))
+        if failed:
+            scope = "table" if mask is None else "row"
+            self.violations.append(Violation(column, expectation, count, examples, cure, scope, found))
         if mask is not None:
             self.bad |= mask
 
-    def _check_names(self, declared: Collection[str], columns: Sequence[Column]) -> None:
+    def _check_names(self) -> bool:
+        """Check the names of the columns; return whether all are there and no others."""
         names = self.table.column_names
+        declared = {column.name for column in (self.contract.columns if self.contract else self.required)}
+        missing = [column.name for column in self.required if column.name not in names]
+        extra = [name for name in dict.fromkeys(names) if name not in declared]
         twice = sorted({name for name in names if names.count(name) > 1})
+        n = len(names)
         for name in twice:
             count = names.count(name)
             cure = "rename or drop all but one of them at the source"
             found = f"{count} columns of that name"
-            self._fail(name, "a column name once", found, cure, count=count, checked=len(names))
+            self._record(name, "a column name once", n, count=count, found=found, cure=cure)
         if not twice:
-            self._note(None, "column names that differ", len(names))
-        extra = [name for name in dict.fromkeys(names) if name not in declared]
-        for name in [column.name for column in columns if column.name not in names]:
+            self._record(None, "column names that differ", n)
+        for name in missing:
             cure = "add the column, or take it out of the contract"
             if close := nearest(name, extra):
                 cure = f"rename column '{close}' to it"
-            self._fail(name, "the column to be there", "none", cure, count=1, checked=len(names))
+            self._record(name, "the column to be there", n, count=1, found="none", cure=cure)
         for name in extra:
             cure = "add the column to the contract with role ignore, or drop it"
             cure = cure if self.contract else "encode the table again"
             found = "a column that the contract does not know"
-            self._fail(name, "only columns of the contract", found, cure, count=1, checked=len(names))
+            self._record(name, "only columns of the contract", n, count=1, found=found, cure=cure)
+        return not missing and not extra
 
     def _check_type(self, column: Column) -> bool:
         """Check a column's type; return whether it is there, once, and of the right type."""
@@ -286,72 +290,64 @@ class _Check:
             return False
         kind = self.table.schema.field(name).type
         fits = type_fits(kind, declared)
-        if fits:
-            self._note(name, f"type {declared}", self.rows)
-        else:
-            cure = f"write the column as {declared}, or change logicalType in the contract"
-            self._fail(name, f"type {declared}", f"Arrow type {kind}", cure, count=self.rows)
+        self._record(
+            name,
+            f"type {declared}",
+            self.rows,
+            count=0 if fits else self.rows,
+            found=f"Arrow type {kind}",
+            cure=f"write the column as {declared}, or change logicalType in the contract",
+            failed=not fits,
+        )
         return fits
 
-    def run_suite(self, suite: Sequence[Rule], callback: Callable[[int, int], None] | None = None) -> None:
-        """Check that numbers are finite, then run the suite and note its outcomes."""
-        if not self.rows:  # the engine passes everything on no rows
-            self._note_row_count(next(rule for rule in suite if rule.kind == "row_count"), success=False)
+    def run(
+        self, min_rows: int, max_rows: int | None, callback: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Check the number of rows and the values."""
+        if not self.rows:
+            self._check_row_count(min_rows, max_rows)
             return
-        for name, column in self.columns.items():
+        for column in self.columns.values():
             if column.logical_type == "number":
-                self._check_finite(column, self.nonfinite[name])
-        rules = [rule for rule in suite if rule.column is None or rule.column in self.columns]
+                self._check_finite(column)
+        known = {"column": None, "expectation": "the columns of the contract", "success": self.names_fit}
+        self.checks.append({**known, "unexpected_count": 0, "checked": len(self.required)})
+        self._check_row_count(min_rows, max_rows)
         name = self.contract.name if self.contract else "encoded"
-        for outcome in run_suite(self._frame(), rules, name, callback=callback):
-            if outcome.rule.kind == "row_count":
-                self._note_row_count(outcome.rule, outcome.success)
-            elif outcome.rule.kind == "columns":
-                self._note_column_set(outcome)
-            else:
+        if rules := make_suite(self.columns.values(), self.contract):
+            for outcome in run_suite(self._frame(), rules, name, callback=callback):
                 self._note_values(outcome)
 
-    def _check_finite(self, column: Column, mask: NDArray[np.bool_]) -> None:
-        count = int(mask.sum())
-        if not count:
-            self._note(column.name, "finite numbers", self.rows)
-            return
-        self._fail(
+    def _check_finite(self, column: Column) -> None:
+        mask = self.nonfinite[column.name]
+        self._record(
             column.name,
             "finite numbers",
-            f"{count:,} of {self.rows:,} rows with NaN or infinity",
-            "write missing numbers as empty (null) and correct the rest",
-            count=count,
+            self.rows,
+            count=int(mask.sum()),
+            found=f"{mask.sum():,} of {self.rows:,} rows with NaN or infinity",
+            cure="write missing numbers as empty (null) and correct the rest",
             mask=mask,
             examples=self._examples(column, mask),
         )
 
-    def _note_row_count(self, rule: Rule, success: bool) -> None:
-        low, high, rows = rule.options["min_value"], rule.options["max_value"], self.rows
-        if success:
-            self._note(None, "a number of rows within bounds", rows)
+    def _check_row_count(self, low: int, high: int | None) -> None:
+        rows = self.rows
+        if low <= rows and (high is None or rows <= high):
+            self._record(None, "a number of rows within bounds", rows)
             return
         if high is None:
             expected = f"at least {low:,} row{'s' if low > 1 else ''}"
         else:
             expected = f"{low:,} rows" if low == high else f"{low:,} to {high:,} rows"
-        cure = (
-            "check that the file is whole and not empty" if rows < low else "check that no rows stand twice"
-        )
+        cure = "check that the file is whole and not empty" if rows < low else "check for duplicate rows"
         cure += ", or change rowCount in the contract" if rows else ""
-        self._fail(None, expected, f"{rows:,}", cure, count=low - rows if rows < low else rows - high)
-
-    def _note_column_set(self, outcome: RuleOutcome) -> None:
-        reported = any(v.scope == "table" and v.column is not None for v in self.violations)
-        if not outcome.success and not reported:
-            raise CheckCrashed(
-                "the column set fails in the suite but not on the Arrow schema: the two disagree"
-            )
-        checked = len(outcome.rule.options["column_set"])
-        self._note(None, "the columns of the contract", checked, success=outcome.success)
+        count = max(low - rows, rows - (high or rows))
+        self._record(None, expected, rows, count=count, found=f"{rows:,}", cure=cure)
 
     def _note_values(self, outcome: RuleOutcome) -> None:
-        kind, column = outcome.rule.kind, self.columns[outcome.rule.column or ""]
+        kind, column = outcome.rule.kind, self.columns[outcome.rule.column]
         mask = np.zeros(self.rows, dtype=bool)
         mask[outcome.rows] = True
         mask &= ~self.nonfinite[column.name]  # pandas takes NaN for missing, and both are reported already
@@ -362,20 +358,17 @@ class _Check:
                 f"{int(self.missing[column.name].sum())}: the two disagree"
             )
         expectation, found, cure = _texts(kind, column)
-        if not count:
-            self._note(column.name, expectation, outcome.checked)
-            return
         examples = () if kind == "not_null" else self._examples(column, mask)
         if examples and kind == "in_set" and column.logical_type == "string":
             close = nearest(examples[0].strip("'"), column.allowed or ())
             cure = f"did you mean '{close}'? {cure}" if close else cure
-        self._fail(
+        self._record(
             column.name,
             expectation,
-            f"{count:,} of {self.rows:,} rows {found}",
-            cure if self.contract else _ENCODING_FAULT,
+            outcome.checked,
             count=count,
-            checked=outcome.checked,
+            found=f"{count:,} of {self.rows:,} rows {found}",
+            cure=cure if self.contract else _ENCODING_FAULT,
             mask=mask,
             examples=examples,
         )
@@ -384,33 +377,26 @@ class _Check:
         """Return up to five distinct offending values; none of a sensitive or id column."""
         if not column.shows_values or self.contract is None:
             return ()
-        found = pc.unique(self.values[column.name].filter(pa.array(mask)))
-        texts = (
-            repr(value) if isinstance(value, str) else str(value)
-            for value in found[:MAX_EXAMPLES].to_pylist()
-        )
-        return tuple(
-            text if len(text) <= MAX_EXAMPLE_LENGTH else text[: MAX_EXAMPLE_LENGTH - 3] + "..."
-            for text in texts
-        )
+        found = pc.unique(self.values[column.name].filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist()
+        texts = [repr(value) if isinstance(value, str) else str(value) for value in found]
+        return tuple(shorten(text, MAX_EXAMPLE_LENGTH) for text in texts)
 
-    def all_missing(self) -> None:
-        """Refuse a column without any value: expectations about values pass on it."""
+    def check_filled(self) -> None:
+        """Check that every column has a value: expectations about values hold on a column without any."""
         for name, column in self.columns.items():
             if column.role in ("id", "ignore") or needs_value(column, self.contract):
                 continue
             if self.missing[name].all():
                 cure = "check the export, or give the column the role ignore in the contract"
-                self._fail(name, "at least one value", "none", cure, count=self.rows)
+                self._record(name, "at least one value", self.rows, count=self.rows, found="none", cure=cure)
 
-    def both_classes(self) -> None:
+    def check_classes(self, contract: Contract) -> None:
         """Check that the label has two values and that ``positive`` is one of them."""
-        assert self.contract is not None
-        label = self.contract.label
+        label = contract.label
         if label.name not in self.columns:
             return
         # rows that will be set aside do not count; if any of them stops the run, all rows do
-        kept = self._keep() if self.contract.on_violation == "quarantine" else ~self.dropped
+        kept = ~self.dropped if contract.on_violation == "stop" else self._keep()
         values = self.values[label.name].filter(pa.array(kept)).drop_null()
         rows = len(values)
         if not rows:
@@ -421,44 +407,45 @@ class _Check:
         elif len(distinct) > 2 or not distinct:
             found = f"{len(distinct) or 'over 1,000'} distinct values"
             cure = "list its two values under validValues, or choose another label"
-            self._fail(label.name, "two values", found, cure, count=rows, checked=rows)
+            self._record(label.name, "two values", rows, count=rows, found=found, cure=cure)
             return
-        if label.positive in distinct and len(distinct) == 2:
-            self._note(label.name, _BOTH_CLASSES, rows)
-            return
-        found, cure = (
-            "no row with the positive value",
-            "check the extract, or correct positive in the contract",
-        )
-        if label.positive in distinct:
+        found, cure = "", ""
+        if label.positive not in distinct:
+            found = "no row with the positive value"
+            cure = "check the extract, or correct positive in the contract"
+        elif len(distinct) < 2:
             found = "the positive value in every row"
             cure = "check the extract: with one outcome only there is nothing to learn"
-        self._fail(label.name, _BOTH_CLASSES, found, cure, count=rows, checked=rows)
+        count = rows if found else 0
+        self._record(label.name, "both classes of the label", rows, count=count, found=found, cure=cure)
 
     def _keep(self) -> NDArray[np.bool_]:
-        """Return the rows that no check so far is against."""
+        """Return the rows that pass all checks so far, shape (n,)."""
         return ~(self.bad | self.dropped)
 
     def result(self, contract: Contract | None) -> CheckResult:
-        """Decide, by the policies of the contract that the check was made by."""
-        policy = self.contract
-        if policy is not None and self.rows and not self._keep().any() and not self.violations:
-            cure = "fill the sensitive columns, or set missingSensitive: own_group"
-            self._fail(None, "at least one row left", "none", cure, count=int(self.dropped.sum()))
+        """Decide, by the policies of the contract that the table was checked against."""
+        rows, policy = self.rows, self.contract
         quarantined = int((self.bad & ~self.dropped).sum())
-        sets_aside = policy is not None and policy.on_violation == "quarantine"
-        if policy is not None and sets_aside and self.rows:
-            share = f"at most {policy.quarantine_share:.1%} of the rows set aside"
-            if quarantined > policy.quarantine_share * self.rows + 1e-9:
-                cure = "mend the rows at their source, or raise quarantineShare in the contract"
-                found = f"{quarantined:,} of {self.rows:,} rows that break the contract"
-                self._fail(None, share, found, cure, count=quarantined)
-            else:
-                self._note(None, share, self.rows)
+        if policy is not None and rows and not self._keep().any() and not self.violations:
+            cure = "fill the sensitive columns, or set missingSensitive: own_group"
+            count = int(self.dropped.sum())
+            self._record(None, "at least one row left", rows, count=count, found="none", cure=cure)
+        stops_at_rows = policy is None or policy.on_violation == "stop"
+        if policy is not None and rows and not stops_at_rows:
+            above = quarantined > policy.quarantine_share * rows + 1e-9
+            self._record(
+                None,
+                f"at most {policy.quarantine_share:.1%} of the rows set aside",
+                rows,
+                count=quarantined if above else 0,
+                found=f"{quarantined:,} of {rows:,} rows that break the contract",
+                cure="correct the rows at their source, or raise quarantineShare in the contract",
+            )
         keep = self._keep()
         return CheckResult(
-            success=not any(v.scope == "table" or not sets_aside for v in self.violations),
-            rows=self.rows,
+            success=not any(stops_at_rows or v.scope == "table" for v in self.violations),
+            rows=rows,
             rows_kept=int(keep.sum()),
             violations=tuple(self.violations),
             checks=self.checks,
@@ -471,19 +458,13 @@ class _Check:
         )
 
     def _frame(self) -> pd.DataFrame:
-        """Return the table in the form that the suite checks.
-
-        Integers with gaps stay integers, dates become days since 1970-01-01, and columns that are not
-        looked at keep their name only.
-        """
+        """Return the columns for the suite: integers with gaps stay integers, dates are days since 1970."""
         import pandas as pd
 
         def exact(kind: pa.DataType) -> pd.ArrowDtype | None:  # pandas' own integers have no gaps
             return pd.ArrowDtype(kind) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
 
-        data: dict[str, Any] = dict.fromkeys(
-            self.table.column_names, np.broadcast_to(np.float32(0), self.rows)
-        )
+        data = {}
         for name, values in self.values.items():
             if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
                 values = values.cast(pa.date32(), safe=False).cast(pa.int32())

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 from evenhand.data_contracts.errors import ContractError, did_you_mean
@@ -174,7 +175,7 @@ class Column:
         if not sensitive or not self.is_numeric:
             raise ContractError(f"{where}: bins is for numeric sensitive columns only: remove it")
         bins = tuple(finite(where, "bins", cut) for cut in self.bins)
-        if not bins or any(a >= b for a, b in zip(bins, bins[1:], strict=False)):
+        if not bins or any(a >= b for a, b in pairwise(bins)):
             raise ContractError(f"{where}: bins must hold at least one cut point, in rising order")
         if self.logical_type == "integer" and any(cut != int(cut) for cut in bins):
             raise ContractError(f"{where}: bins of an integer column must be whole numbers")
@@ -188,7 +189,8 @@ class Column:
     def from_dict(cls, data: Mapping[str, Any]) -> Column:
         """Create a column from :meth:`to_dict`."""
         only_known("column", data, [field.name for field in fields(cls)])
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        return cls(**values)
 
 
 def one_of(where: str, key: str, value: Any, known: tuple[str, ...]) -> None:

@@ -95,3 +95,8 @@ def did_you_mean(name: str, known: Iterable[object]) -> str:
     if close := nearest(name, names):
         return f"; did you mean '{close}'?"
     return f"; known: {', '.join(names)}" if names else ""
+
+
+def shorten(text: str, length: int) -> str:
+    """Return ``text``, cut to ``length`` characters with dots at its end if it is longer."""
+    return text if len(text) <= length else text[: length - 3] + "..."

@@ -1,6 +1,8 @@
-"""Which group of a sensitive column each row belongs to, for group metrics and tables."""
+"""Groups of a sensitive column: their names, and the group of every row."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,7 @@ MISSING_GROUP = "missing"
 
 
 def bin_names(column: Column) -> tuple[str, ...]:
-    """Name the groups that a column's cut points make.
+    """Return the names of the groups between a column's cut points.
 
     Parameters
     ----------
@@ -23,26 +25,22 @@ def bin_names(column: Column) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        One name more than there are cut points: ``("<25", "25-59", ">=60")`` for whole numbers cut
+        One name more than cut points: ``("<25", "25-59", ">=60")`` for whole numbers cut
         at 25 and 60, ``("<0.5", "0.5 to <1.5", ">=1.5")`` for others.
 
     Raises
     ------
     ValueError
-        Where the column has no bins.
+        If the column has no bins.
     """
     if column.bins is None:
         raise ValueError(f"column '{column.name}' has no bins, so no named groups: add bins to the contract")
-    cuts = column.bins
     if column.logical_type == "integer":
-        whole = [int(cut) for cut in cuts]
-        middle = [
-            str(low) if low == high - 1 else f"{low}-{high - 1}"
-            for low, high in zip(whole, whole[1:], strict=False)
-        ]
-        return (f"<{whole[0]}", *middle, f">={whole[-1]}")
-    middle = [f"{_text(low)} to <{_text(high)}" for low, high in zip(cuts, cuts[1:], strict=False)]
-    return (f"<{_text(cuts[0])}", *middle, f">={_text(cuts[-1])}")
+        cuts = [int(cut) for cut in column.bins]
+        middle = [f"{a}-{b - 1}" if a < b - 1 else str(a) for a, b in pairwise(cuts)]
+        return (f"<{cuts[0]}", *middle, f">={cuts[-1]}")
+    texts = [_text(cut) for cut in column.bins]
+    return (f"<{texts[0]}", *(f"{a} to <{b}" for a, b in pairwise(texts)), f">={texts[-1]}")
 
 
 def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[np.str_]:
@@ -72,13 +70,12 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
         labels[~missing] = names[np.searchsorted(column.bins, present.to_numpy(), side="right")]
     elif column.logical_type == "boolean":
         labels[~missing] = np.where(present.to_numpy().astype(bool), "true", "false")
-    elif column.logical_type == "number":
-        labels[~missing] = [_text(value) for value in present.to_pylist()]
     else:
-        labels[~missing] = [str(value) for value in present.to_pylist()]
+        text = _text if column.logical_type == "number" else str
+        labels[~missing] = [text(value) for value in present.to_pylist()]
     return labels.astype(str)
 
 
 def _text(value: float) -> str:
-    """Write a number as people do: no trailing ``.0``, no lost digits."""
+    """Return a number without a trailing ``.0`` and with all its digits."""
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))

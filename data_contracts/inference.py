@@ -249,7 +249,7 @@ def to_yaml(contract: Contract) -> str:
     Parameters
     ----------
     contract : Contract
-        What to write.
+        The contract.
 
     Returns
     -------
@@ -316,26 +316,24 @@ _Dumper.add_representer(dict, _represent_dict)
 
 
 def _property(column: Column) -> dict[str, Any]:
-    bounds = {"minimum": column.minimum, "maximum": column.maximum}
-    bounds = {key: value for key, value in bounds.items() if value is not None}
     item: dict[str, Any] = {
         "name": column.name,
         "logicalType": column.logical_type,
         "required": column.required,
         "description": column.description,
-        **({"logicalTypeOptions": bounds} if bounds else {}),
     }
+    bounds = {"minimum": column.minimum, "maximum": column.maximum}
+    if bounds := {key: value for key, value in bounds.items() if value is not None}:
+        item["logicalTypeOptions"] = bounds
     if column.allowed is not None:
         item["quality"] = [{"type": "library", "rule": "validValues", "validValues": list(column.allowed)}]
-    extra: dict[str, Any] = {"role": column.role}
-    if column.role == "sensitive" and column.is_feature:
-        extra["use"] = "feature"
-    if column.positive is not None:
-        extra["positive"] = column.positive
-    if column.encoding is not None and column.encoding != column.default_encoding:
-        extra["encoding"] = column.encoding
-    if column.bins is not None:
-        whole = column.logical_type == "integer"
-        extra["bins"] = [int(cut) for cut in column.bins] if whole else list(column.bins)
-    item["customProperties"] = [{"property": key, "value": value} for key, value in extra.items()]
+    extra = {
+        "role": column.role,
+        "use": "feature" if column.role == "sensitive" and column.is_feature else None,
+        "positive": column.positive,
+        "encoding": column.encoding if column.encoding != column.default_encoding else None,
+        "bins": column.bins
+        and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
+    }
+    item["customProperties"] = [{"property": k, "value": v} for k, v in extra.items() if v is not None]
     return item

@@ -16,7 +16,7 @@ __all__ = ["Column", "Contract"]
 
 @dataclass(frozen=True)
 class Contract:
-    """What a table promises.
+    """The columns of a table, their values and roles, and the policies for bad rows.
 
     Attributes
     ----------

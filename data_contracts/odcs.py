@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from evenhand.data_contracts.column import ROLES, Column
-from evenhand.data_contracts.errors import ContractError, did_you_mean
+from evenhand.data_contracts.errors import ContractError, did_you_mean, shorten
 from evenhand.data_contracts.model import Contract
 
 __all__ = [
@@ -40,8 +40,8 @@ COLUMN_PROPERTIES = {
 }
 CONTRACT_PROPERTIES = {
     "extends": (
-        "Name of a shipped contract. What this one leaves out, and the keys that a column listed here leaves "
-        "out, are taken from there."
+        "Name of a shipped contract. Keys that this contract leaves out, and keys that a column listed here "
+        "leaves out, are taken from there."
     ),
     "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
     "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
@@ -120,7 +120,7 @@ class PropertyDocument(_Strict):
     name: str
     """As in the table."""
     logicalType: Literal["string", "integer", "number", "boolean", "date"]
-    """What the values are."""
+    """Type of the values."""
     required: bool = False
     """A missing value breaks the contract."""
     description: str = ""
@@ -130,7 +130,7 @@ class PropertyDocument(_Strict):
     quality: list[ValidValues] = []
     """At most one rule: the values that the column may hold."""
     customProperties: list[CustomProperty] = []
-    """What the column is for; see below."""
+    """Role and encoding of the column; see below."""
     id: str | None = None
     businessName: str | None = None
     physicalType: str | None = None
@@ -160,12 +160,12 @@ class TableDocument(_Strict):
 
 
 class Description(_Strict):
-    """What the table is for, and what it is not for."""
+    """Purpose of the table, and its limits."""
 
     purpose: str = ""
-    """What the table is for."""
+    """Purpose of the table."""
     limitations: str | None = None
-    """What it is not fit for."""
+    """Uses that it is not fit for."""
     usage: str | None = None
     """How to use it."""
 
@@ -186,11 +186,11 @@ class ContractDocument(_Strict):
     status: str
     """Such as `active`."""
     description: Description = Description()
-    """What the table is for."""
+    """Purpose of the table."""
     tables: list[TableDocument] = Field(alias="schema", min_length=1, max_length=1)
     """The one table."""
     customProperties: list[CustomProperty] = []
-    """What to do with bad rows; see below."""
+    """Policies for bad rows; see below."""
     domain: str | None = None
     dataProduct: str | None = None
     tenant: str | None = None
@@ -206,7 +206,7 @@ class ContractDocument(_Strict):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which every key is text and stands once in its mapping."""
+    """YAML in which every key is text and occurs once in its mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -217,7 +217,7 @@ class _Loader(yaml.SafeLoader):
                 raise ContractError(f"key {key!r} is not text: put it in quotes")
             if key in seen:
                 line = key_node.start_mark.line + 1
-                raise ContractError(f"key '{key}' stands twice (line {line}): keep one of them")
+                raise ContractError(f"key '{key}' is given twice (line {line}): keep one of them")
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -318,20 +318,21 @@ def _read_yaml(text: str) -> dict[str, Any]:
 
 
 def _extended(data: dict[str, Any]) -> dict[str, Any]:
-    """Add what a contract leaves out from the shipped contract that it extends.
+    """Fill in a contract from the shipped contract that it extends.
 
-    These are its keys but id, name and version, its customProperties, and the keys of each column that it
-    lists. Parts of the wrong type are left as they are, for the validation to report.
+    It takes the keys that it leaves out (but not id, name and version), customProperties of other names, and
+    for each column that it lists the keys that this column leaves out. Parts of the wrong type stay as they
+    are: the validation reports them.
     """
-    own = data.get("customProperties")
+    own: Any = data.get("customProperties")
     properties = [str(entry.get("property")) for entry in _mappings(own)]
     if "extends" not in properties:
         return data
     if properties.count("extends") > 1:
-        raise ContractError("customProperties entry 'extends' stands twice")
+        raise ContractError("customProperties entry 'extends' is given twice")
     name, shipped = _mappings(own)[properties.index("extends")].get("value"), shipped_contracts()
     if name not in shipped:
-        hint = did_you_mean(name, shipped)
+        hint = did_you_mean(str(name), shipped)
         raise ContractError(f"extends is {name!r}, expected the name of a shipped contract{hint}")
     base = _read_yaml(_shipped_text(name))
     columns = {column["name"]: column for column in base["schema"][0]["properties"]}
@@ -352,7 +353,7 @@ def _contract(document: ContractDocument) -> Contract:
     table = document.tables[0]
     extra = _custom_properties(document.customProperties, CONTRACT_PROPERTIES, f"contract '{document.name}'")
     if len(table.quality) > 1:
-        raise ContractError(f"contract '{document.name}': rowCount stands twice: keep one of them")
+        raise ContractError(f"contract '{document.name}': rowCount is given twice: keep one of them")
     low, high = table.quality[0].mustBeBetween if table.quality else (1, None)
     return Contract(
         name=document.name,
@@ -374,7 +375,7 @@ def _column(item: PropertyDocument) -> Column:
     if "role" not in extra:
         raise ContractError(f"{where}: customProperties lacks role: say one of {', '.join(ROLES)}")
     if len(item.quality) > 1:
-        raise ContractError(f"{where}: validValues stands twice: keep one of them")
+        raise ContractError(f"{where}: validValues is given twice: keep one of them")
     if extra.get("use") not in (None, "feature"):
         raise ContractError(f"{where}: use is {extra['use']!r}, expected feature (or leave it out)")
     if "use" in extra and extra["role"] != "sensitive":
@@ -408,7 +409,7 @@ def _custom_properties(entries: list[CustomProperty], known: Collection[str], wh
                 f"{did_you_mean(entry.property, known)}"
             )
         if entry.property in found:
-            raise ContractError(f"{where}: customProperties entry '{entry.property}' stands twice")
+            raise ContractError(f"{where}: customProperties entry '{entry.property}' is given twice")
         found[entry.property] = entry.value
     return found
 
@@ -425,16 +426,14 @@ def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
         return f"{prefix}key '{location[-1]}' is missing: add it"
     if "validValues" in location and isinstance(given, bool):
         return (
-            f"{prefix}a true/false value stands among text (YAML reads an unquoted yes, no, on or off as "
+            f"{prefix}a true/false value is among text values (YAML reads an unquoted yes, no, on or off as "
             "true/false): put it in quotes"
         )
     if kind == "literal_error":
         return f"{prefix}got {given!r}, expected {first['ctx']['expected']}"
     if kind == "string_type" and isinstance(given, (bool, int, float)):
         return f"{prefix}got {given!r}, expected text: put it in quotes"
-    shown = repr(given)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return f"{prefix}got {shown}: {first['msg'].lower()}"
+    return f"{prefix}got {shorten(repr(given), 60)}: {first['msg'].lower()}"
 
 
 def _where(location: tuple[int | str, ...], data: Any) -> str:

@@ -29,36 +29,31 @@ _EXPECTATIONS = {
     "not_null": "ExpectColumnValuesToNotBeNull",
     "in_set": "ExpectColumnValuesToBeInSet",
     "between": "ExpectColumnValuesToBeBetween",
-    "row_count": "ExpectTableRowCountToBeBetween",
-    "columns": "ExpectTableColumnsToMatchSet",
 }
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation of a suite.
+    """One expectation about the values of a column.
 
     Attributes
     ----------
-    kind : {'not_null', 'in_set', 'between', 'row_count', 'columns'}
+    kind : {'not_null', 'in_set', 'between'}
         The expectation.
-    column : str or None
-        Its column; None for the table.
+    column : str
+        Its column.
     options : dict
-        Its arguments under Great Expectations' names, such as ``value_set`` or ``min_value``.
+        Its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``.
     """
 
     kind: str
-    column: str | None = None
+    column: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """Name of the rule within its suite."""
-        return f"{self.kind}:{self.column or ''}"
-
-    def __str__(self) -> str:
-        return f"the check '{self.kind}' of " + (f"column '{self.column}'" if self.column else "the table")
+        return f"{self.kind}:{self.column}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +64,13 @@ class RuleOutcome:
     ----------
     rule : Rule
         The rule.
-    success : bool
-        Whether it holds.
     rows : ndarray of int
-        Positions of the rows that break it; empty for rules about the table.
+        Positions of the rows that break it.
     checked : int
         Number of values checked: without the missing ones, except for ``not_null``.
     """
 
     rule: Rule
-    success: bool
     rows: NDArray[np.int64]
     checked: int
 
@@ -90,36 +82,13 @@ def needs_value(column: Column, contract: Contract | None) -> bool:
     return column.required
 
 
-def make_suite(
-    columns: Iterable[Column],
-    contract: Contract | None,
-    *,
-    exact: bool,
-    min_rows: int = 1,
-    max_rows: int | None = None,
-) -> list[Rule]:
-    """Return the rules for a table.
-
-    Parameters
-    ----------
-    columns : iterable of Column
-        Columns that must be there.
-    contract : Contract or None
-        Decides about missing sensitive values.
-    exact : bool
-        Whether other columns are a violation.
-    min_rows, max_rows : int or None
-        Inclusive bounds on the number of rows.
-    """
+def make_suite(columns: Iterable[Column], contract: Contract | None) -> list[Rule]:
+    """Return the rules for the values of ``columns``; ``contract`` decides about missing sensitive values."""
 
     def number(value: Any) -> Any:  # dates are days since 1970-01-01 in the frame that is checked
         return (value - _EPOCH).days if isinstance(value, dt.date) else value
 
-    columns = list(columns)
-    rules = [
-        Rule("columns", None, {"column_set": [column.name for column in columns], "exact_match": exact}),
-        Rule("row_count", None, {"min_value": min_rows, "max_value": max_rows}),
-    ]
+    rules: list[Rule] = []
     for column in columns:
         if needs_value(column, contract):
             rules.append(Rule("not_null", column.name))
@@ -211,24 +180,15 @@ def _validate(
 
 
 def _parts(frame: pd.DataFrame, rules: Sequence[Rule]) -> Iterator[tuple[pd.DataFrame, list[Rule]]]:
-    """Split a wide frame and its rules by columns; the rules of the table come first, with all columns.
+    """Split a wide frame and its rules by columns.
 
     For every rule the engine copies all columns of the rows that it checks: with one wide frame the time
     grows with the square of the number of columns.
     """
-    by_column: dict[str, list[Rule]] = {}
-    for rule in rules:
-        if rule.column is not None:
-            by_column.setdefault(rule.column, []).append(rule)
-    names = list(by_column)
-    if len(names) <= COLUMNS_AT_A_TIME or not set(names) <= set(frame.columns):
-        yield frame, list(rules)
-        return
-    if table_rules := [rule for rule in rules if rule.column is None]:
-        yield frame, table_rules
+    names = list(dict.fromkeys(rule.column for rule in rules))
     for start in range(0, len(names), COLUMNS_AT_A_TIME):
         part = names[start : start + COLUMNS_AT_A_TIME]
-        yield frame[part], [rule for name in part for rule in by_column[name]]
+        yield frame[frame.columns.intersection(part)], [rule for rule in rules if rule.column in part]
 
 
 def _expectation(rule: Rule) -> Any:
@@ -236,29 +196,24 @@ def _expectation(rule: Rule) -> Any:
 
     if rule.kind not in _EXPECTATIONS:
         raise CheckCrashed(f"no expectation is known for rule kind '{rule.kind}'")
-    column = {} if rule.column is None else {"column": rule.column}
-    return getattr(gxe, _EXPECTATIONS[rule.kind])(**column, **rule.options, meta={"rule": rule.key})
+    expectation = getattr(gxe, _EXPECTATIONS[rule.kind])
+    return expectation(column=rule.column, **rule.options, meta={"rule": rule.key})
 
 
 def _outcome(rule: Rule, entry: Any, rows: int, name: str) -> RuleOutcome:
     """Return the outcome of one rule; raise CheckCrashed if the engine's result cannot be trusted."""
-
-    def crash(problem: str) -> CheckCrashed:
-        return CheckCrashed(f"suite '{name}': {rule} {problem}")
-
-    if _raised(entry.exception_info):
-        raise crash("raised an exception")  # the engine's message may quote values of the data
     found = entry.result or {}
-    if rule.column is None:
-        if "observed_value" not in found:
-            raise crash("observed nothing")
-        return RuleOutcome(rule, bool(entry.success), np.empty(0, dtype=np.int64), rows)
-    if found.get("element_count") != rows:
-        raise crash(f"saw {found.get('element_count')} of {rows} rows")
     index = np.asarray(found.get("unexpected_index_list") or [], dtype=np.int64)
-    if len(index) != found.get("unexpected_count") or bool(entry.success) != (len(index) == 0):
-        raise crash("contradicts itself")
-    return RuleOutcome(rule, bool(entry.success), index, rows - int(found.get("missing_count") or 0))
+    problem = None
+    if _raised(entry.exception_info):
+        problem = "raised an exception"  # the engine's message may quote values of the data
+    elif found.get("element_count") != rows:
+        problem = f"saw {found.get('element_count')} of {rows} rows"
+    elif len(index) != found.get("unexpected_count") or bool(entry.success) != (len(index) == 0):
+        problem = "contradicts itself"
+    if problem is not None:
+        raise CheckCrashed(f"suite '{name}': the check '{rule.kind}' of column '{rule.column}' {problem}")
+    return RuleOutcome(rule, index, rows - int(found.get("missing_count") or 0))
 
 
 def _raised(info: Any) -> bool:

@@ -1,12 +1,16 @@
-"""Number of cores for this process, and training on one thread."""
+"""Number of cores for this process, work in threads, and training on one thread."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-__all__ = ["available_cores", "one_thread"]
+__all__ = ["available_cores", "map_in_threads", "one_thread"]
+
+Result = TypeVar("Result")
 
 
 def available_cores() -> int:
@@ -14,6 +18,14 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+def map_in_threads(jobs: int, function: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
+    """Results of a function for several arguments, in their order; on one thread without a pool."""
+    if jobs == 1:
+        return list(map(function, *arguments))
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(function, *arguments))
 
 
 @contextmanager

@@ -1,14 +1,14 @@
-"""The dataset folder that steps exchange: X, y, S of one part of the table, in the same row order."""
+"""The dataset folder that steps exchange: X, y and S of one part of the table, in the same row order."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -24,9 +24,17 @@ class Dataset:
     """
     One part of a table.
 
-    `X` is float32 of shape (n, d) with `names` and, per table column, the positions of its `groups`;
-    `y` is 1 for the label's positive value; `rows` are positions in the checked table; `sensitive` holds the
-    group of every row per attribute, `numbers` the value of numeric attributes.
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n, d)
+    y : ndarray of int64, shape (n,)
+        1 for the label's positive value.
+    rows : ndarray of int64, shape (n,)
+        Positions in the checked table.
+    names, groups : list and dict
+        Names of the matrix columns, and their positions by table column.
+    sensitive, numbers : dict of str to ndarray, shape (n,)
+        Group of every row per sensitive attribute, and the values of numeric attributes.
     """
 
     X: NDArray[np.float32]
@@ -34,60 +42,48 @@ class Dataset:
     rows: NDArray[np.int64]
     names: list[str]
     groups: dict[str, list[int]]
-    sensitive: dict[str, NDArray[np.object_]]
+    sensitive: dict[str, NDArray[Any]]
     numbers: dict[str, NDArray[np.float64]]
 
 
-def write_dataset(
-    folder: Path,
-    *,
-    X: NDArray[np.float32],
-    y: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    names: Sequence[str],
-    groups: Mapping[str, Sequence[int]],
-    kinds: Mapping[str, str],
-    sensitive: Mapping[str, NDArray[np.str_]],
-    numbers: Mapping[str, NDArray[np.float64]],
-) -> None:
+def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:
     """Write ``X.parquet`` (float32, groups and kinds in its metadata), ``y.parquet`` and ``S.parquet``."""
     folder.mkdir(parents=True)
-    description = json.dumps({"groups": groups, "kinds": kinds}, sort_keys=True)
-    features = pa.table([pa.array(X[:, j]) for j in range(X.shape[1])], names=list(names))
+    description = json.dumps({"groups": data.groups, "kinds": kinds}, sort_keys=True)
+    features = pa.table([pa.array(column) for column in data.X.T], names=data.names)
     pq.write_table(features.replace_schema_metadata({METADATA: description.encode()}), folder / "X.parquet")
-    pq.write_table(pa.table({"row": rows, "label": y.astype(np.int8)}), folder / "y.parquet")
-    columns = {f"group:{name}": pa.array(values.tolist(), pa.string()) for name, values in sensitive.items()}
-    columns |= {f"value:{name}": pa.array(values) for name, values in numbers.items()}
-    pq.write_table(pa.table(columns or {"row": rows}), folder / "S.parquet")
+    pq.write_table(pa.table({"row": data.rows, "label": data.y.astype(np.int8)}), folder / "y.parquet")
+    columns = {
+        f"group:{name}": pa.array(group.tolist(), pa.string()) for name, group in data.sensitive.items()
+    }
+    columns |= {f"value:{name}": pa.array(values) for name, values in data.numbers.items()}
+    pq.write_table(pa.table(columns or {"row": data.rows}), folder / "S.parquet")
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """Read what :func:`write_dataset` wrote."""
+    """Read the files of :func:`write_dataset`."""
     features = pq.read_table(folder / "X.parquet")
     description = json.loads(features.schema.metadata[METADATA])
     target = pq.read_table(folder / "y.parquet")
-    attributes: pd.DataFrame = pq.read_table(folder / "S.parquet").to_pandas()
+    attributes = pq.read_table(folder / "S.parquet").to_pandas()
+
+    def columns(prefix: str, dtype: type) -> dict[str, NDArray[Any]]:
+        names = [name for name in map(str, attributes) if name.startswith(prefix)]
+        return {name.removeprefix(prefix): attributes[name].to_numpy(dtype=dtype) for name in names}
+
     return Dataset(
         X=np.stack([column.to_numpy() for column in features.columns], axis=1),
         y=target["label"].to_numpy().astype(np.int64),
         rows=target["row"].to_numpy(),
         names=features.column_names,
         groups=description["groups"],
-        sensitive={
-            name.removeprefix("group:"): attributes[name].to_numpy(dtype=object)
-            for name in map(str, attributes)
-            if name.startswith("group:")
-        },
-        numbers={
-            name.removeprefix("value:"): attributes[name].to_numpy(dtype=np.float64)
-            for name in map(str, attributes)
-            if name.startswith("value:")
-        },
+        sensitive=columns("group:", object),
+        numbers=columns("value:", np.float64),
     )
 
 
 def filter_dataset(source: Path, target: Path, keep: NDArray[np.bool_]) -> None:
-    """Write the rows of a dataset for which `keep` is true as another."""
+    """Write the rows of a dataset for which `keep` is true as another dataset."""
     target.mkdir(parents=True)
     for name in PARTS:
         table = pq.read_table(source / name)

@@ -49,7 +49,7 @@ def ingest(context: StepContext) -> StepResult:
 
 
 def _twice(column: str) -> str:
-    return f"the column name {column!r} stands more than once in the table: rename all but one."
+    return f"the column name {column!r} occurs more than once in the table: rename all but one."
 
 
 def format_of(name: str) -> str | None:

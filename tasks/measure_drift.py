@@ -30,15 +30,12 @@ __all__ = ["measure_drift"]
 
 
 @dataclass(frozen=True)
-class PredictionDrift:
-    """Rows that the model can answer, its selection rate on them, and the change of that rate."""
+class PredictionDrift(Change):
+    """Change of the selection rate on the rows that the model can answer."""
 
     rows: int
     unanswered: int
     rate: MetricValue
-    then: float | None
-    now: float | None
-    change: MetricValue
 
 
 def measure_drift(context: StepContext) -> StepResult:
@@ -153,7 +150,7 @@ def _predictions(
         change = share_change(
             positive, n, before["positive"], before["rows"], level=settings.level, least=LEAST_ROWS
         )
-    return PredictionDrift(n, features.num_rows - n, rate, change.then, change.now, change.change)
+    return PredictionDrift(**vars(change), rows=n, unanswered=features.num_rows - n, rate=rate)
 
 
 def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:

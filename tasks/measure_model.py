@@ -52,14 +52,14 @@ def measure_model(context: StepContext) -> StepResult:
     decided = decide_table(models, features, counterfactuals, context.progress)
     people = _people(table, contract)
     outcomes = [
-        Outcomes(y_pred=one.predicted, score=one.score, consistent=one.consistent, **people)
-        for one in decided
+        Outcomes(y_pred=each.predicted, score=each.score, consistent=each.consistent, **people)
+        for each in decided
     ]
     evaluations = []
-    for rows, one in zip(outcomes, decided, strict=True):
+    for rows, decisions in zip(outcomes, decided, strict=True):
         evaluation = evaluate(rows, **settings)
-        if one.asked is not None:
-            asked = {"features_asked": mean_asked(one.asked, context.parameters)}
+        if decisions.asked is not None:
+            asked = {"features_asked": mean_asked(decisions.asked, context.parameters)}
             evaluation = replace(evaluation, metrics={**evaluation.metrics, **asked})
         evaluations.append(evaluation.to_json())
     min_cell = settings["min_cell"]

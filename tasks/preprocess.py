@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,9 +17,12 @@ from evenhand.data_contracts.groups import bin_names, group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.split import split_rows
-from evenhand.tasks.dataset import write_dataset
+from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["column_specs", "preprocess"]
 
@@ -82,17 +84,16 @@ def preprocess(context: StepContext) -> StepResult:
     for name, rows, matrix in zip(("train", "test"), (train, test), matrices, strict=True):
         result = _check_matrix(matrix, encoder, contract)
         checks += len(result.checks)
-        write_dataset(
-            folder / name,
-            X=matrix,
-            y=y[rows],
-            rows=rows,
-            names=encoder.feature_names_,
-            groups=encoder.groups_,
-            kinds=encoder.kinds_,
-            sensitive={key: values[rows] for key, values in sensitive.items()},
-            numbers={key: values[rows] for key, values in numbers.items()},
+        data = Dataset(
+            matrix,
+            y[rows],
+            rows,
+            encoder.feature_names_,
+            encoder.groups_,
+            {key: values[rows] for key, values in sensitive.items()},
+            {key: values[rows] for key, values in numbers.items()},
         )
+        write_dataset(folder / name, data, encoder.kinds_)
         (folder / f"{name}.json").write_text(json.dumps(result.to_json(), sort_keys=True))
         outputs[name] = (folder / name, "dataset")
         outputs[f"{name}_result"] = (folder / f"{name}.json", "validation")

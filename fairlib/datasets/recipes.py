@@ -204,24 +204,16 @@ def _read_bank_age(files: Mapping[str, Path]) -> pd.DataFrame:
     return frame
 
 
+def _uci(path: str, sha256: str, member: str | None = None) -> RawFile:
+    return RawFile(member or path.rpartition("/")[2], f"{UCI}/{path}", sha256, member)
+
+
 ADULT_FILES = (
-    RawFile(
-        "adult.data",
-        f"{UCI}/adult/adult.data",
-        "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-    ),
-    RawFile(
-        "adult.test",
-        f"{UCI}/adult/adult.test",
-        "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-    ),
+    _uci("adult/adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
+    _uci("adult/adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
 )
 GERMAN_FILES = (
-    RawFile(
-        "german.data",
-        f"{UCI}/statlog/german/german.data",
-        "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
-    ),
+    _uci("statlog/german/german.data", "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871"),
 )
 COMPAS_FILES = (
     RawFile(
@@ -231,9 +223,8 @@ COMPAS_FILES = (
     ),
 )
 BANK_FILES = (
-    RawFile(
-        "bank-full.csv",
-        f"{UCI}/00222/bank.zip",
+    _uci(
+        "00222/bank.zip",
         "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
         member="bank-full.csv",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,12 +28,6 @@ Int = NDArray[np.int64]
 # own multiplier; if it lies outside, the bracket widens by the factor WIDEN.
 BRACKET = 8.0
 WIDEN = 16.0
-
-
-class _Classifier(Protocol):
-    classes_: Any
-
-    def predict_proba(self, X: ArrayLike) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class Audit:
 
 
 def audit(
-    model: _Classifier,
+    model: Any,
     X: ArrayLike,
     y: ArrayLike,
     metric: Metric | None,

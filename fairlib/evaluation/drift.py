@@ -25,23 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.evaluation.binning import merge_bins
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 
-__all__ = [
-    "LEAST_ROWS",
-    "Change",
-    "ColumnDrift",
-    "coarsen",
-    "column_drift",
-    "expected_without_drift",
-    "largest",
-    "largest_change",
-    "mean_of",
-    "most_bins",
-    "share",
-    "share_change",
-    "stability_index",
-    "two_sample_p",
-]
-
 Float = NDArray[np.float64]
 FLOOR = 1e-6
 """Smallest share in the logarithm: it replaces a share of zero."""
@@ -163,18 +146,17 @@ class ColumnDrift:
     ----------
     psi : MetricValue
         Stability index with its interval.
-    expected : float or None
+    expected_psi : float or None
         Mean of the index without drift; None where the index has no evidence.
-    p : float or None
-        P-value of the two-sample test, not corrected for the number of columns.
-    bins : int
-        Bins that were compared.
+    p_value : float or None
+        Of the two-sample test, not corrected for the number of columns.
+    bins_compared : int
     """
 
     psi: MetricValue
-    expected: float | None
-    p: float | None
-    bins: int
+    expected_psi: float | None
+    p_value: float | None
+    bins_compared: int
 
 
 def column_drift(

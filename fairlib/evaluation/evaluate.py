@@ -254,7 +254,8 @@ def resample_metrics(
 def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
     """Say per metric why its cells have too few rows; empty where they suffice."""
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
-    overall |= {"auc": "cells"} | {f"consistency.{copies}": "rows" for copies in counts.agreeing}
+    overall["auc"] = "cells"
+    overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
     shortages = {
         name: _shortage("the table", counts.overall[None], needs, min_cell) for name, needs in overall.items()
     }

@@ -154,7 +154,7 @@ def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
             f"baseline: got the sensitive columns {sorted(baseline.sensitive)}, "
             f"expected {sorted(outcomes.sensitive)} as the model's; {cure}"
         )
-    pairs = {"labels": (outcomes.y_true, baseline.y_true)}
+    pairs: dict[str, tuple[Any, Any]] = {"labels": (outcomes.y_true, baseline.y_true)}
     pairs |= {
         f"groups of {name!r}": (column, baseline.sensitive[name])
         for name, column in outcomes.sensitive.items()

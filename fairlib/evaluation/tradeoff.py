@@ -13,18 +13,6 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.catalogue import Direction, better
 
-__all__ = [
-    "Goal",
-    "Limit",
-    "Miss",
-    "Summary",
-    "best",
-    "nearest_miss",
-    "pareto_front",
-    "parse_goal",
-    "summarise",
-]
-
 Row = Mapping[str, float | None]
 
 GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"

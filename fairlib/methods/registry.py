@@ -366,6 +366,8 @@ def load_model(folder: str | Path) -> Method:
         The folder names a class that is no method of ours: only classes of this registry are ever
         instantiated, whatever the file says.
     """
+    from evenhand.fairlib.methods.base import MODEL_FILE
+
     name = json.loads((Path(folder) / MODEL_FILE).read_text()).get("class")
     for spec in METHODS.values():
         if spec.class_name == name:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.progress import Progress
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.groups import indicators_of
@@ -20,15 +21,7 @@ Float = NDArray[np.float64]
 CHUNK_DRAWS = 50
 # Least number of rows with one acceptance probability for which group shares are computed.
 LEAST_ALIKE = 50
-MEASURES = (
-    "disclosivity",
-    "disclosivity_of_probability",
-    "imbalance",
-    "imbalance_before",
-    "smallest_growth",
-    "smallest_share",
-    "kept",
-)
+MEASURES = tuple(name for name in names_of("proxy") if "." not in name)
 
 
 @dataclass(frozen=True)
@@ -96,7 +89,11 @@ def measure_proxy(
     rows = tallies.sum(axis=1) / len(proxy.group_names_)
     enough = rows >= max(min_rows, np.finfo(np.float64).tiny)
     point = _statistics(proxy, tallies[None], enough)
-    values = {name: _plain(_measure(proxy, name, found)[0]) for name, found in point.items()}
+    values: dict[str, float | None] = {}
+    for name, found in point.items():
+        vectors = found - proxy.target_ if name.startswith("imbalance") else found
+        size = float(_size(name, vectors)[0] if vectors.ndim > 1 else found[0])
+        values[name] = size if math.isfinite(size) else None
     lows: dict[str, float | None] = dict.fromkeys(MEASURES)
     highs: dict[str, float | None] = dict.fromkeys(MEASURES)
     if draws > 0:
@@ -119,11 +116,7 @@ def measure_proxy(
 
 
 def _statistics(proxy: BalancingProxy, tallies: Float, enough: NDArray[np.bool_]) -> dict[str, Float]:
-    """
-    Vectors or numbers behind the measures, one per draw, from tallies of shape (draws, l, K).
-
-    Those of the imbalances are the shares of the groups among the kept rows, and among all rows.
-    """
+    """Vectors or numbers behind the measures (for the imbalances: shares), one per draw of the tallies."""
     rows = tallies.sum(axis=2) / len(proxy.group_names_)
     people = rows.sum(axis=1)
     kept_rows = rows @ proxy.acceptance_
@@ -145,15 +138,8 @@ def _statistics(proxy: BalancingProxy, tallies: Float, enough: NDArray[np.bool_]
         }
 
 
-def _measure(proxy: BalancingProxy, name: str, found: Float) -> Float:
-    """Measure of each draw; NaN where undefined."""
-    if name.startswith("imbalance"):
-        found = found - proxy.target_
-    return _size(name, found) if found.ndim > 1 else found
-
-
 def _size(name: str, vectors: Float) -> Float:
-    """Largest absolute entry of each vector for the disclosivity, Euclidean norm for the imbalance."""
+    """Largest absolute entry of each vector for the disclosivity, Euclidean norm for the imbalances."""
     if name != "disclosivity":
         return np.linalg.norm(vectors, axis=1)
     largest = np.nanmax(np.abs(vectors), axis=1, initial=-np.inf)
@@ -179,10 +165,6 @@ def _fineness(proxy: BalancingProxy, shares: Float, indicators: Float, least: fl
         return None
     compositions = tallies[alike] / rows[alike, None]
     return float(np.abs(compositions - indicators.mean(axis=0)).max())
-
-
-def _plain(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def generalisation_bound(proxy: ProxyTree, confidence: float = 0.95) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,9 @@ def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
 
     Node (i, j) with i < j compares class j with class i, the best of the classes before j.
     """
-    weights, biases = _scores(fitted)
+    weights, biases = fitted.coef_.astype(np.float64), fitted.intercept_.astype(np.float64)
+    if len(fitted.classes_) == 2:  # scikit-learn stores the second class only
+        weights, biases = np.vstack([np.zeros_like(weights), weights]), np.append(0.0, biases)
     count = len(biases)
     pairs = [(i, j) for j in range(1, count) for i in range(j)]
     place = {pair: node for node, pair in enumerate(pairs)}
@@ -141,14 +143,6 @@ def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
         children([j for _, j in pairs]),
         children([i for i, _ in pairs]),
     )
-
-
-def _scores(fitted: Any) -> tuple[Float, Float]:
-    """Coefficients and intercepts of every class; scikit-learn stores one row for two classes."""
-    weights, biases = fitted.coef_.astype(np.float64), fitted.intercept_.astype(np.float64)
-    if len(fitted.classes_) == 2:
-        return np.vstack([np.zeros_like(weights), weights]), np.append(0.0, biases)
-    return weights, biases
 
 
 def _deterministic(coefficients: Float, intercepts: Float, one: Integers, zero: Integers) -> SplittingGraph:

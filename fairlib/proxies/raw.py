@@ -44,6 +44,11 @@ class RawAcceptance:
     acceptance : array-like, shape (groups,)
         :math:`\rho`, in [0, 1].
 
+    Attributes
+    ----------
+    features, categorical : list of str
+        Columns that rows must have, and those of them that hold categories.
+
     Raises
     ------
     ValueError
@@ -54,9 +59,9 @@ class RawAcceptance:
         self.encoder, self.graph = encoder, graph
         self.acceptance = np.ascontiguousarray(acceptance, dtype=np.float64)
         width = len(encoder.feature_names_)
-        if graph.coefficients.ndim != 2 or graph.coefficients.shape[1] != width:
+        if graph.coefficients.shape[1] != width:
             raise ValueError(
-                f"the graph splits on {graph.coefficients.shape[-1]} columns, the encoder makes {width}: "
+                f"the graph splits on {graph.coefficients.shape[1]} columns, the encoder makes {width}: "
                 "they are not of one proxy."
             )
         if self.acceptance.shape != (graph.groups,):
@@ -79,6 +84,8 @@ class RawAcceptance:
         scales = np.array([item.scale for item in self._numeric], dtype=np.float64)
         nodes = (graph.starts, graph.one, graph.zero)
         self._tables = (means, scales, plan, weights, intercepts, mixture, *nodes)
+        self.features = [item.name for item in encoder.fitted_]
+        self.categorical = list(self._categories)
 
     def _plan_columns(self) -> NDArray[np.int64]:
         """Plan how the kernel `accept` reads each table column."""
@@ -104,16 +111,6 @@ class RawAcceptance:
                 plan.append((0, code, first + 1, -1))
         return np.array(plan, dtype=np.int64).reshape(-1, 4)
 
-    @property
-    def features(self) -> list[str]:
-        """Columns that rows must have."""
-        return [item.name for item in self.encoder.fitted_]
-
-    @property
-    def categorical(self) -> list[str]:
-        """Columns that hold categories."""
-        return list(self._categories)
-
     def evaluate(self, rows: Rows) -> Acceptance:
         """
         Compute the acceptance of rows; a row's probability does not depend on the other rows.
@@ -123,10 +120,6 @@ class RawAcceptance:
         rows : RecordBatch or Table, n rows
             With the encoder's columns: numbers, ``date32`` for dates, and any type with few values for
             categories, preferably dictionary encoded. Further columns are ignored.
-
-        Returns
-        -------
-        Acceptance
 
         Raises
         ------

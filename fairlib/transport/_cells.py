@@ -9,7 +9,6 @@ reach the envelope even at its bound.
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.cores import map_in_threads
 from evenhand.fairlib.transport._kernels import nearest_cells
 
 __all__ = ["Cells", "build_cells"]
@@ -110,9 +110,8 @@ def build_cells(places: Float, jobs: int) -> Cells:
         bounds[rows] = np.minimum(units, np.float32(255.0))
 
     width = max(1, BLOCK_BYTES // (4 * m))
-    with ThreadPoolExecutor(jobs) as pool:
-        for first in range(0, m, width):
-            parts = np.array_split(single[first : first + width] @ single.T, jobs)
-            starts = first + np.cumsum([0, *(len(part) for part in parts[:-1])])
-            list(pool.map(fill, starts, parts))
+    for first in range(0, m, width):
+        parts = np.array_split(single[first : first + width] @ single.T, jobs)
+        starts = first + np.cumsum([0, *(len(part) for part in parts[:-1])])
+        map_in_threads(jobs, fill, starts, parts)
     return Cells(points, place, position, start, bounds, unit * scale**2)

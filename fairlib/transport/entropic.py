@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.cores import map_in_threads
 from evenhand.fairlib.transport._kernels import all_distances, least_positive_cost, softmax_moments
 from evenhand.fairlib.transport.problem import TransportPlan
 from evenhand.fairlib.transport.solvers import SGDSolver, Solver
@@ -121,8 +121,7 @@ class EntropicSolver(Solver):
 
         # a fixed number of parts: the sums do not depend on the number of threads
         edges = np.linspace(0, len(asked), PARTS + 1).astype(int)
-        with ThreadPoolExecutor(self.jobs) as pool:
-            found = list(pool.map(evaluate, np.split(asked, edges[1:-1])))
+        found = map_in_threads(self.jobs, evaluate, np.split(asked, edges[1:-1]))
         moments, modes, masses = zip(*found, strict=True)
         return np.concatenate(moments, axis=1), np.concatenate(modes), np.asarray(sum(masses))
 

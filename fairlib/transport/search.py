@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.cores import map_in_threads
 from evenhand.fairlib.transport._cells import build_cells
 from evenhand.fairlib.transport._kernels import (
     Limits,
@@ -102,7 +102,7 @@ class ColumnSearch:
         self.passes = 0
         if self.cells is not None:
             by_position = np.ascontiguousarray(self.largest[:, self.cells.place])
-            self._table = (by_position, *self.cells.order(by_position))
+            self._table: tuple[Any, ...] = (by_position, *self.cells.order(by_position))
         else:
             self._table = (self.largest, self.largest.max(axis=1))
 
@@ -127,8 +127,8 @@ class ColumnSearch:
         search: Callable[..., tuple[int, int]]
         if cells is not None:
             search = search_cells
-            at = (cells.position[place], label, cells.position[self.warm[asked]])
-            index: Any = (cells.points, cells.start, cells.bounds, cells.unit)
+            at: tuple[Any, ...] = (cells.position[place], label, cells.position[self.warm[asked]])
+            index: tuple[Any, ...] = (cells.points, cells.start, cells.bounds, cells.unit)
         else:
             search, at, index = search_lists, (place, label), tuple(self.lists or ())
         sizes = np.zeros(len(place), dtype=np.int64)
@@ -145,15 +145,9 @@ class ColumnSearch:
                 first = reached
             return pieces
 
-        edges = np.linspace(0, len(place), 1 + (1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs)).astype(
-            int
-        )
-        spans = [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
-        if len(spans) == 1:
-            pieces = run(*spans[0])
-        else:
-            with ThreadPoolExecutor(self.jobs) as pool:
-                pieces = [piece for done in pool.map(run, *zip(*spans, strict=True)) for piece in done]
+        parts = 1 if self.jobs == 1 else CHUNKS_PER_JOB * self.jobs
+        edges = np.unique(np.linspace(0, len(place), parts + 1).astype(int))
+        pieces = [piece for done in map_in_threads(self.jobs, run, edges[:-1], edges[1:]) for piece in done]
         cost, loss, found = (np.concatenate([piece[k] for piece in pieces]) for k in range(3))
         self.passes += queries is None
         return Envelopes(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, self._names[found])

@@ -22,19 +22,6 @@ from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.acquisition import Acquired, Acquires
 from evenhand.tasks.errors import InputError
 
-__all__ = [
-    "Counterfactuals",
-    "Decides",
-    "Decisions",
-    "Published",
-    "acquire",
-    "bootstrap_settings",
-    "decide_rows",
-    "decide_table",
-    "loading",
-    "mean_asked",
-]
-
 # Rows that are encoded, copied and predicted at a time, which bounds the memory beside the table itself.
 CHUNK_ROWS = 65_536
 

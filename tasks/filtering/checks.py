@@ -233,11 +233,7 @@ def null_mask(values: pa.Array) -> Mask | None:
 def _where(
     values: pa.Array, breaks: Callable[[pa.Array], pa.Array], known: Mask | None = None
 ) -> Mask | None:
-    """
-    Rows, other than the known ones, whose value breaks a rule; a missing value breaks none.
-
-    The rule is evaluated once per entry of a dictionary.
-    """
+    """Rows, except `known`, whose value breaks a rule; of a dictionary each entry is checked once."""
     coded = pa.types.is_dictionary(values.type)
     items = values.dictionary if coded else values
     found = breaks(items).fill_null(False)

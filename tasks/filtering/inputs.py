@@ -144,11 +144,7 @@ def _identity(place: str, info: Mapping[str, Any] | None) -> tuple[int, str]:
 
 
 def _age(info: Mapping[str, Any]) -> float:
-    """
-    Seconds since a file changed; infinite for file systems without times.
-
-    An object store has times, but only complete objects; a file system without times counts as one.
-    """
+    """Seconds since a file changed; infinite if unknown: a file without a time counts as complete."""
     for key in TIMES:
         value = info.get(key)
         if isinstance(value, int | float):

@@ -218,12 +218,7 @@ class OutputFolder:
         return sorted(found, key=lambda record: (record.file, record.index))
 
     def is_whole(self, record: UnitRecord) -> bool:
-        """
-        Whether a record's parts are unchanged.
-
-        Local parts are compared with their digest. Object stores keep whole objects and check them, so their
-        size suffices.
-        """
+        """Whether a record's parts are unchanged; an object store checks objects itself, so size suffices."""
         for part in (record.part, record.set_aside):
             if part is None:
                 continue

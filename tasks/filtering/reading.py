@@ -60,9 +60,14 @@ def select_columns(
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise InputError(f"the column name {twice[0]!r} stands more than once in {file}: rename all but one.")
-    lacking = [name for name in bundle.features if name not in names]
-    if lacking:
-        raise ContractViolation([_missing(name, names, bundle.contract) for name in lacking])
+    violations = []
+    unknown = [name for name in names if name not in {column.name for column in bundle.contract.columns}]
+    for name in [name for name in bundle.features if name not in names]:
+        close = did_you_mean(name, unknown)
+        cure = "add the column" + (close if "did you mean" in close else "")
+        violations.append(Violation(name, "the column to be there", 1, (), cure, "table", "none"))
+    if violations:
+        raise ContractViolation(violations)
     left_out = [name for name in names if name in bundle.sensitive and name not in bundle.features]
     if left_out and settings.sensitive == "refuse":
         raise InputError(
@@ -78,16 +83,10 @@ def select_columns(
     return [name for name in names if name not in left_out], left_out
 
 
-def _missing(name: str, names: Sequence[str], contract: Contract) -> Violation:
-    known = {column.name for column in contract.columns}
-    close = did_you_mean(name, [other for other in names if other not in known])
-    cure = "add the column" + (close if "did you mean" in close else "")
-    return Violation(name, "the column to be there", 1, (), cure, "table", "none")
-
-
 def parquet_footer(file: InputFile) -> pq.FileMetaData:
     """Metadata of a Parquet file, without its rows; an `InputError` if the file is empty or damaged."""
-    _refuse_empty(file)
+    if file.size == 0:
+        raise InputError(f"{file.name} is empty: check where it is written.")
     with ExitStack() as files, _readable(file):
         return pq.read_metadata(_opened(file, files))
 
@@ -182,8 +181,14 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
     Every column is read as text. Columns of the contract are then converted to its types, by the rules for
     the training table; others stay text. Types are never guessed from the first rows.
     """
-    _refuse_empty(file)
-    gzipped = _is_gzip(file)
+    with _readable(file), fsspec.open(file.url, "rb") as stream:
+        magic = stream.read(4)
+    if not magic:
+        raise InputError(f"{file.name} is empty: check where it is written.")
+    if magic == b"PAR1" or magic[:2] == b"PK":
+        found = "Parquet" if magic == b"PAR1" else "a zip archive"
+        raise InputError(f"{file.name} is {found}, not CSV, whatever its ending says: set filter.format.")
+    gzipped = magic[:2] == b"\x1f\x8b"
     if file.name.endswith(".gz") and not gzipped:
         raise InputError(f"{file.name} is not compressed by gzip, whatever its ending says: rename it.")
     with ExitStack() as once, _readable(file):
@@ -223,11 +228,6 @@ def typed_batch(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _refuse_empty(file: InputFile) -> None:
-    if file.size == 0:
-        raise InputError(f"{file.name} is empty: check where it is written.")
-
-
 def _opened(file: InputFile, files: ExitStack) -> BinaryIO | str:
     """The path of a local file, or a stream of a remote one."""
     return files.enter_context(fsspec.open(file.url, "rb")) if "://" in file.url else file.url
@@ -237,15 +237,6 @@ def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeF
     compression = "gzip" if gzipped else None
     source = pa.input_stream(_opened(file, files), compression=compression, buffer_size=BUFFER_BYTES)
     return files.enter_context(source)
-
-
-def _is_gzip(file: InputFile) -> bool:
-    with _readable(file), fsspec.open(file.url, "rb") as stream:
-        magic = stream.read(4)
-    if magic == b"PAR1" or magic[:2] == b"PK":
-        found = "Parquet" if magic == b"PAR1" else "a zip archive"
-        raise InputError(f"{file.name} is {found}, not CSV, whatever its ending says: set filter.format.")
-    return bool(magic[:2] == b"\x1f\x8b")
 
 
 def _header(content: bytes, delimiter: str | None, name: str) -> tuple[list[str], str, bool]:

@@ -11,7 +11,14 @@ import numpy as np
 
 from evenhand.data_contracts.model import Column
 from evenhand.fairlib.evaluation.binning import count_bins
-from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, column_drift, share, share_change
+from evenhand.fairlib.evaluation.drift import (
+    LEAST_ROWS,
+    Change,
+    ColumnDrift,
+    column_drift,
+    share,
+    share_change,
+)
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.randomness import generator
 from evenhand.tasks.monitoring.batch import Batch
@@ -33,36 +40,17 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class InputDrift:
+class InputDrift(ColumnDrift):
     """
     Drift of one model input, with the keys of ``drift.json``.
 
-    Parameters
-    ----------
-    kind : {"number", "date", "category"}
-    sensitive : bool
-    psi : MetricValue
-    expected_psi : float or None
-        Mean of the index without drift.
-    p_value : float or None
-    bins_compared : int
-    bins : list of dict
-        ``name`` and the shares ``then`` and ``now``.
-    missing : Change
-    unseen : MetricValue or None
-        Share of rows with a category that training did not have; None for a number.
-    outside_contract : MetricValue
-        Share of rows that break a rule.
-    broken : list of dict
-        ``rule`` and number of ``rows``.
+    `bins` have a ``name`` and the shares ``then`` and ``now``; `unseen` is the share of rows with a category
+    that training did not have, None for a number; `outside_contract` is the share of rows that break a rule,
+    and `broken` lists the rules with their number of rows.
     """
 
     kind: str
     sensitive: bool
-    psi: MetricValue
-    expected_psi: float | None
-    p_value: float | None
-    bins_compared: int
     bins: list[dict[str, Any]]
     missing: Change
     unseen: MetricValue | None
@@ -77,19 +65,7 @@ def compare_column(
     categories: Collection[str] | None,
     settings: Settings,
 ) -> InputDrift:
-    """
-    Compare one model input.
-
-    Parameters
-    ----------
-    batch : Batch
-    column : evenhand.data_contracts.model.Column
-    reference : mapping
-        Its entry of ``reference.json``.
-    categories : collection of str or None
-        Those that the encoder knows; None for a number.
-    settings : Settings
-    """
+    """Compare one model input with its entry of ``reference.json``; `categories` are those of the encoder."""
     values, rows = batch.table[column.name], batch.table.num_rows
     categorical = reference["kind"] == "category"
     new = 0
@@ -124,12 +100,9 @@ def compare_column(
     )
     rules = [rule for rule, _ in batch.broken.get(column.name, ())]
     return InputDrift(
+        **vars(drift),
         kind=reference["kind"],
         sensitive=sensitive,
-        psi=drift.psi,
-        expected_psi=drift.expected,
-        p_value=drift.p,
-        bins_compared=drift.bins,
         bins=_shares(names, now, then, least),
         # Missing values of a sensitive attribute are a group, as in the reference.
         missing=share_change(
@@ -160,13 +133,14 @@ def _shares(
             shown.append((name, b / m, a / n))
     if 0 < few_now < least:
         # The shares would not add up to 1 and so reveal how few rows are left out.
-        shown = [(name, b, a * n / max(n - few_now, 1)) for name, b, a in shown]
+        rest = max(n - few_now, 1)
+        shown = [(name, share_then, share_now * n / rest) for name, share_then, share_now in shown]
     elif few_now:
-        pooled = {name: (b, a) for name, b, a in shown}
-        b, a = pooled.get(OTHER, (0.0, 0.0))
-        pooled[OTHER] = (b + few_then / m, a + few_now / n)
+        pooled = {name: (share_then, share_now) for name, share_then, share_now in shown}
+        share_then, share_now = pooled.get(OTHER, (0.0, 0.0))
+        pooled[OTHER] = (share_then + few_then / m, share_now + few_now / n)
         shown = [(name, *shares) for name, shares in pooled.items()]
-    return [{"name": name, "then": b, "now": a} for name, b, a in shown]
+    return [{"name": name, "then": share_then, "now": share_now} for name, share_then, share_now in shown]
 
 
 def bin_labels(edges: Sequence[float], kind: str) -> list[str]:

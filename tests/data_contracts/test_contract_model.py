@@ -78,7 +78,7 @@ def test_frozen(contract):
         ("mustBeBetween: [4, 1000]", "mustBeBetween: [1000, 4]", "swap"),
         ("mustBeBetween: [4, 1000]", "mustBeBetween: [0, 4]", "below 1"),
         ("version: 1.2.0", "version: 1.2", "version.*quotes"),
-        ("status: active", "status: active\nstatus: draft", "'status' stands twice"),
+        ("status: active", "status: active\nstatus: draft", "'status' is given twice"),
         ("status: active", "status: [active", "not valid YAML"),
         ("minimum: 18, maximum: 99", "minimum: 99, maximum: 18", "'age'.*swap"),
         ("minimum: 2000-01-01", "minimum: 3", "'since'.*dates"),
@@ -307,7 +307,7 @@ def test_a_contract_can_extend_a_shipped_one():
         ("value: loans", "value: loan", "extends is 'loan'.*did you mean 'loans'"),
         ("value: loans", "value: [loans]", "extends is \\['loans'\\]"),
         ("- {property: extends, value: loans}", "- {property: extends}", "extends is None"),
-        ("value: loans}", "value: loans}\n- {property: extends, value: adult}", "'extends' stands twice"),
+        ("value: loans}", "value: loans}\n- {property: extends, value: adult}", "'extends' is given twice"),
         (
             "name: shoe-size\n    logicalType: integer",
             "name: shoe-size",

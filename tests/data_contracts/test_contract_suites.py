@@ -15,7 +15,7 @@ import pytest
 from contract_samples import make_people
 
 from evenhand.data_contracts import checking, suites
-from evenhand.data_contracts.checking import check_encoded, check_table
+from evenhand.data_contracts.checking import check_batch, check_encoded, check_table
 from evenhand.data_contracts.errors import CheckCrashed
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.suites import Rule, make_suite, run_suite
@@ -95,22 +95,18 @@ def test_a_wide_frame_is_checked_in_parts_with_the_same_outcomes(monkeypatch):
 
     frame = pd.DataFrame({f"c{i}": [0.0, 1.0, 1.0] for i in range(7)})
     frame.loc[1, "c1"], frame.loc[2, "c6"] = 2.0, None
-    rules = [Rule("columns", None, {"column_set": list(frame), "exact_match": True})]
-    rules += [Rule("row_count", None, {"min_value": 3, "max_value": 3})]
+    rules = []
     for name in frame:
         rules += [Rule("in_set", name, {"value_set": [0, 1]}), Rule("not_null", name)]
 
     def found():
-        return [
-            (item.rule.key, item.success, item.rows.tolist(), item.checked)
-            for item in run_suite(frame, rules)
-        ]
+        return [(item.rule.key, item.rows.tolist(), item.checked) for item in run_suite(frame, rules)]
 
     whole = found()
     monkeypatch.setattr(suites, "COLUMNS_AT_A_TIME", 2)
-    assert [len(part.columns) for part, _ in suites._parts(frame, rules)] == [7, 2, 2, 2, 1]
+    assert [len(part.columns) for part, _ in suites._parts(frame, rules)] == [2, 2, 2, 1]
     assert found() == whole
-    assert {key: rows for key, success, rows, _ in whole if not success} == {
+    assert {key: rows for key, rows, _ in whole if rows} == {
         "in_set:c1": [1],
         "not_null:c6": [2],
     }
@@ -159,17 +155,17 @@ def test_all_missing_passes_no_set():
     """On nothing but gaps a set is met vacuously; the table check says so all the same."""
     frame = pd.DataFrame({"c": pd.Series([None, None], dtype="str")})
     (found,) = run_suite(frame, [Rule("in_set", "c", {"value_set": ["a"]})])
-    assert found.success
+    assert not len(found.rows)
     assert found.checked == 0
 
 
 def test_suites_of_a_contract(contract):
-    raw = [rule.key for rule in make_suite(contract.columns, contract, exact=True)]
+    raw = [rule.key for rule in make_suite(contract.columns, contract)]
     assert raw == [
-        "columns:", "row_count:", "not_null:key", "not_null:age", "between:age", "not_null:sex", "in_set:sex",
-        "not_null:income", "between:income", "not_null:job", "in_set:job", "between:since", "not_null:paid",
+        "not_null:key", "not_null:age", "between:age", "not_null:sex", "in_set:sex", "not_null:income",
+        "between:income", "not_null:job", "in_set:job", "between:since", "not_null:paid",
     ]  # fmt: skip
-    batch = [rule.key for rule in make_suite(contract.features, contract, exact=False)]
+    batch = [rule.key for rule in make_suite(contract.features, contract)]
     assert batch == [key for key in raw if key.split(":")[1] not in ("key", "sex", "paid")]
 
 
@@ -179,10 +175,16 @@ def test_rules_of_an_encoded_matrix(monkeypatch):
     table = pa.table({name: [0.0] for name in "abcd"})
     check_encoded(table, {"a": "onehot", "b": "standard", "c": "unit", "d": "binary"}, rows=1)
     assert {rule.key: list(rule.options.values()) for rule in asked} == {
-        "columns:": [["a", "b", "c", "d"], True], "row_count:": [1, 1],
         "not_null:a": [], "in_set:a": [[0, 1]], "not_null:b": [], "between:b": [-1e6, 1e6],
         "not_null:c": [], "between:c": [0, 1], "not_null:d": [], "in_set:d": [[0, 1]],
     }  # fmt: skip
+
+
+def test_a_contract_without_rules_about_values_is_checked_all_the_same():
+    label = Column("y", "integer", True, role="label", positive=1)
+    contract = Contract("t", "1", "", (Column("x", "number", is_feature=True), label))
+    assert check_batch(pa.table({"x": [1.0, None]}), contract).success
+    assert not check_batch(pa.table({"x": ["a"]}), contract).success
 
 
 def test_quiet_and_without_network(contract, capfd, caplog, monkeypatch):

@@ -91,7 +91,7 @@ def test_a_refused_model_leaves_the_champion_in_place(cli: Any) -> None:
 
 def test_the_flow_runs_from_python(cli: Any, tmp_path: Path) -> None:
     code = (
-        "from evenhand.flows.retrain import retrain\n"
+        "from evenhand.flows.prefect_flows import retrain\n"
         "verdict = retrain('loans-gbdt', ['table.rows=500', 'gates={}', 'evaluate.draws=50'])\n"
         "print(verdict['status'], verdict['model']['version'])\n"
     )

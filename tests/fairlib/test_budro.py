@@ -21,7 +21,7 @@ from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods import budro as budro_module
 from evenhand.fairlib.methods.budro import VALIDATION_METRICS, BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport import SOLVERS, TransportPlan, TransportProblem, make_solver
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 Rebuild = Callable[[TransportPlan], NDArray[Any]]
@@ -304,8 +304,7 @@ def test_history_records_every_fair_step(people: People) -> None:
     assert history["adversarial_loss"][-1] < history["adversarial_loss"][0]
 
 
-@pytest.mark.parametrize("solver", ["dual", "dual-sgd", "entropic", "entropic-sgd", "lp"])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("solver", "classes"), [*((solver, 2) for solver in SOLVERS), ("dual", 3)])
 def test_history_is_plain_json(solver: Any, classes: int, people: People) -> None:
     X, y = many_classes(people, n=60)
     y = np.minimum(y, classes - 1)
@@ -513,8 +512,14 @@ def test_held_out_rows_follow_the_seed(
     assert len(halves[0][1]) == 10
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("solver", ["dual", "entropic", "lp", "dual-sgd", "entropic-sgd"])
+@pytest.mark.parametrize(
+    ("solver", "classes"),
+    [
+        *((solver, 2) for solver in SOLVERS),
+        ("dual", 3),
+        *(pytest.param(solver, 3, marks=pytest.mark.long) for solver in SOLVERS if solver != "dual"),
+    ],
+)
 def test_degenerate_tables_train(solver: Any, classes: int) -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(30) % classes

@@ -120,11 +120,11 @@ def test_the_multiplier_moves_towards_the_budget_and_never_below_zero() -> None:
     # 1 - 0.5 (0.2 - 1) = 1.4; 1.4 - 0.5 (0.2 - 0.2) = 1.4; 1.4 - 0.5 (0.2 - 0) = 1.3; then to the floor
     value = 1.0
     for spent, expected in [(1.0, 1.4), (0.2, 1.4), (0.0, 1.3)]:
-        value = next_multiplier(value, rate=0.5, budget=0.2, spent=spent)
+        value = next_multiplier(value, rate=0.5, budget=0.2, distance=spent)
         assert value == pytest.approx(expected)
-    steep = next_multiplier(0.05, rate=1.0, budget=0.2, spent=0.1)
+    steep = next_multiplier(0.05, rate=1.0, budget=0.2, distance=0.1)
     assert steep == 0.0
-    assert next_multiplier(steep, rate=1.0, budget=0.2, spent=0.5) == pytest.approx(0.3)
+    assert next_multiplier(steep, rate=1.0, budget=0.2, distance=0.5) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,22 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_loaded_model_predicts_the_same(name: str, people: People, tmp_path: Path) -> None:
-    X, y, group = people(150)
-    model = train(name, X, np.where(y == 1, "bad", "good"), group)
-    model.save(tmp_path / "model")
-    for loaded in (load_model(tmp_path / "model"), type(model).load(tmp_path / "model")):
+@pytest.fixture(scope="module", params=sorted(METHODS))
+def saved(
+    request: pytest.FixtureRequest, people: People, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Any, Path]:
+    """Name of a method, a model that it trained on 300 people, and where that is saved."""
+    X, y, group = people(300)
+    model = train(request.param, X, np.where(y == 1, "bad", "good"), group)
+    folder = tmp_path_factory.mktemp(request.param) / "model"
+    model.save(folder)
+    return request.param, model, folder
+
+
+def test_loaded_model_predicts_the_same(saved: tuple[str, Any, Path], people: People) -> None:
+    _, model, folder = saved
+    X = people(150, seed=1)[0]
+    for loaded in (load_model(folder), type(model).load(folder)):
         assert type(loaded) is type(model)
         np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
@@ -63,21 +73,19 @@ def test_loaded_model_predicts_the_same(name: str, people: People, tmp_path: Pat
             loaded.predict(X[:, :4])
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_saving_again_writes_the_same_bytes(name: str, people: People, tmp_path: Path) -> None:
-    X, y, group = people(100)
-    train(name, X, y, group).save(tmp_path / "first")
-    load_model(tmp_path / "first").save(tmp_path / "second")
-    assert files(tmp_path / "first") == files(tmp_path / "second")
+def test_saving_again_writes_the_same_bytes(saved: tuple[str, Any, Path], tmp_path: Path) -> None:
+    _, _, folder = saved
+    load_model(folder).save(tmp_path / "second")
+    assert files(folder) == files(tmp_path / "second")
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_size_does_not_grow_with_the_training_rows(name: str, people: People, tmp_path: Path) -> None:
-    sizes = []
-    for n in (300, 3000):
-        train(name, *people(n)).save(tmp_path / str(n))
-        sizes.append(sum(len(content) for content in files(tmp_path / str(n)).values()))
-    # trees of depth 2 have up to 4 leaves each; 3,000 rows of 5 floats alone are 60,000 bytes
+def test_size_does_not_grow_with_the_training_rows(
+    saved: tuple[str, Any, Path], people: People, tmp_path: Path
+) -> None:
+    name, _, folder = saved
+    train(name, *people(1500)).save(tmp_path / "larger")
+    sizes = [sum(len(content) for content in files(each).values()) for each in (folder, tmp_path / "larger")]
+    # trees of depth 2 have up to 4 leaves each; 1,500 rows of 5 floats alone are 30,000 bytes
     assert sizes[1] < 1.25 * sizes[0] + 200
     assert sizes[1] < 15_000
 
@@ -110,14 +118,13 @@ def test_the_search_for_rows_can_find_one(people: People, tmp_path: Path) -> Non
     assert X[3, 1:3].tobytes() in files(tmp_path)["rows.npy"]
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_nothing_is_pickled(name: str, people: People, tmp_path: Path) -> None:
-    train(name, *people(100)).save(tmp_path / "model")
-    for path, content in files(tmp_path / "model").items():
+def test_nothing_is_pickled(saved: tuple[str, Any, Path]) -> None:
+    _, _, folder = saved
+    for path, content in files(folder).items():
         assert Path(path).suffix in ENDINGS
         assert content[:1] != b"\x80", f"{path} starts like a pickle"
         assert not content.startswith(b"PK"), f"{path} is an archive"
-    json.loads((tmp_path / "model" / "model.json").read_text())
+    json.loads((folder / "model.json").read_text())
 
 
 def test_numpy_arguments_are_saved_as_numbers(people: People, tmp_path: Path) -> None:

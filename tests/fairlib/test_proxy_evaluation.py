@@ -81,9 +81,9 @@ def test_measures_under_mixed_labels_by_hand() -> None:
 
 
 def test_measures_are_those_of_counting_row_by_row() -> None:
-    for seed in range(5):
+    for seed in range(2):
         proxy = tree(seed)
-        X, group = people(400, seed + 50)
+        X, group = people(200, seed + 50)
         measured = measure_proxy(proxy, X, {"g": group}, draws=0)
         shares, kept = proxy.shares(X), proxy.acceptance(X)
         base = np.bincount(group) / len(group)
@@ -287,15 +287,14 @@ def test_the_bound_of_theorem_3_by_hand() -> None:
 
 
 def test_new_rows_keep_the_bound() -> None:
-    for seed in range(3):
-        proxy = tree(seed, min_leaf=20.0)
-        bound = generalisation_bound(proxy)
-        X, group = people(20_000, seed + 500)
-        values = measure_proxy(proxy, X, {"g": group}, draws=0).values
-        assert values["disclosivity"] is not None
-        assert values["imbalance"] is not None
-        assert values["disclosivity"] <= bound["disclosivity"]
-        assert values["imbalance"] <= bound["imbalance"]
+    proxy = tree(min_leaf=20.0)
+    bound = generalisation_bound(proxy)
+    X, group = people(20_000, 500)
+    values = measure_proxy(proxy, X, {"g": group}, draws=0).values
+    assert values["disclosivity"] is not None
+    assert values["imbalance"] is not None
+    assert values["disclosivity"] <= bound["disclosivity"]
+    assert values["imbalance"] <= bound["imbalance"]
 
 
 def test_the_interval_of_the_disclosivity_is_as_wide_as_its_noise_and_ends_at_one() -> None:

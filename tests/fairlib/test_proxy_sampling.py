@@ -173,9 +173,10 @@ def check_definitions(plan: SamplingPlan, rows: np.ndarray, masses: np.ndarray, 
     assert plan.residual == pytest.approx(np.linalg.norm(plan.mixture @ rows - target), abs=1e-12)
 
 
-def test_a_plan_is_what_its_definitions_say() -> None:
+@pytest.mark.parametrize("seeds", [50, pytest.param(200, marks=pytest.mark.long)])
+def test_a_plan_is_what_its_definitions_say(seeds: int) -> None:
     strictly = 0
-    for seed in range(200):
+    for seed in range(seeds):
         rows, masses, target = draw(seed)
         exact = sampling_plan(rows, masses, target)
         relaxed = sampling_plan(rows, masses, target, relaxed=True)
@@ -187,11 +188,12 @@ def test_a_plan_is_what_its_definitions_say() -> None:
         # of all shares that can be reached the exact form's are the nearest
         assert exact.imbalance <= relaxed.imbalance + 1e-6
         strictly += exact.imbalance < relaxed.imbalance - 1e-4
-    assert strictly > 5
+    assert strictly > seeds / 40
 
 
-def test_both_forms_keep_the_same_shares_where_the_target_is_uniform() -> None:
-    for seed in range(200):
+@pytest.mark.parametrize("seeds", [40, pytest.param(200, marks=pytest.mark.long)])
+def test_both_forms_keep_the_same_shares_where_the_target_is_uniform(seeds: int) -> None:
+    for seed in range(seeds):
         rows, masses, target = draw(seed, uniform=True)
         exact = sampling_plan(rows, masses, target)
         relaxed = sampling_plan(rows, masses, target, relaxed=True)

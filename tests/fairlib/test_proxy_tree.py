@@ -100,9 +100,10 @@ def check_distances(proxy: ProxyTree, compositions: np.ndarray, what: Any) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("relaxed", [False, True])
-def test_a_tree_keeps_its_promises_on_its_training_rows(kind: str, relaxed: bool) -> None:
+@pytest.mark.parametrize("seeds", [4, pytest.param(8, marks=pytest.mark.long)])
+def test_a_tree_keeps_its_promises_on_its_training_rows(kind: str, relaxed: bool, seeds: int) -> None:
     split = 0
-    for seed in range(8):
+    for seed in range(seeds):
         rng = np.random.default_rng(seed)
         X, group = table(seed, kind)
         proxy = fit(
@@ -117,13 +118,14 @@ def test_a_tree_keeps_its_promises_on_its_training_rows(kind: str, relaxed: bool
         )
         certify(proxy, X, group, (kind, seed))
         split += len(proxy.masses_) > 1
-    assert split >= 2
+    assert split >= seeds / 4
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
-def test_the_limit_holds_under_the_game_too(groups: int) -> None:
+@pytest.mark.parametrize("seeds", [2, pytest.param(6, marks=pytest.mark.long)])
+def test_the_limit_holds_under_the_game_too(groups: int, seeds: int) -> None:
     split = 0
-    for seed in range(6):
+    for seed in range(seeds):
         X, group = table(seed, n=300, groups=groups)
         proxy = fit(X, group, alpha=0.3, tolerance=0.05, solver="game")
         certify(proxy, X, group, seed)
@@ -153,8 +155,8 @@ def test_one_hot_features_give_the_splits_that_their_categories_allow() -> None:
 
 
 def test_an_alpha_of_zero_keeps_everyone() -> None:
-    for seed, kind in enumerate(KINDS):
-        X, group = table(seed, kind, n=100, groups=2)
+    for seed, kind in enumerate(KINDS[:2]):
+        X, group = table(seed, kind, n=60, groups=2)
         proxy = fit(X, group, alpha=0.0)
         assert len(proxy.masses_) == 1
         assert proxy.graph_.groups == 1
@@ -225,7 +227,7 @@ def test_two_attributes_are_balanced_at_once() -> None:
     assert strict.distances_[-1] < strict.distances_[0]
 
 
-@pytest.mark.parametrize("seed", [0, 2, 7, 23])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 7, 23))])
 def test_the_least_alpha_is_where_the_first_split_becomes_possible(seed: int) -> None:
     X, group = table(seed, n=120, groups=2 + seed % 3)
     least = fit(X, group, alpha=0.0, tolerance=0.01).least_alpha_

@@ -191,10 +191,18 @@ class PredictedByTurns(PredictedGroupProxy):
         return self
 
 
-@parametrize_with_checks(
-    [TreeByTurns(max_height=2), PredictedByTurns(), PredictedByTurns(model="regression")]
-)
+@parametrize_with_checks([PredictedByTurns()])
 def test_scikit_learns_own_checks(estimator: BaseEstimator, check: Any) -> None:
+    run_check(estimator, check)
+
+
+@pytest.mark.long
+@parametrize_with_checks([TreeByTurns(max_height=2), PredictedByTurns(model="regression")])
+def test_scikit_learns_own_checks_of_the_others(estimator: BaseEstimator, check: Any) -> None:
+    run_check(estimator, check)
+
+
+def run_check(estimator: BaseEstimator, check: Any) -> None:
     if check.func.__name__ == "check_fit2d_1sample":
         pytest.skip("one row is refused for its one group, in words that the check does not know")
     check(estimator)

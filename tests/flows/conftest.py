@@ -1,222 +1,130 @@
-"""A made-up table of people, its contract and job, and the command line run in this process."""
+"""Folders with a made-up table of people, finished runs on it, and steps that a session computes once."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import datetime as dt
-import json
+import dataclasses
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pytest
-import yaml
-from typer.testing import CliRunner
 
-ROWS = 400
-SECRET_GROUP = "zzyzx-group"  # never in the contract; wherever a message shows it, it has leaked
-SECRET_ID = "ID-77-SECRET"
+import evenhand.flows.engine
+import evenhand.tasks.pages.figures
+from evenhand.tasks.step import Step, StepContext, StepResult, run_step
+from tests.flows.people import (
+    DADI_JOB,
+    JOB,
+    PROXY_JOB,
+    Bench,
+    Done,
+    make_people,
+    make_uneven,
+)
 
-
-def property_of(name: str, kind: str, role: str, **more: Any) -> dict[str, Any]:
-    """One column of a contract."""
-    custom = {"role": role} | {key: more.pop(key) for key in ("use", "positive", "bins") if key in more}
-    column: dict[str, Any] = {"name": name, "logicalType": kind, "required": True}
-    if "values" in more:
-        column["quality"] = [{"type": "library", "rule": "validValues", "validValues": more.pop("values")}]
-    column["customProperties"] = [{"property": key, "value": value} for key, value in custom.items()]
-    return column | more
-
-
-CONTRACT: dict[str, Any] = {
-    "apiVersion": "v3.0.2",
-    "kind": "DataContract",
-    "id": "people",
-    "name": "people",
-    "version": "1.0.0",
-    "status": "active",
-    "description": {"purpose": "Made-up people."},
-    "schema": [
-        {
-            "name": "people",
-            "logicalType": "object",
-            "properties": [
-                property_of("key", "string", "id"),
-                property_of("age", "integer", "sensitive", bins=[40]),
-                property_of("sex", "string", "sensitive", values=["F", "M"]),
-                property_of("income", "number", "feature"),
-                property_of("job", "string", "feature", values=["clerk", "smith", "cook"]),
-                property_of("owner", "boolean", "feature"),
-                property_of("since", "date", "feature"),
-                property_of("paid", "string", "label", values=["no", "yes"], positive="yes"),
-            ],
-        }
-    ],
-}
-JOB: dict[str, Any] = {
-    "name": "people-gbdt",
-    "table": {"name": "people", "path": "people.csv"},
-    "contract": "people.contract.yaml",
-    "method": {"name": "gbdt", "n_steps": 4, "max_depth": 2, "n_jobs": 1},
-    "evaluate": {"draws": 20, "counterfactuals": {"work": {"job": "all"}}},
-    "gates": {"auc": {"min": 0.3}},
-}
+draw_chart = evenhand.tasks.pages.figures._svg
 
 
-PROXY_JOB: dict[str, Any] = {
-    "name": "people-proxy",
-    "table": {"name": "people", "path": "people.csv"},
-    "contract": "people.contract.yaml",
-    "sensitive": ["sex"],
-    "split": {"test": 0.4},
-    "method": {"name": "proxy", "alpha": 0.3, "progress": 0.05, "min_leaf": 20},
-    "evaluate": {"draws": 20},
-    "gates": {"disclosivity": {"max": 0.6}},
-}
+class Remembered:
+    """
+    What steps and charts gave in this session, by their keys, which hold all that they depend on.
+
+    A step that another test has run is not computed again. It counts as run all the same: its outputs are put
+    into the test's own store, its record is written, and it is not called cached. Publications change a
+    registry, so they are never remembered.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.steps: dict[tuple[str, str], StepResult] = {}
+        self.pictures: dict[str, str] = {}
+
+    def run_step(self, store: Any, step: Step, key: str, *rest: Any) -> Any:
+        """Run a step as the engine does, but its function only once a session."""
+        if step.name == "publish":
+            return run_step(store, step, key, *rest)
+        once = dataclasses.replace(step, function=lambda context: self.result(step, key, context))
+        return run_step(store, once, key, *rest)
+
+    def result(self, step: Step, key: str, context: StepContext) -> StepResult:
+        """Compute the outputs, or copy them into the step's working folder."""
+        folder = self.folder / f"{step.name}-{key}"
+        if (step.name, key) not in self.steps:
+            found = step.function(context)
+            copied = {name: (folder / path.name, kind) for name, (path, kind) in found.outputs.items()}
+            folder.mkdir()
+            for name, (path, _) in found.outputs.items():
+                copy_path(path, copied[name][0])
+            self.steps[step.name, key] = StepResult(copied, copy.deepcopy(found.facts))
+            return found
+        known = self.steps[step.name, key]
+        outputs = {name: (context.workdir / path.name, kind) for name, (path, kind) in known.outputs.items()}
+        for name, (path, _) in outputs.items():
+            copy_path(known.outputs[name][0], path)
+        return StepResult(outputs, copy.deepcopy(known.facts))
+
+    def draw(self, chart: Any, form: str) -> str:
+        """Draw a chart once a session."""
+        key = evenhand.tasks.pages.figures._key(chart, form)
+        if key not in self.pictures:
+            self.pictures[key] = draw_chart(chart, form)
+        return self.pictures[key]
 
 
-DADI_JOB: dict[str, Any] = {
-    "name": "people-dadi",
-    "table": {"name": "people", "path": "people.csv"},
-    "contract": "people.contract.yaml",
-    # gamma 1 asks for whatever helps, so that even a short training asks for something
-    "method": {
-        "name": "dadi",
-        "gamma": 1,
-        "attributes": ["sex"],
-        "hidden": [8, 8],
-        "memory_size": 4,
-        "agents": 16,
-        "pretrain_iterations": 30,
-        "n_iterations": 60,
-    },
-    "evaluate": {"draws": 20},
-    "gates": {"features_asked": {"max": 5}},
-}
+def copy_path(source: Path, target: Path) -> None:
+    """Copy a file or a folder."""
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)
 
 
-def make_people(rows: int = ROWS, seed: int = 0) -> pa.Table:
-    """People whose income, job and ownership tell something about the label."""
-    rng = np.random.default_rng(seed)
-    income = rng.normal(3000, 800, rows).round(2)
-    owner = rng.random(rows) < 0.5
-    paid = income + 800 * owner + rng.normal(0, 500, rows) > 3400
-    first = dt.date(2020, 1, 1)
-    return pa.table(
-        {
-            "key": [f"p-{index:05d}" for index in range(rows)],
-            "age": rng.integers(20, 65, rows),
-            "sex": rng.choice(["F", "M"], rows).tolist(),
-            "income": income,
-            "job": rng.choice(["clerk", "smith", "cook"], rows).tolist(),
-            "owner": owner,
-            "since": [first + dt.timedelta(days=int(days)) for days in rng.integers(0, 1000, rows)],
-            "paid": np.where(paid, "yes", "no").tolist(),
-        }
-    )
+REMEMBERED = pytest.StashKey[Remembered]()
 
 
-def make_uneven(rows: int = 1000, seed: int = 3) -> pa.Table:
-    """People of whom a quarter are women, who have other jobs and incomes than men."""
-    table = make_people(rows, seed)
-    rng = np.random.default_rng(seed)
-    income = np.array(table["income"].to_pylist())
-    clerk = np.array(table["job"].to_pylist()) == "clerk"
-    woman = rng.random(rows) < np.where(clerk, 0.5, 0.1) * np.where(income < 3000, 1.3, 0.7)
-    index = table.column_names.index("sex")
-    return table.set_column(index, "sex", pa.array(np.where(woman, "F", "M").tolist()))
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Remember steps during the tests of this folder; one that uses `monkeypatch` computes everything."""
+    if "monkeypatch" in getattr(item, "fixturenames", ()):
+        return (yield)
+    stash = item.session.stash
+    if REMEMBERED not in stash:
+        stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evenhand.flows.engine, "run_step", stash[REMEMBERED].run_step)
+        patch.setattr(evenhand.tasks.pages.figures, "_svg", stash[REMEMBERED].draw)
+        return (yield)
 
 
-@dataclass
-class Done:
-    """What a run left."""
+@contextlib.contextmanager
+def clean_environment() -> Iterator[None]:
+    """
+    Begin without the user's addresses, and undo what runs set.
 
-    code: int
-    out: str
-    err: str
-    store: Path
-
-    @property
-    def verdict(self) -> dict[str, Any]:
-        """The newest run's verdict file."""
-        newest = max(
-            (self.store / "runs").iterdir(), key=lambda run: (run / "verdict.json").stat().st_mtime_ns
-        )
-        content: dict[str, Any] = json.loads((newest / "verdict.json").read_text())
-        return content
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """The one object on stdout."""
-        content: dict[str, Any] = json.loads(self.out)
-        return content
+    MLflow adds the folder of a published model's code to the path: a later worker would import that copy.
+    """
+    before, path = dict(os.environ), list(sys.path)
+    for name in ("MLFLOW_TRACKING_URI", "EVENHAND_STORE", "PREFECT_API_URL", "EVENHAND_LOG"):
+        os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(before)
 
 
-@dataclass
-class Bench:
-    """A folder with a table, a contract and a job, each a plain object that a test may change first."""
-
-    folder: Path
-    table: Any = field(default_factory=make_people)
-    contract: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(CONTRACT))
-    job: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(JOB))
-    content: bytes | None = None  # of the table's file, in place of `table`
-    database: Path | None = None  # a registry with its tables made, which takes seconds
-
-    @property
-    def store(self) -> Path:
-        return self.folder / "store"
-
-    @property
-    def properties(self) -> dict[str, dict[str, Any]]:
-        """Columns of the contract by name."""
-        return {item["name"]: item for item in self.contract["schema"][0]["properties"]}
-
-    def put(self, column: str, row: int, value: Any) -> None:
-        """Change one cell; the column's type follows."""
-        values = self.table[column].to_pylist()
-        values[row] = value
-        self.set(column, values)
-
-    def set(self, column: str, values: Any) -> None:
-        """Replace a column."""
-        index = self.table.column_names.index(column)
-        self.table = self.table.set_column(index, column, pa.array(values))
-
-    def write(self) -> Path:
-        """Write the three files and give the job's path."""
-        path = self.folder / self.job["table"].get("path", "people.csv")
-        if self.content is not None:
-            path.write_bytes(self.content)
-        elif (
-            path.suffix == ".csv" and not path.exists() and "://" not in self.job["table"].get("path", "://")
-        ):
-            pyarrow.csv.write_csv(self.table, path)
-        (self.folder / "people.contract.yaml").write_text(yaml.safe_dump(self.contract, allow_unicode=True))
-        job = self.folder / "job.yaml"
-        job.write_text(yaml.safe_dump(self.job, allow_unicode=True))
-        return job
-
-    def run(self, *arguments: str, job: str | Path | None = None, store: str | Path | None = None) -> Done:
-        """Run the job directly, in this process."""
-        from evenhand.flows.cli import app
-
-        given = self.write() if job is None else job
-        if self.database is not None and not self.store.exists():
-            self.store.mkdir(mode=0o700)
-            shutil.copyfile(self.database, self.store / "mlflow.db")
-        done = CliRunner().invoke(
-            app, ["run", str(given), "--direct", "--store", str(store or self.store), *arguments]
-        )
-        assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
-        return Done(done.exit_code, done.stdout, done.stderr, self.store)
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """What a run sets in the environment ends with the test."""
+    with clean_environment():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -230,17 +138,30 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a run sets in the environment ends with the test, and so do folders of code that MLflow adds."""
-    before, path = dict(os.environ), list(sys.path)
-    for name in ("MLFLOW_TRACKING_URI", "EVENHAND_STORE", "PREFECT_API_URL", "EVENHAND_LOG"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    # a later test's worker would import a published model's copy of this code, and compile it anew
-    sys.path[:] = path
-    os.environ.clear()
-    os.environ.update(before)
+# finished runs: only read, or copied
+
+
+def run_all(bench: Bench, *jobs: dict[str, Any]) -> Done:
+    """Run jobs one after another in one store, and give the last one's result."""
+    with clean_environment(), contextlib.chdir(bench.folder):
+        for job in jobs:
+            bench.job = copy.deepcopy(job)
+            done = bench.run("--json")
+            assert done.code == 0, done.err
+    return done
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Done:
+    """A finished run of the job that trains a classifier."""
+    return run_all(Bench(tmp_path_factory.mktemp("published"), database=registry), JOB)
+
+
+@pytest.fixture(scope="session")
+def published_proxy(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Done:
+    """A finished run of the job that learns a proxy."""
+    bench = Bench(tmp_path_factory.mktemp("published-proxy"), make_uneven(), database=registry)
+    return run_all(bench, PROXY_JOB)
 
 
 @pytest.fixture(scope="session")
@@ -249,24 +170,17 @@ def agent_store(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Pat
     bench = Bench(tmp_path_factory.mktemp("agent"), database=registry)
     bench.properties["job"]["description"] = "Line of work."
     bench.properties["income"]["logicalTypeOptions"] = {"minimum": -1000}
-    before = dict(os.environ)
-    os.environ.pop("MLFLOW_TRACKING_URI", None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(bench.folder)
-        for job in (JOB, DADI_JOB):
-            bench.job = copy.deepcopy(job)
-            done = bench.run("--json")
-            assert done.code == 0, done.err
-    os.environ.clear()
-    os.environ.update(before)
-    return bench.store
+    return run_all(bench, JOB, DADI_JOB).store
+
+
+# what a test changes
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(tmp_path: Path) -> Iterator[Bench]:
     """Everything right: a test makes one thing wrong."""
-    monkeypatch.chdir(tmp_path)
-    return Bench(tmp_path)
+    with contextlib.chdir(tmp_path):
+        yield Bench(tmp_path)
 
 
 @pytest.fixture

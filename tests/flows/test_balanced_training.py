@@ -56,7 +56,7 @@ def test_a_proxy_that_is_not_published_is_named_with_the_cure(proxies: Any, clas
     )
 
 
-def test_a_classifier_learns_from_exactly_the_rows_whose_coin_falls_below_their_probability(
+def test_a_classifier_learns_from_exactly_the_rows_whose_number_falls_below_their_probability(
     proxies: Any, classifier: Path
 ) -> None:
     proxy = proxies.run("--json").json["artifacts"]
@@ -108,7 +108,7 @@ def test_a_new_champion_trains_again_and_the_same_one_does_not(proxies: Any, cla
     assert other.json["model"]["version"] == "2"
 
 
-def test_another_seed_tosses_other_coins(proxies: Any, classifier: Path) -> None:
+def test_another_seed_keeps_other_rows(proxies: Any, classifier: Path) -> None:
     proxies.run()
     kept = []
     for seed in (4, 5):

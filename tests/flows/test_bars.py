@@ -119,7 +119,7 @@ def test_every_step_of_a_run_has_a_bar_and_counts_to_its_total(
     capsys: pytest.CaptureFixture[str],
     at_once: None,
 ) -> None:
-    from evenhand.flows.execute import carry_out
+    from evenhand.flows.run import execute
 
     bench: Any = request.getfixturevalue(fixture)
     bench.store.mkdir(mode=0o700)
@@ -145,7 +145,7 @@ def test_every_step_of_a_run_has_a_bar_and_counts_to_its_total(
                 return working(step)
 
         with listen(Watched()):
-            verdict = carry_out(resolve(*load_job(str(bench.write()), [])), store, "run", DirectEngine(store))
+            verdict = execute(resolve(*load_job(str(bench.write()), [])), store, "run", DirectEngine(store))
     assert verdict.exit_code == 0, verdict.error
     assert set(begun) == steps
     assert counted <= set(counts)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-import evenhand.flows.champion
+import evenhand.flows.run_outputs
+from evenhand.fairlib.catalogue import title
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.registry import read_card, tracking_uri
 from evenhand.tasks.store import Store
@@ -31,7 +32,7 @@ def test_refused_published_and_repeated_runs_name_the_champion(publishing: Any) 
     refused = publishing.run("--set", "method.max_depth=3")
     assert refused.code == 1, refused.err
     page = report(refused)
-    assert "Version 1 was champion before, and stays it: Ranking (AUC) " in page
+    assert f"Version 1 was champion before, and stays it: {title('auc')} " in page
     assert "on the same table, with other values of max_depth." in page
     before = json.loads((first.store / "runs" / first.verdict["run_id"] / "metrics.json").read_text())
     assert before["metrics"]["auc"]["value"] is not None
@@ -47,7 +48,7 @@ def test_refused_published_and_repeated_runs_name_the_champion(publishing: Any) 
 
     again = publishing.run()
     assert again.verdict["model"]["version"] == "2"
-    assert "This is the champion: version 2 was it before" in report(again)
+    assert "This model is the champion: version 2 has the same content" in report(again)
 
 
 def test_a_card_that_is_gone_is_no_error(publishing: Any) -> None:
@@ -63,7 +64,7 @@ def test_a_card_that_is_gone_is_no_error(publishing: Any) -> None:
     assert read_card(uri, "people-gbdt", "1") is None
     done = publishing.run("--set", "method.max_depth=3", "--set", "gates={auc: {min: 0.999}}")
     assert done.code == 1, done.err
-    assert "its card could not be read" in report(done)
+    assert "Its model card could not be read." in report(done)
 
 
 @pytest.mark.parametrize("card", [[], {}, {"metrics": 1, "parameters": None, "contract": "x", "seed": "y"}])
@@ -71,10 +72,10 @@ def test_a_card_of_another_make_is_read_as_far_as_it_goes(
     publishing: Any, card: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert publishing.run().code == 0
-    monkeypatch.setattr(evenhand.flows.champion, "read_card", lambda *_: card or None)
+    monkeypatch.setattr(evenhand.flows.run_outputs, "read_card", lambda *_: card or None)
     done = publishing.run("--set", "method.max_depth=3", "--set", "gates={auc: {min: 0.999}}")
     assert done.code == 1, done.err
-    assert "its card could not be read" in report(done)
+    assert "Its model card could not be read." in report(done)
 
 
 def test_no_registry_is_made_by_a_run_that_publishes_nothing(bench: Any) -> None:
@@ -91,7 +92,7 @@ def test_a_registry_out_of_reach_is_no_error_of_a_refused_run(
     def unreachable(*_: Any) -> None:
         raise NotCarriedOut("the model registry did not answer")
 
-    monkeypatch.setattr(evenhand.flows.champion, "published", unreachable)
+    monkeypatch.setattr(evenhand.flows.run_outputs, "published", unreachable)
     publishing.job["gates"] = {"auc": {"min": 0.999}}
     done = publishing.run()
     assert done.code == 1, done.err

@@ -25,11 +25,12 @@ import yaml
 from typer.testing import CliRunner
 
 import evenhand.flows.commands.evaluate as command
-import evenhand.flows.evaluate_run as evaluate_run
+import evenhand.flows.evaluate as evaluation
 import evenhand.tasks.evaluating.decisions as decisions
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.cli import app
+from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
 from evenhand.tasks.aliases import EVALUATION_TAG, promote
 from evenhand.tasks.bundle import open_bundle
@@ -163,7 +164,7 @@ def test_without_gates_it_measures_what_the_published_model_decides(desk: Desk, 
     verdict = desk.json(CHAMPION)
     assert (verdict["status"], verdict["exit_code"], verdict["error"]) == ("evaluated", 0, None)
     assert list(verdict["seconds"]) == ["ingest", "contract", "measure_model"]
-    assert verdict["notes"] == [evaluate_run.NO_GATES]
+    assert verdict["notes"] == [evaluation.NO_GATES]
     assert verdict["model"]["uri"] == "models:/people-gbdt/1"
     assert verdict["baseline"] is None
     bundle = open_bundle(CHAMPION, Store(str(desk.store)), tmp_path / "scratch")
@@ -190,9 +191,9 @@ def test_chunks_change_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(decisions, "CHUNK_ROWS", 97)
     shutil.rmtree(desk.store / "steps" / "measure_model")
     store = Store(str(desk.store))
-    job = evaluate_run.plan_evaluation(CHAMPION, desk.put(), None, CHALLENGER, [], None, record=False)
+    job = evaluation.plan_evaluation(CHAMPION, desk.put(), None, CHALLENGER, [], None, record=False)
     with listen(lambda step, done, total, values: seen.append((done, total))):
-        parts = evaluate_run.carry_out_evaluation(job, store, "chunks", DirectEngine(store))
+        parts = evaluation.execute(job, store, "chunks", DirectEngine(store))
     assert parts.cached == ["ingest", "contract"]
     assert (parts.metrics, parts.baseline) == (whole["metrics"], whole["baseline"])
     assert seen[-2:] == [(582, 600), (600, 600)]
@@ -292,7 +293,7 @@ def test_a_baseline_is_measured_on_the_same_rows_with_the_models_counterfactuals
 def test_a_version_beside_itself_differs_in_nothing(desk: Desk) -> None:
     gates = desk.gates({"gap_max.sex": {"no_worse_than_baseline": 0, "bound": "interval"}})
     verdict = desk.json(CHAMPION, "--baseline", "people-gbdt/1", "--gates", gates)
-    assert verdict["notes"] == [evaluate_run.SAME_VERSION]
+    assert verdict["notes"] == [evaluation.SAME_VERSION]
     assert {(d["value"], d["low"], d["high"]) for d in verdict["baseline"]["differences"].values()} == {
         (0.0, 0.0, 0.0)
     }
@@ -301,11 +302,11 @@ def test_a_version_beside_itself_differs_in_nothing(desk: Desk) -> None:
 
 def test_the_table_of_the_training_is_told(desk: Desk) -> None:
     verdict = desk.json(CHAMPION, "--baseline", CHALLENGER, data=desk.put(table=desk.people()))
-    assert [note for note in verdict["notes"] if evaluate_run.SAME_TABLE in note] == [
-        f"the {role} {evaluate_run.SAME_TABLE}" for role in ("model", "baseline")
+    assert [note for note in verdict["notes"] if evaluation.SAME_TABLE in note] == [
+        f"the {role} {evaluation.SAME_TABLE}" for role in ("model", "baseline")
     ]
     summary = (desk.store / "runs" / verdict["run_id"] / "summary.md").read_text()
-    assert summary.count(evaluate_run.SAME_TABLE) == 2
+    assert summary.count(evaluation.SAME_TABLE) == 2
 
 
 def test_a_second_evaluation_computes_nothing_and_says_the_same(desk: Desk) -> None:
@@ -328,7 +329,7 @@ def test_what_is_cached_needs_no_prefect(desk: Desk, monkeypatch: pytest.MonkeyP
     def started(*given: Any) -> None:
         raise AssertionError("a flow was started")
 
-    monkeypatch.setattr(command, "through_prefect", started)
+    monkeypatch.setattr(terminal, "start_temporary_server", started)
     given = [CHAMPION, "--data", data, "--gates", gates, "--json", "--store", str(desk.store)]
     done = CliRunner().invoke(app, ["evaluate", *given])
     assert done.exit_code == 0, done.stderr
@@ -546,7 +547,7 @@ def test_until_the_end_junit_is_not_green(desk: Desk, monkeypatch: pytest.Monkey
         seen.append(suite_of(junit).get("errors"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_execute", interrupted)
+    monkeypatch.setattr(terminal, "carry_out", interrupted)
     done = desk(CHAMPION, "--junit", str(junit))
     assert (done.code, seen) == (4, ["1"])
     assert "interrupted" in junit.read_text()
@@ -571,7 +572,7 @@ def test_a_registry_that_fails_at_the_record_keeps_the_files(
     def fail(*given: Any) -> None:
         raise NotCarriedOut("the model registry did not answer.")
 
-    monkeypatch.setattr(evaluate_run, "record_evaluation", fail)
+    monkeypatch.setattr(evaluation, "record_evaluation", fail)
     junit = desk.folder / "j.xml"
     done = desk(CHAMPION, "--gates", desk.gates(GATES), "--junit", str(junit), "--json")
     assert done.code == 4

@@ -14,7 +14,7 @@ from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.randomness import derive_seed
 from evenhand.flows.job import load_job
-from evenhand.flows.metric_kinds import ExploreMetric, FaceMetric, SubspaceMetric
+from evenhand.flows.job_sections import ExploreMetric, FaceMetric, SubspaceMetric
 from evenhand.tasks.dataset import Dataset, read_dataset
 
 PROJECT = "method={name: project, n_steps: 8, n_jobs: 1}"

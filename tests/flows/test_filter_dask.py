@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
 
-pytestmark = pytest.mark.flow
+pytestmark = [pytest.mark.flow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ("--set", "filter.key=[key]", "--set", "filter.rows_per_unit=400", "--set", "filter.workers=2")

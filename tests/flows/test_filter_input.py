@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,6 +16,8 @@ from evenhand.flows.cli import app
 @pytest.fixture
 def asked(proxies: Any) -> Any:
     """A bench with a proxy that is not published, and a file to filter."""
+    proxies.store.mkdir(mode=0o700)
+    shutil.copyfile(proxies.database, proxies.store / "mlflow.db")
     (proxies.folder / "in").mkdir()
     pq.write_table(proxies.table, proxies.folder / "in" / "a.parquet")
     return proxies
@@ -99,4 +102,4 @@ def test_a_refusal_is_one_object_too(asked: Any) -> None:
 
 
 def test_the_job_of_a_classifier_filters_nothing(bench: Any) -> None:
-    refused(bench, "people-gbdt learns a classifier (gbdt)", "filter with a job whose method is a proxy")
+    refused(bench, "people-gbdt trains a classifier (gbdt)", "filter with a job whose method is a proxy")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
 from evenhand.flows.commands.filter import run_filter
-from evenhand.flows.filter_run import carry_out_filter, resolve_filter
+from evenhand.flows.filter import execute, plan_filter
 from evenhand.tasks.store import Store
 
 PLANTED_ID = "planted-person-4711"
@@ -160,7 +160,7 @@ def test_a_person_reads_how_many_rows_were_kept_and_where_they_are(
     said = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert said["files"] == "1 filtered"
     assert said["rows"].startswith(f"{len(desk.kept())} of 600 kept (")
-    assert said["balance"].startswith("expected shares lie ")
+    assert said["balance"].startswith("expected shares are ")
     assert said["proxy"] == "people-proxy version 1"
     assert said["output"] == str(desk.output)
     assert Path(said["report"]).is_file()
@@ -371,7 +371,7 @@ def test_an_output_that_another_run_writes_to_is_left_alone(desk: Desk) -> None:
     ("fault", "words"),
     [
         (KeyboardInterrupt(), ["interrupted", "run again with the same output"]),
-        (RuntimeError(PLANTED_ID), ["internal fault (RuntimeError at flows/filter_run.py"]),
+        (RuntimeError(PLANTED_ID), ["internal fault (RuntimeError at flows/filter.py"]),
         (OSError(28, "No space left on device"), ["No space left on device", "check the disk"]),
     ],
 )
@@ -382,7 +382,7 @@ def test_a_run_that_breaks_off_says_so_in_one_line(
         raise fault
 
     desk.put("a.parquet")
-    monkeypatch.setattr("evenhand.flows.filter_run.filter_files", breaks)
+    monkeypatch.setattr("evenhand.flows.filter.filter_files", breaks)
     done = desk("--json")
     assert PLANTED_ID not in refused(done, *words, code=4)
     verdict = verdict_of(done)
@@ -450,10 +450,10 @@ class TestWatching:
         """The flow without a run's name, as a deployment calls it; the command keeps its verdict."""
         desk.input.mkdir()
         before = set((desk.store / "runs").iterdir())
-        job = resolve_filter(str(desk.job), ["filter.settle_seconds=60"], str(desk.input), str(desk.output))
+        job = plan_filter(str(desk.job), ["filter.settle_seconds=60"], str(desk.input), str(desk.output))
         store = Store(str(desk.store))
-        verdict = carry_out_filter(job, store, "idle", lambda progress: None, keep_idle=False)
+        verdict = execute(job, store, "idle", lambda progress: None, keep_idle=False)
         assert verdict.status == "up_to_date"
         assert set((desk.store / "runs").iterdir()) == before
-        carry_out_filter(job, store, "named", lambda progress: None)
+        execute(job, store, "named", lambda progress: None)
         assert {run.name for run in set((desk.store / "runs").iterdir()) - before} == {"named"}

@@ -30,7 +30,7 @@ CLASSIFIER: dict[str, Any] = {
 
 @pytest.fixture
 def published(proxies: Any) -> Any:
-    """A proxy of whose groups one is kept in part, for which the coin matters."""
+    """A proxy of whose groups one is kept in part, for which the uniform number matters."""
     proxies.job |= {"method": {"name": "naive-tree"}, "gates": {}}
     (proxies.folder / "in").mkdir()
     pq.write_table(proxies.table, proxies.folder / "in" / "a.parquet")
@@ -53,7 +53,7 @@ def keys_of(folder: Path) -> set[str]:
     return set(pa.concat_tables(parts)["key"].to_pylist())
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("ending", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
 def test_a_filter_keeps_the_training_rows_that_a_balanced_classifier_keeps(
     published: Any, ending: str
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_new_version_filters_again_and_the_old_one_too_when_it_comes_back(publ
     assert summary["others"] == 1
     assert sorted(tuple(proxy.values()) for proxy in summary["proxies"].values()) == [("1", 1), ("2", 1)]
     page = Path(back["artifacts"]["report"]).read_text()
-    assert "The output also holds 1 file that was filtered by another proxy (version 2)" in page
+    assert "The output also contains 1 file filtered by another proxy (version 2)" in page
 
 
 def test_rows_that_break_the_contract_are_set_aside_and_counted(published: Any) -> None:

@@ -19,10 +19,10 @@ import yaml
 from prefect.exceptions import ObjectNotFound
 from typer.testing import CliRunner
 
-import evenhand.flows.commands.monitor as command
 from evenhand.flows.cli import app
+from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
-from evenhand.flows.monitor_run import carry_out_monitoring, plan_monitoring
+from evenhand.flows.monitor import execute, plan_monitoring
 from evenhand.tasks.aliases import EVALUATION_TAG
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.registry import registry_client
@@ -369,7 +369,7 @@ def test_a_job_that_is_not_there_is_refused_before_anything(
     def forbidden(*arguments: Any, **named: Any) -> None:
         raise AssertionError("looked at the data")
 
-    monkeypatch.setattr(command, "_execute", forbidden)
+    monkeypatch.setattr(terminal, "carry_out", forbidden)
     done = watch(watch.batch(), "--retrain", "no-such-job")
     assert done.code == 2
     assert "no-such-job" in done.err
@@ -378,7 +378,7 @@ def test_a_job_that_is_not_there_is_refused_before_anything(
 def test_gates_may_come_as_a_mapping(watch: Watch) -> None:
     job = plan_monitoring(MODEL, watch.batch(), {"psi_max": {"max": 0.00001}}, ())
     store = Store(str(watch.store))
-    verdict = carry_out_monitoring(job, store, "as-a-mapping", DirectEngine(store))
+    verdict = execute(job, store, "as-a-mapping", DirectEngine(store))
     assert verdict.exit_code == 1
     with pytest.raises(InputError, match="expected a finite number"):
         plan_monitoring(MODEL, watch.batch(), {"psi_max": {"max": "much"}}, ())
@@ -412,7 +412,7 @@ class Started:
 @pytest.fixture
 def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, Any]]]:
     """Run the flow's own function; what it would have Prefect retrain is listed."""
-    import evenhand.flows.monitor as module
+    import evenhand.flows.prefect_flows as module
 
     calls: list[tuple[str, Any]] = []
 
@@ -422,9 +422,9 @@ def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tu
 
     monkeypatch.setattr(module, "PrefectEngine", DirectEngine)
     monkeypatch.setattr(module, "get_run_logger", lambda: logging.getLogger("test"))
-    monkeypatch.setattr(module, "_show_in_prefect", lambda verdict: None)
+    monkeypatch.setattr(module, "_show", lambda *shown: None)
     monkeypatch.setattr(module, "run_deployment", deployment)
-    monkeypatch.setattr(module, "retrain_flow", lambda job, **options: calls.append((job, options)))
+    monkeypatch.setattr(module, "_retrain", lambda job, **options: calls.append((job, options)))
 
     def run(data: str, **parameters: Any) -> list[tuple[str, Any]]:
         calls.clear()
@@ -467,7 +467,7 @@ def test_the_flow_retrains_nothing_without_drift(watch: Watch, flow: Any) -> Non
 def test_a_deployment_that_is_not_there_is_named(
     watch: Watch, flow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import evenhand.flows.monitor as module
+    import evenhand.flows.prefect_flows as module
 
     def absent(name: str, **options: Any) -> None:
         raise ObjectNotFound(ValueError("no"))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import evenhand.flows.commands.run
-import evenhand.flows.execute
-from evenhand.flows.pipeline import CacheMiss, DirectEngine
+import evenhand.flows.run
+from evenhand.flows.commands import terminal
+from evenhand.flows.engine import CacheMiss, DirectEngine
 from evenhand.flows.verdict import Verdict, read_verdict, write_verdict
 from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
 from evenhand.tasks.store import Store
@@ -180,14 +180,14 @@ def test_a_fault_while_the_pages_are_written_ends_with_4(
     def crash(*_: Any) -> None:
         raise AttributeError("secret-value")
 
-    monkeypatch.setattr(evenhand.flows.execute, "write_report", crash)
+    monkeypatch.setattr(evenhand.flows.run, "write_outputs", crash)
     done = publishing.run("--json")
     assert (done.code, done.json["status"]) == (4, "failed")
     assert "secret-value" not in done.err + done.out
 
 
 def test_no_verdict_ends_with_4(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evenhand.flows.commands.run, "_execute", lambda *_, **__: None)
+    monkeypatch.setattr(terminal, "carry_out", lambda *_, **__: None)
     done = bench.run("--json")
     assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
     assert "without a verdict" in done.json["error"]
@@ -198,7 +198,7 @@ def test_an_interruption_ends_with_4_and_not_1(bench: Any, monkeypatch: pytest.M
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evenhand.flows.commands.run, "_execute", interrupt)
+    monkeypatch.setattr(terminal, "carry_out", interrupt)
     done = bench.run("--json")
     assert done.code == 4
     assert "interrupted: run again" in done.json["error"]
@@ -211,7 +211,7 @@ def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
     job = bench.write()
     store = Store(str(bench.store))
     with pytest.raises(CacheMiss):
-        evenhand.flows.execute.carry_out(
+        evenhand.flows.run.execute(
             resolve(*load_job(str(job))), store, "r", DirectEngine(store, cached_only=True)
         )
     assert read_verdict(store, "r") is None

@@ -68,9 +68,9 @@ def test_bounds_are_metrics_of_trees_only(proxies: Any) -> None:
     refused(proxies, "disclosivity.bound", arguments=("--set", "gates={disclosivity.bound: {max: 1}}"))
 
 
-def test_a_classifier_takes_attributes_that_its_contract_has(bench: Any) -> None:
-    refused(bench, "sensitive names 'sexx'", "sex", arguments=("--set", "sensitive=[sexx]"))
-    assert bench.run("--set", "sensitive=[sex]", "--json").code == 0
+def test_a_classifier_takes_attributes_that_its_contract_has(publishing: Any) -> None:
+    refused(publishing, "sensitive names 'sexx'", "sex", arguments=("--set", "sensitive=[sexx]"))
+    assert publishing.run("--set", "sensitive=[sex]", "--json").code == 0
 
 
 def test_a_table_without_sensitive_columns_needs_the_key(proxies: Any) -> None:

@@ -49,7 +49,7 @@ def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> Non
     assert sorted(kept["fronts"]["disclosivity"]) == undominated
     assert kept["best"]["value"] == min(range(3), key=lambda i: means[i][0])
     report = Path(content["artifacts"]["report"]).read_text()
-    assert "Distance from the target" in report
+    assert "Imbalance" in report
     assert "balances.json" in report
 
 

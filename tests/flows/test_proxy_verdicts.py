@@ -15,7 +15,7 @@ def unpublished(store: Path) -> bool:
     return not (store / "steps" / "publish").exists() and not (store / "mlflow-artifacts").exists()
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.002])
+@pytest.mark.parametrize("alpha", [pytest.param(0.0, marks=pytest.mark.long), 0.002])
 def test_a_limit_that_allows_no_split_ends_with_1_and_names_the_least_that_does(
     proxies: Any, alpha: float
 ) -> None:
@@ -73,6 +73,7 @@ def test_too_few_rows_for_a_gate_end_with_3(proxies: Any) -> None:
 
 
 @pytest.mark.flow
+@pytest.mark.long
 def test_prefect_shows_the_line_of_a_proxy_without_a_split(proxies: Any) -> None:
     path = proxies.write()
     command = [sys.executable, "-c", "from evenhand.flows.cli import main; main()", "run", str(path)]

@@ -16,10 +16,9 @@ from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
 from evenhand.flows.grid import PointResult, make_grid
-from evenhand.flows.sweep_outputs import finish, sweep_table
+from evenhand.flows.sweep import execute, sweep_table
 from evenhand.flows.tradeoffs import tradeoffs
 from evenhand.flows.workers import WorkerPool
-from evenhand.tasks.reporting.sweep import render_sweep
 from evenhand.tasks.store import Store
 
 # a gate that refuses: the comparable run must not stop to publish
@@ -117,7 +116,7 @@ def test_a_value_is_summed_up_over_its_seeds(swept: Swept) -> None:
 def test_again_everything_is_found_without_a_server_or_a_worker(
     swept: Swept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.flows.run_grid.WorkerPool", None)
+    monkeypatch.setattr("evenhand.flows.sweep.WorkerPool", None)
     done = call("sweep", *JOB, *GRID, "--json", store=swept.store)
     assert done.exit_code == 0, done.stderr
     again = json.loads(done.stdout)
@@ -198,7 +197,7 @@ def result(**metrics: float | None) -> PointResult:
     )
 
 
-def test_fronts_and_lacking_evidence_by_hand() -> None:
+def test_fronts_and_lacking_evidence_by_hand(tmp_path: Path) -> None:
     grid = make_grid("loans-gbdt", ["method.eta=0.1,0.2,0.3"], best="balanced_accuracy")
     results = [
         result(balanced_accuracy=0.9, gap_max__group=0.3, gap_rms__group=None),
@@ -211,15 +210,17 @@ def test_fronts_and_lacking_evidence_by_hand() -> None:
     assert found["fronts"] == {"gap_max.group": [0, 1]}
     assert found["front"] == [0, 1]
     assert (found["best"]["value"], found["miss"]) == (0, None)
-    page = render_sweep(found | {"run_id": "r"}, created="", made=[], files=[])
-    assert "no run had enough evidence: Typical gap in right answers by group" in page
+    verdict = execute(grid, Store(str(tmp_path / "store")), "r", lambda *_: results)
+    page = Path(verdict.artifacts["report"]).read_text()
+    assert "no run had enough evidence: " in page
+    assert "<code>gap_rms.group</code>" in page.partition("no run had enough evidence: ")[2][:200]
 
 
 def test_all_runs_failed_is_still_told(tmp_path: Path) -> None:
     grid = make_grid("loans-gbdt", ["method.eta=0.1,0.2"], best="auc where accuracy >= 0.5")
     results = [PointResult(error="disk full"), PointResult(error="disk full")]
     store = Store(str(tmp_path / "store"))
-    verdict = finish(grid, store, "r", results, 1.0)
+    verdict = execute(grid, store, "r", lambda *_: results)
     assert (verdict.status, verdict.exit_code) == ("failed", 4)
     assert verdict.error == "2 of 2 runs failed; the first: disk full"
     assert "2 of 2 runs failed" in Path(verdict.artifacts["report"]).read_text()

@@ -82,22 +82,22 @@ def profile(folder: Path, table: pa.Table, rows: list[int], least: int = 5) -> d
 def test_counts_are_those_of_the_training_rows(tmp_path: Path) -> None:
     table = people()
     rows = list(range(0, 300, 2))
-    told = profile(tmp_path, table, rows)
+    reference = profile(tmp_path, table, rows)
     taken = table.take(rows).to_pydict()
-    assert told["rows"] == 150
-    assert told["label"] == {"name": "paid", "positive": Counter(taken["paid"])["yes"]}
-    assert list(told["columns"]) == ["income", "rooms", "job", "owner", "since", "sex"]
-    for column in told["columns"].values():
+    assert reference["rows"] == 150
+    assert reference["label"] == {"name": "paid", "positive": Counter(taken["paid"])["yes"]}
+    assert list(reference["columns"]) == ["income", "rooms", "job", "owner", "since", "sex"]
+    for column in reference["columns"].values():
         assert sum(column["counts"]) + column.get("other", 0) + column["missing"] in (150, 149)
     owners = Counter(taken["owner"])
-    owner = told["columns"]["owner"]
+    owner = reference["columns"]["owner"]
     assert dict(zip(owner["names"], owner["counts"], strict=True)) == {
         "false": owners[False],
         "true": owners[True],
     }
     assert owner["missing"] == owners[None] == 1
     ages = Counter("<40" if age < 40 else ">=40" for age in taken["age"])
-    group = told["groups"]["age"]
+    group = reference["groups"]["age"]
     assert dict(zip(group["names"], group["counts"], strict=True)) == dict(ages)
     young = sum(a < 40 and p == "yes" for a, p in zip(taken["age"], taken["paid"], strict=True))
     assert group["positives"][group["names"].index("<40")] == young
@@ -105,44 +105,44 @@ def test_counts_are_those_of_the_training_rows(tmp_path: Path) -> None:
 
 def test_bins_count_again_to_the_same(tmp_path: Path) -> None:
     table = people()
-    told = profile(tmp_path, table, list(range(300)))["columns"]
+    reference = profile(tmp_path, table, list(range(300)))["columns"]
     income = np.array([x for x in table["income"].to_pylist() if x is not None])
-    edges = [-np.inf, *told["income"]["edges"], np.inf]
+    edges = [-np.inf, *reference["income"]["edges"], np.inf]
     assert [
         int(((income >= a) & (income < b)).sum()) for a, b in zip(edges, edges[1:], strict=False)
-    ] == told["income"]["counts"]
-    assert told["income"]["missing"] == 1
+    ] == reference["income"]["counts"]
+    assert reference["income"]["missing"] == 1
     days = np.array([(day - dt.date(1970, 1, 1)).days for day in table["since"].to_pylist()])
-    assert told["since"]["kind"] == "date"
-    assert told["since"]["counts"][0] == (days < told["since"]["edges"][0]).sum()
+    assert reference["since"]["kind"] == "date"
+    assert reference["since"]["counts"][0] == (days < reference["since"]["edges"][0]).sum()
 
 
 def test_nothing_tells_of_single_people(tmp_path: Path) -> None:
     table = people()
-    told = profile(tmp_path, table, list(range(300)))
-    text = json.dumps(told)
+    reference = profile(tmp_path, table, list(range(300)))
+    text = json.dumps(reference)
     assert RARE not in text
     assert "98765" not in text
     assert "p-0" not in text
     numbers = [x for x in table["income"].to_pylist() if x is not None]
-    assert not set(told["columns"]["income"]["edges"]) & set(numbers)
-    assert all(min(told["columns"][name]["counts"]) >= 20 for name in ("income", "rooms", "since"))
-    assert max(told["columns"]["rooms"]["edges"]) < 99
+    assert not set(reference["columns"]["income"]["edges"]) & set(numbers)
+    assert all(min(reference["columns"][name]["counts"]) >= 20 for name in ("income", "rooms", "since"))
+    assert max(reference["columns"]["rooms"]["edges"]) < 99
     for name in ("job", "sex"):
-        column = told["columns"][name]
+        column = reference["columns"][name]
         assert min(column["counts"]) >= 5
         assert column["other"] == 0 or column["other"] >= 5
-    sex = told["groups"]["sex"]
+    sex = reference["groups"]["sex"]
     assert min(sex["counts"]) >= 5
     assert sex["other"] == 0 or sex["other"] >= 5
     # one person without a sex is nobody's business; one without a job is a share of missing values
-    assert told["columns"]["sex"]["missing"] == 0
-    assert told["columns"]["job"]["missing"] == 1
+    assert reference["columns"]["sex"]["missing"] == 0
+    assert reference["columns"]["job"]["missing"] == 1
 
 
 def test_more_people_may_be_asked_for(tmp_path: Path) -> None:
-    told = profile(tmp_path, people(), list(range(300)), least=120)
-    for column in (told["columns"]["job"], told["columns"]["sex"], told["groups"]["sex"]):
+    reference = profile(tmp_path, people(), list(range(300)), least=120)
+    for column in (reference["columns"]["job"], reference["columns"]["sex"], reference["groups"]["sex"]):
         assert all(count >= 120 for count in column["counts"])
 
 

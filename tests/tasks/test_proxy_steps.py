@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.dataset import filter_dataset, read_dataset, write_dataset
+from evenhand.tasks.dataset import Dataset, filter_dataset, read_dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.learn_proxy import learn_proxy
 from evenhand.tasks.measure_proxy import measure_proxy
@@ -28,17 +28,16 @@ def dataset(folder: Path, *, group: Any = None, names: tuple[str, ...] = ("a", "
     X = rng.normal(size=(ROWS, 2)).astype(np.float32)
     X[:, 0] += 1.2 * (member == "x")
     X[:, 1] += 1.2 * (member == "z")
-    write_dataset(
-        folder,
+    data = Dataset(
         X=X,
         y=rng.integers(0, 2, ROWS),
         rows=np.arange(ROWS),
         names=names,
         groups={name: [position] for position, name in enumerate(names)},
-        kinds=dict.fromkeys(names, "standard"),
         sensitive={"g": member},
         numbers={"v": rng.normal(size=ROWS)},
     )
+    write_dataset(folder, data, dict.fromkeys(names, "standard"))
     return folder
 
 

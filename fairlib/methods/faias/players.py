@@ -84,7 +84,7 @@ def selections(levels: Float32, probabilities: Float32) -> tuple[NDArray[np.bool
 
 class Players(nn.Module):
     """
-    Predictor f(x, s) and selector, with the names of their parameters in a saved model.
+    Predictor f(x, s) and selector; a saved model has their parameters under the names that they have here.
 
     Parameters
     ----------
@@ -140,6 +140,7 @@ class Players(nn.Module):
         else:
             masks = [torch.from_numpy(level) < probabilities for level in levels]
             counts = np.ones(len(masks), np.int64)
+        # mean of f(x, s) over the selections s
         total: Tensor = torch.zeros(())
         for mask, count in zip(masks, counts, strict=True):
             shown = self.features.masked(x, mask.to(x.dtype))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LogitPairing", "Robustness", "SetInvariance", "next_multiplier"]
 
 
-def next_multiplier(value: float, rate: float, budget: float, spent: float) -> float:
+def next_multiplier(value: float, rate: float, budget: float, distance: float) -> float:
     r"""
     Multiplier :math:`\lambda` of the squared fair distance after a mini-batch.
 
@@ -36,10 +36,10 @@ def next_multiplier(value: float, rate: float, budget: float, spent: float) -> f
     ----------
     value, rate, budget : float
         :math:`\lambda_t`, :math:`\eta` (with SenSeI: times :math:`\rho`) and :math:`\epsilon`.
-    spent : float
-        Mean squared distance of the mini-batch.
+    distance : float
+        Mean squared fair distance of the mini-batch.
     """
-    return max(0.0, value - rate * (budget - spent))
+    return max(0.0, value - rate * (budget - distance))
 
 
 class Robustness(CrossEntropy):
@@ -82,6 +82,7 @@ class Robustness(CrossEntropy):
 
         The search sees the network as it predicts: without dropout, and with fixed batch statistics.
         """
+        # x' of Algorithm 1 (for SenSR the supremum of equation 2.5)
         network.eval()
         model = as_differentiable(network)
         found = self.auditor.search(model, x, objective_of(model), self.multiplier, self.generator)
@@ -136,7 +137,7 @@ class LogitPairing(CrossEntropy):
 def _paired_loss(
     network: nn.Module, batch: Batch, others: Tensor, rho: float
 ) -> tuple[Tensor, dict[str, float]]:
-    """Cross-entropy plus rho times the mean distance of outputs at the rows and at others."""
+    """Cross-entropy plus rho times the mean distance d_Y of outputs at the rows and at others."""
     own, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
     loss = functional.cross_entropy(own, batch.labels)
     distance = logit_distance(own, paired).mean()

@@ -191,7 +191,7 @@ def test_restarts_never_make_the_certificate_smaller() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_budgets_buy_is_the_linear_program_over_the_treatments(seed: int) -> None:
+def test_the_allocation_is_the_linear_program_over_the_options(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(1, 8)), int(rng.integers(2, 9))
     gains, costs = rng.exponential(size=(n, m)), rng.exponential(size=(n, m))
@@ -218,7 +218,7 @@ def test_what_budgets_buy_is_the_linear_program_over_the_treatments(seed: int) -
     np.testing.assert_allclose(hulls.allocate(budgets, weights)[0], repeated, rtol=1e-9, atol=1e-12)
 
 
-def test_what_budgets_buy_by_hand() -> None:
+def test_the_allocation_by_hand() -> None:
     # one has 1 for nothing, and 2 more at a cost of 4; the other 3 at 1 and 4 at 3; 0.5 at 2 is for no one
     gains = np.array([[0.0, 1.0, 3.0, 0.0], [0.0, 3.0, 4.0, 0.5]])
     costs = np.array([[0.0, 0.0, 4.0, 0.0], [0.0, 1.0, 3.0, 2.0]])
@@ -287,6 +287,7 @@ def test_people_are_weighed_alike_in_any_order_and_number() -> None:
     np.testing.assert_allclose(twice, once, rtol=2e-2)
 
 
+@pytest.mark.long
 def test_an_invariant_training_is_certified_lower_than_a_plain_one() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3)).astype(np.float32)
@@ -393,9 +394,9 @@ def test_no_more_people_than_the_bound_says_have_a_comparable_other_that_far_awa
 )
 def test_bad_input_is_refused_in_one_line(arguments: dict[str, Any], message: str) -> None:
     given = {"network": linear([[1.0, 0.0]] * 2), "X": rows(0), "metric": SQUARE, "budgets": [0.1]}
-    with pytest.raises(ValueError, match=message) as told:
+    with pytest.raises(ValueError, match=message) as caught:
         certify(**{**given, **arguments})
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_metric_that_is_not_fitted_is_refused() -> None:

@@ -97,7 +97,7 @@ def test_rounding_is_no_variance() -> None:
         ([math.inf], [0.5], 0.25, "values: got an infinite number"),
     ],
 )
-def test_what_cannot_be_is_refused(one: list[float], other: list[float], ratio: float, words: str) -> None:
+def test_invalid_input_is_refused(one: list[float], other: list[float], ratio: float, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         corrected_t_test(one, other, ratio=ratio)
 

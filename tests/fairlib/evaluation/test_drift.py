@@ -70,7 +70,7 @@ def test_the_index_is_symmetric_and_zero_only_for_equals(pairs: list[tuple[int, 
     assert (stability_index(p, r) > 0) == (np.abs(p - r).max() > 0)
 
 
-def test_the_bias_without_drift_is_as_told() -> None:
+def test_the_bias_without_drift_is_as_stated() -> None:
     rng = np.random.default_rng(2)
     law = np.array([0.1, 0.2, 0.3, 0.4])
     n, m = 300, 700
@@ -125,7 +125,7 @@ def test_the_test_is_pearsons() -> None:
     assert two_sample_p(now, then) == pytest.approx(expected)
     assert two_sample_p([*now, 0], [*then, 0]) == pytest.approx(expected)
     assert two_sample_p([5, 0], [9, 0]) == 1.0
-    assert drift(now, then).p == pytest.approx(expected)
+    assert drift(now, then).p_value == pytest.approx(expected)
 
 
 def test_the_test_keeps_its_level() -> None:
@@ -143,14 +143,14 @@ def test_a_column_by_hand() -> None:
     p, r = np.array([300.5, 700.5]) / 1001, np.array([500.5, 500.5]) / 1001
     assert found.psi.value == pytest.approx(float(((p - r) * np.log(p / r)).sum()))
     assert found.psi.low is None
-    assert found.expected == pytest.approx(0.002)
-    assert found.bins == 2
+    assert found.expected_psi == pytest.approx(0.002)
+    assert found.bins_compared == 2
 
 
 def test_a_new_category_counts() -> None:
     found = drift([800, 200, 0], [1000, 0, 0], draws=0)
     assert found.psi.value > 1.0
-    assert found.p < 1e-10
+    assert found.p_value < 1e-10
 
 
 def test_the_interval_covers_the_truth() -> None:
@@ -189,7 +189,7 @@ def test_too_few_rows_are_no_evidence() -> None:
         found = drift(now, then)
         assert found.psi.status == "insufficient_evidence"
         assert "too few" in found.psi.reason
-        assert found.p is None
+        assert found.p_value is None
     # 60 rows and one bin, though a tenth of them are elsewhere
     assert drift([57, 3], [900, 60]).psi.value is None
     # a thousand rows in one bin are like the thousand before
@@ -314,7 +314,7 @@ def test_bins_of_nothing_and_wrong_limits() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(1, 40)), st.integers(1, 20))
-def test_what_few_have_is_told_together(counts: dict[str, int], least: int) -> None:
+def test_small_categories_are_pooled(counts: dict[str, int], least: int) -> None:
     named, rest = pool_small(counts, least)
     assert sum(named.values()) + rest == sum(counts.values())
     assert all(count >= least for count in named.values())

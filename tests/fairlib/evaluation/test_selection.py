@@ -43,7 +43,7 @@ def test_of_fewer_than_the_least_cell_there_is_no_mean() -> None:
     assert [entry["mean"] for entry in report(rows(4))] == [None] * 3
 
 
-def test_what_is_the_same_for_everybody_is_nobodys() -> None:
+def test_equal_probabilities_describe_no_person() -> None:
     one = np.array([[0.0, 0.125, 0.5]])
     assert report(one, dependent=False) == report(np.repeat(one, 50, axis=0), dependent=False)
     _, job, _ = report(one, dependent=False)
@@ -62,6 +62,6 @@ def test_what_is_the_same_for_everybody_is_nobodys() -> None:
         ([[0.0, 0.5, 0.5], [0.0, 0.5, 0.6]], False, "rows differ"),
     ],
 )
-def test_what_no_selector_gives_is_refused(table: object, dependent: bool, words: str) -> None:
+def test_impossible_probabilities_are_refused(table: object, dependent: bool, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         report(table, dependent=dependent)

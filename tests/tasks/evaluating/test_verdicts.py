@@ -35,7 +35,7 @@ def test_a_mapping_or_the_gates_of_a_job(tmp_path: Path, text: str) -> None:
         (b"auc: 2020-99-99", "not valid YAML"),
     ],
 )
-def test_what_holds_no_gates_is_one_line(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_a_file_without_gates_is_one_error_line(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "gates.yaml"
     if content is not None:
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Drift measured between a profile and a batch, and what may and may not be told of it."""
+"""Drift measured between a profile and a batch, and what may be shown of it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def measure(tmp_path: Path) -> Measure:
     (tmp_path / "train").mkdir()
     pq.write_table(pa.table({"row": range(2000)}), tmp_path / "train" / "y.parquet")
     features = [column.name for column in contract().features]
-    told = profile(
+    profiled = profile(
         context(
             tmp_path / "profile",
             {"contract": contract().to_dict(), "features": features, "min_cell": 5},
@@ -76,7 +76,7 @@ def measure(tmp_path: Path) -> Measure:
     )
     bundle = tmp_path / "bundle"
     bundle.mkdir()
-    told.outputs["reference"][0].rename(bundle / "reference.json")
+    profiled.outputs["reference"][0].rename(bundle / "reference.json")
     encoder = TableEncoder(column_specs(contract())).fit(table.to_pandas())
     encoder.save(bundle / "encoder.json")
     (bundle / "inputs.json").write_text(json.dumps({"features": features}))
@@ -171,7 +171,7 @@ def test_a_changed_label_is_found(measure: Measure) -> None:
     assert found["label_rate_change.sex"] == pytest.approx(0.7, abs=0.05)
 
 
-def test_what_the_batch_does_not_tell_is_no_evidence(measure: Measure) -> None:
+def test_a_missing_column_is_no_evidence(measure: Measure) -> None:
     batch = people(500, 1)
     del batch["sex"], batch["paid"]
     found = measure({**batch, "note": ["x"] * 500})
@@ -190,7 +190,7 @@ def test_a_handful_of_rows_is_no_evidence(measure: Measure) -> None:
         assert found[name]["status"] == "insufficient_evidence", name
 
 
-def test_few_people_of_a_group_are_not_told(measure: Measure) -> None:
+def test_few_people_of_a_group_are_not_shown(measure: Measure) -> None:
     batches = []
     for few in (1, 4):
         batch = people(500, 1)
@@ -226,7 +226,7 @@ def test_new_groups_are_told_together_without_their_names(measure: Measure) -> N
         (lambda batch: batch.update(jobs=batch.pop("job")), "rename column 'jobs'"),
     ],
 )
-def test_what_cannot_be_compared_is_an_error(measure: Measure, change: Any, message: str) -> None:
+def test_a_batch_that_cannot_be_compared_is_refused(measure: Measure, change: Any, message: str) -> None:
     batch = people(100, 1)
     batch["sex"][0] = SECRET
     change(batch)

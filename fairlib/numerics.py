@@ -57,23 +57,10 @@ def softmax_losses(margins: ArrayLike) -> Float:
 
 def orthonormal_basis(directions: ArrayLike) -> Float:
     """
-    Orthonormal basis of the span of some vectors.
+    Orthonormal basis, shape (d, r), of the span of k directions, shape (k, d), which must be finite.
 
-    Parameters
-    ----------
-    directions : array-like, shape (k, d)
-        One direction a row; zero rows and linearly dependent rows are allowed.
-
-    Returns
-    -------
-    ndarray of float64, shape (d, r)
-        Columns span the same space, ``r = rank <= min(k, d)``. Rows are scaled to unit length first, so that
-        the rank decision (singular values above ``max(k, d) * eps``) does not depend on their scale.
-
-    Raises
-    ------
-    ValueError
-        A direction is not finite.
+    Zero rows and linearly dependent rows are allowed: r is the rank. Rows are scaled to unit length first, so
+    that the rank (singular values above ``max(k, d) * eps``) does not depend on their scale.
     """
     rows = np.atleast_2d(np.asarray(directions, dtype=np.float64))
     if not np.isfinite(rows).all():

@@ -11,20 +11,10 @@ __all__ = ["derive_seed", "generator"]
 
 def derive_seed(seed: int | None, *labels: str) -> int:
     """
-    Seed for one purpose, a pure function of the job's seed and the purpose's name.
+    Seed for one purpose, a pure function of the job's seed and the purpose's names, such as ``"split"``.
 
-    Parameters
-    ----------
-    seed : int or None
-        None counts as 0.
-    *labels : str
-        Names of the purpose, such as ``"split"``. Different names give unrelated seeds: a new random choice
-        in one step changes no other step.
-
-    Returns
-    -------
-    int
-        In ``[0, 2**31)``: every library accepts it.
+    Different names give unrelated seeds: a new random choice in one step changes no other step. The seed is
+    in ``[0, 2**31)``: every library accepts it. A job's seed of None counts as 0.
     """
     text = "\x1f".join([str(int(seed or 0)), *labels])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1

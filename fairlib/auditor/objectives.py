@@ -12,11 +12,9 @@ __all__ = ["LogLoss", "LogitDistance", "SearchObjective", "logit_distance"]
 
 def logit_distance(first: Tensor, second: Tensor) -> Tensor:
     r"""
-    Mean squared difference of logits (Yurochkin and Sun 2021, appendix B).
+    Mean squared difference of logits, from shape (..., K) to (...) (Yurochkin and Sun 2021, appendix B).
 
     .. math:: d_Y(h, h') = \frac{1}{K} \| h - h' \|_2^2
-
-    From shape (..., K) to shape (...).
     """
     return (first - second).square().mean(dim=-1)
 

@@ -112,7 +112,7 @@ class Auditor:
     metric : fitted fair metric
         Of any kind in :mod:`evenhand.fairlib.distances`.
     subspace_steps, full_steps : int
-        Evaluations along the free directions, and steps in full space.
+        Evaluations along the free directions, and steps in full space: at least one in all.
     full_rate : float
         Share of the way that a step in full space goes, in (0, 1].
     tolerance : float
@@ -121,11 +121,6 @@ class Auditor:
     inside : int
         Random places within the range of z that are tried beside its corners. A network that is trained on
         corners alone becomes invariant there, and not between them.
-
-    Raises
-    ------
-    ValueError
-        A parameter outside its range.
     """
 
     metric: Metric

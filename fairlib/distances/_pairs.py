@@ -16,13 +16,12 @@ Indices = NDArray[np.intp]
 ROUNDS = 20
 
 
-def check_source(title: str, **sources: Any) -> str:
-    """Name of the one source that was given; ValueError if there is none or more than one."""
+def check_source(title: str, **sources: Any) -> None:
+    """ValueError unless exactly one source was given."""
     given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
         found = f"got {' and '.join(given)}" if given else "got none"
         raise ValueError(f"{title} learns from one of {', '.join(sources)}; {found}.")
-    return given[0]
 
 
 def group_codes(rows: Float, groups: ArrayLike) -> Indices:

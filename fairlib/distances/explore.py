@@ -142,13 +142,10 @@ class EXPLORE(Metric):
         counterfactuals: Sequence[ArrayLike] | None = None,
     ) -> Self:
         """
-        Learn the matrix.
+        Learn the matrix from training rows, shape (n, d); y and sensitive features are ignored.
 
         Parameters
         ----------
-        X : array-like, shape (n, d)
-            Training rows.
-        y, sensitive_features : ignored
         comparable, incomparable : pairs of array-like, each of one shape (m, d)
             Rows ``i`` of the two arrays are a pair. Both sorts are needed.
         groups : array-like, shape (n,)

@@ -64,12 +64,10 @@ class FACE(Metric):
         counterfactuals: Sequence[ArrayLike] | None = None,
     ) -> Self:
         """
-        Learn the directions from training rows.
+        Learn the directions from training rows, shape (n, d); y and sensitive features are ignored.
 
         Parameters
         ----------
-        X : array-like, shape (n, d)
-        y, sensitive_features : ignored
         groups : array-like, shape (n,)
             Ids: comparable rows share one. A row that is alone in its group is left out.
         counterfactuals : sequence of array-like, shape (n, d)

@@ -67,12 +67,10 @@ class SensitiveSubspace(Metric):
         sensitive_features: Mapping[str, ArrayLike] | None = None,
     ) -> Self:
         """
-        Learn the subspace from training rows.
+        Learn the subspace from training rows, shape (n, d); y is ignored.
 
         Parameters
         ----------
-        X : array-like, shape (n, d)
-        y : ignored
         sensitive_features : mapping of str to array-like, shape (n,)
             An attribute with two values gives one l2-logistic direction, one with more categories one for
             each category (one against the rest), a floating-point attribute the coefficients of ``RidgeCV``.

@@ -34,16 +34,10 @@ def fingerprint(*parts: Any) -> str:
 
 class Checkpoint:
     """
-    State of a training in one file: the SHA-256 of an npz archive, and the archive.
+    State of a training in one file of a folder: the SHA-256 of an npz archive, and the archive.
 
-    Parameters
-    ----------
-    folder : path or None
-        None stores nothing.
-    training : str
-        Fingerprint of everything that the training depends on.
-    every_s : float
-        Shortest time between two writes.
+    `training` is the fingerprint of everything that the training depends on, and `every_s` the shortest time
+    between two writes. Without a folder nothing is stored.
     """
 
     def __init__(self, folder: str | Path | None, training: str, every_s: float = EVERY_S) -> None:

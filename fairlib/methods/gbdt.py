@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Codes", "GBDTClassifier", "without_cache"]
 
 BOOSTER_FILE = "booster.ubj"
+TREE_PARAMETERS = ("max_depth", "eta", "reg_lambda", "min_child_weight")
 Codes: TypeAlias = NDArray[np.int64]
 
 
@@ -83,7 +84,7 @@ class GBDTClassifier(Method):
         Raises
         ------
         ValueError
-            A parameter out of its range, or sensitive features that the method needs and lacks.
+            A parameter out of its range, or no sensitive features where the method needs them.
         """
         import xgboost as xgb
 
@@ -118,10 +119,7 @@ class GBDTClassifier(Method):
             "objective": "binary:logistic",
             "tree_method": "hist",
             "base_score": 0.5,
-            "max_depth": self.max_depth,
-            "eta": self.eta,
-            "reg_lambda": self.reg_lambda,
-            "min_child_weight": self.min_child_weight,
+            **{name: getattr(self, name) for name in TREE_PARAMETERS},
             "scale_pos_weight": weight,
             "seed": 0 if self.random_state is None else int(self.random_state),
             "nthread": self.n_jobs or 0,

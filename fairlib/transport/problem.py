@@ -69,20 +69,10 @@ class TransportProblem:
     @classmethod
     def from_costs(cls, costs: ArrayLike, labels: ArrayLike, budget: float) -> TransportProblem:
         """
-        The same problem from a cost matrix instead of points.
+        The same problem from a cost matrix, shape (n, n), instead of points.
 
-        Parameters
-        ----------
-        costs : array-like, shape (n, n)
-            Entry ``(i, j)`` is the cost of moving column j to row i: not negative, 0 on the diagonal, not
-            necessarily symmetric, at most 8,192 rows.
-        labels : array-like of int, shape (n,)
-        budget : float
-
-        Raises
-        ------
-        ValueError
-            As the constructor, or costs that break these conditions.
+        Entry ``(i, j)`` is the cost of moving column j to row i: not negative, 0 on the diagonal, not
+        necessarily symmetric. There are at most 8,192 rows; a ValueError names other costs.
         """
         matrix = np.ascontiguousarray(costs, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ __all__ = ["ColumnSearch", "Envelopes"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
+Lists = tuple[NDArray[np.int32], Float]
 
 # Losses this close count as equal, relative to the largest: a little above the rounding of l - eta * c.
 TIE = 1e-12
@@ -38,18 +39,6 @@ class Envelopes:
     cost: Float
     loss: Float
     place: Int
-
-
-class Lists(NamedTuple):
-    """The first k places by ascending cost from every place, shape (m, k), and their costs."""
-
-    place: NDArray[np.int32]
-    cost: Float
-
-    @property
-    def whole(self) -> bool:
-        """Whether every list holds all places: then the search is exact."""
-        return self.place.shape[0] == self.place.shape[1]
 
 
 class ColumnSearch:
@@ -78,7 +67,8 @@ class ColumnSearch:
         self.problem = problem
         self.jobs = jobs
         self.cells = None
-        self.lists = None
+        # (m, k): the first k places by ascending cost from every place, and their costs
+        self.lists: Lists | None = None
         self.floor = 0.0
         if problem.places is None:
             self.lists = _sorted_lists(problem.costs, neighbours)
@@ -130,7 +120,7 @@ class ColumnSearch:
             at: tuple[Any, ...] = (cells.position[place], label, cells.position[self.warm[asked]])
             index: tuple[Any, ...] = (cells.points, cells.start, cells.bounds, cells.unit)
         else:
-            search, at, index = search_lists, (place, label), tuple(self.lists or ())
+            search, at, index = search_lists, (place, label), self.lists or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
         def run(first: int, last: int) -> list[tuple[Float, Float, Int]]:
@@ -161,9 +151,10 @@ class ColumnSearch:
         best : ndarray, shape (queries,)
             The largest value found.
         """
-        if self.lists is None or self.lists.whole:
+        # a list of all places leaves nothing out
+        if self.lists is None or self.lists[1].shape[1] == self.problem.n_places:
             return best
-        last = self.lists.cost[self.problem.query_place, -1]
+        last = self.lists[1][self.problem.query_place, -1]
         ceiling = self.largest.max(axis=1)[self.problem.query_label] - eta * last
         return np.maximum(best, np.where(ceiling > best + self.tie, ceiling, best))
 
@@ -202,7 +193,7 @@ def _sorted_lists(costs: Float | None, neighbours: int | None) -> Lists:
     columns = np.ascontiguousarray(costs.T)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     ordered = np.take_along_axis(columns, order.astype(np.int64), axis=1)
-    return Lists(np.ascontiguousarray(order[:, :neighbours]), np.ascontiguousarray(ordered[:, :neighbours]))
+    return np.ascontiguousarray(order[:, :neighbours]), np.ascontiguousarray(ordered[:, :neighbours])
 
 
 def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Lists:
@@ -214,6 +205,5 @@ def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Lists:
     costs = np.empty(found.shape)
     listed_distances(places, found, costs)
     order = np.argsort(costs, axis=1, kind="stable")
-    return Lists(
-        np.take_along_axis(found, order, axis=1).astype(np.int32), np.take_along_axis(costs, order, axis=1)
-    )
+    listed = np.take_along_axis(found, order, axis=1).astype(np.int32)
+    return listed, np.take_along_axis(costs, order, axis=1)

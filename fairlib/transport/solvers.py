@@ -35,12 +35,7 @@ class Solver(ABC):
     seed : int
         Decides between equal optima, and draws mini-batches.
     jobs : int
-        Threads; the result does not depend on their number.
-
-    Raises
-    ------
-    ValueError
-        A parameter outside its range.
+        Threads, at least 1; the result does not depend on their number.
     """
 
     # attributes that the next call builds on
@@ -56,12 +51,7 @@ class Solver(ABC):
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """
-        Solve for one table of losses.
-
-        Parameters
-        ----------
-        losses : array-like, shape (classes, n)
-            Loss (nats) of every row under every label.
+        Solve for the losses (nats) of every row under every label, shape (classes, n).
 
         Raises
         ------

@@ -1,13 +1,11 @@
-"""The filter command in processes of its own: through Prefect, and killed."""
+"""The filter command in a process of its own, killed and run again."""
 
 from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 import subprocess
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,8 @@ import yaml
 
 from evenhand.fairlib.datasets.loans import make_loans
 
-pytestmark = pytest.mark.flow
+# one kill, of the filter alone, is in tests/tasks/filtering/test_filter_kill.py
+pytestmark = [pytest.mark.flow, pytest.mark.long]
 
 JOB = {
     "name": "loans-proxy",
@@ -50,36 +49,6 @@ def put(path: Path, rows: int, seed: int) -> None:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def flow_runs(store: Path) -> list[str]:
-    """States of the flow runs, in their order."""
-    with closing(sqlite3.connect(store / "prefect" / "prefect.db")) as database:
-        return [state for (state,) in database.execute("select state_type from flow_run order by created")]
-
-
-def test_the_flow_fails_with_a_file_and_completes_without_it(cli: Any, published: Path) -> None:
-    source, output = published.parent / "in", published.parent / "out"
-    put(source / "a.parquet", 3000, 1)
-    (source / "b.parquet").write_bytes((source / "a.parquet").read_bytes()[:-50])
-    command = ("filter", str(published), "--input", str(source), "--output", str(output), "--json")
-    bad = cli(*command)
-    assert bad.returncode == 2
-    verdict = json.loads(bad.stdout)
-    assert bad.stderr == f"evenhand: {verdict['error']}\n"
-    assert "1 of 2 files could not be filtered: b.parquet" in verdict["error"]
-    assert verdict["status"] == "filtered"
-    assert Path(verdict["artifacts"]["report"]).is_file()
-    assert flow_runs(cli.store) == ["FAILED"]
-    put(source / "b.parquet", 2000, 2)
-    good = cli(*command)
-    assert (good.returncode, good.stderr) == (0, "")
-    metrics = json.loads(good.stdout)["metrics"]
-    assert (metrics["files_filtered"], metrics["files_done_before"]) == (1, 1)
-    assert flow_runs(cli.store) == ["FAILED", "COMPLETED"]
-    direct = cli(*command, "--direct", "--output", str(published.parent / "direct"))
-    assert direct.returncode == 0, direct.stderr
-    assert contents(output) == contents(published.parent / "direct")
 
 
 def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -> None:

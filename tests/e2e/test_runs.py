@@ -1,4 +1,4 @@
-"""The main job on real data, through Prefect, the store, MLflow and the report."""
+"""Jobs in processes of their own: on real data through Prefect, and on a table never seen before."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def artifact(verdict: dict[str, Any], name: str) -> Path:
     return Path(verdict["artifacts"][name])
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_adult_is_published_cached_and_rerun_only_from_where_it_changed(cli: Any, data_folder: Path) -> None:
     first = cli.json("adult-gbdt", *QUICK)
@@ -55,6 +56,7 @@ def test_adult_is_published_cached_and_rerun_only_from_where_it_changed(cli: Any
     assert "<script" not in report
 
 
+@pytest.mark.long  # with made-up people in tests/flows/test_published_model.py
 @pytest.mark.data
 def test_the_published_model_predicts_the_same_from_raw_columns_in_a_fresh_process(
     cli: Any, data_folder: Path
@@ -80,6 +82,7 @@ def test_the_published_model_predicts_the_same_from_raw_columns_in_a_fresh_proce
     assert served == predictions["probability"].to_pylist()
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_a_projected_model_is_blind_to_what_its_subspace_holds(cli: Any, data_folder: Path) -> None:
     blind = "gates={consistency.race: {min: 1.0}, consistency.gender: {min: 1.0}}"
@@ -89,6 +92,7 @@ def test_a_projected_model_is_blind_to_what_its_subspace_holds(cli: Any, data_fo
     assert cli.json("compas-gbdt", "--direct", *steps, "--set", blind)["status"] == "gated"
 
 
+@pytest.mark.long  # `init` is tested in tests/flows/test_init.py
 def test_a_table_never_seen_before_needs_no_code(cli: Any, tmp_path: Path) -> None:
     import numpy as np
     import pandas as pd

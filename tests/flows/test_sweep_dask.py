@@ -15,7 +15,7 @@ import pytest
 
 from evenhand.flows.grid import make_grid, run_point
 
-pytestmark = pytest.mark.flow
+pytestmark = [pytest.mark.flow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--set", "evaluate.draws=20")

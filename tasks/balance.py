@@ -1,4 +1,4 @@
-"""Balance: the training rows that a published proxy keeps; the same rows that a batch filter would keep."""
+"""Balance the training rows with a published proxy: keep the rows that a batch filter would keep."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MIN_ROWS = 20
 
 def balance(context: StepContext) -> StepResult:
     """
-    Write ``train/``, the kept part of the training rows; test rows are never filtered.
+    Write `train/`, the kept part of the training rows; test rows are never filtered.
 
-    The toss of a row depends on the seed and on the batch filter's default key alone.
+    A row's uniform number depends only on the seed and on the batch filter's default key.
     """
     from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 
@@ -31,8 +31,8 @@ def balance(context: StepContext) -> StepResult:
     folder = fetch_bundle(parameters["tracking_uri"], name, version, context.workdir / "published")
     if not (folder / "balance.json").exists():
         raise InputError(
-            f"balance.proxy {name!r} names a published model that is no proxy: name what the job of a proxy "
-            "publishes."
+            f"balance.proxy {name!r} names a published model that is no proxy: give the name that a "
+            "proxy's job publishes."
         )
     bundle = ProxyBundle.load(folder, f"{name} {version}")
     labels = pq.read_table(context.inputs["train"] / "y.parquet")
@@ -62,7 +62,7 @@ def _raw_rows(table: pa.Table, bundle: ProxyBundle, name: str) -> pa.Table:
     for column in bundle.features:
         if column not in table.column_names:
             raise InputError(
-                f"balance.proxy {name!r} needs the column {column!r}, which this job's table lacks: take a "
+                f"balance.proxy {name!r} needs the column {column!r}, which this job's table lacks: use a "
                 "proxy of this table."
             )
     return pa.table({column: decode(table[column]) for column in bundle.features})
@@ -72,10 +72,10 @@ def _check(labels: np.ndarray, name: str, before: int) -> None:
     if len(labels) < MIN_ROWS:
         raise InputError(
             f"balance.proxy {name!r} keeps {len(labels)} of {before} training rows, too few to learn from: "
-            "take a proxy that keeps more, or more rows."
+            "use a proxy that keeps more, or more rows."
         )
     if np.unique(labels).size < 2:
         raise InputError(
-            f"balance.proxy {name!r} keeps training rows of one value of the label only: take a proxy that "
+            f"balance.proxy {name!r} keeps training rows of one value of the label only: use a proxy that "
             "keeps more, or more rows."
         )

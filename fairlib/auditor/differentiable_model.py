@@ -31,7 +31,7 @@ class DifferentiableModel:
         return logits
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K); keeps what the next :meth:`backward` needs."""
+        """Logits, shape (n, K); stores the values for the next :meth:`backward`."""
         with torch.inference_mode(False), torch.enable_grad():
             self.input = x.clone().requires_grad_()
             self.output = self._call(self.input)

@@ -29,8 +29,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Base of the classifiers.
 
     A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted parameters. A
-    saved model holds only what prediction needs: no training row, label or sensitive value, so that its size
-    does not grow with the number of training rows.
+    saved model holds only the parameters of prediction: no training row, label or sensitive value, so that
+    its size does not grow with the number of training rows.
 
     Attributes
     ----------

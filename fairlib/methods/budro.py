@@ -126,7 +126,7 @@ class BudroClassifier(GBDTClassifier):
         y : array-like, shape (n,)
             At least two distinct values.
         sensitive_features : ignored
-            The metric holds what is sensitive.
+            The metric defines the sensitive directions.
         callback : callable or None
             Called after every step with (step, steps, progress); progress holds the last entries of
             ``history_``, and the step's ``seconds``.

@@ -1,4 +1,4 @@
-"""The search for worst cases against closed forms and brute force, and the views and goals that it uses."""
+"""The search for worst cases against closed forms and brute force, and its models and objectives."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_many_free_directions_of_a_hidden_layer_come_close_to_the_best_corner(go
     assert np.mean(shares) > 0.8
 
 
-# --- what holds of every search ---
+# --- properties of every search ---
 
 
 @pytest.mark.parametrize("random_start", [False, True])
@@ -360,7 +360,7 @@ def test_points_along_a_learned_direction_stay_within_its_range_and_the_features
     moved = points - X
     for i in range(len(X)):
         assert least_violation(metric, X[i], moved[i]) < 1e-5
-    # a move of more than the range is told apart
+    # a move of more than the range is detected
     assert least_violation(metric, X[0], 100 * metric.basis_[:, 0]) > 1
 
 

@@ -77,7 +77,7 @@ class Boosting:
         self.boost(np.stack([(y == k) / self.n for k in range(self.classes)]))
 
     def boost(self, distribution: NDArray[Any]) -> None:
-        # bins without weights: people whom no mass reaches would else lose theirs, and thresholds shift
+        # bins without weights: people without mass would lose their bins, and thresholds would shift
         matrix = xgb.QuantileDMatrix(self.stacked, label=self.labels)
         if self.classes > 2 and self.model.balance_classes:
             share = np.array([(self.y == k).mean() for k in range(self.classes)])
@@ -110,7 +110,7 @@ def squared_distances(X: NDArray[Any]) -> NDArray[Any]:
 
 
 class Recorder:
-    """A solver that keeps what it was asked and what it answered."""
+    """A solver that records its losses and plans."""
 
     def __init__(self, solver: Any, plans: Recorded) -> None:
         self.solver, self.plans = solver, plans
@@ -572,7 +572,7 @@ def test_scale_pos_weight_is_what_balancing_does_by_itself(people: People) -> No
 
     balanced = shares()
     np.testing.assert_array_equal(shares(balance_classes=False, scale_pos_weight=ratio), balanced)
-    # what is said outright counts, whatever balancing would give
+    # an explicit weight replaces the balancing one
     np.testing.assert_array_equal(shares(scale_pos_weight=1.0), shares(balance_classes=False))
     assert not np.allclose(shares(balance_classes=False), balanced, atol=1e-3)
     more = shares(scale_pos_weight=10.0)

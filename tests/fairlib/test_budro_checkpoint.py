@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Interrupted(Exception):  # noqa: N818
-    """As a kill would come, in the middle of everything."""
+    """Interrupts a training at any point, as a kill does."""
 
 
 def stop_at(step: int, seen: list[int] | None = None) -> Callable[..., None]:
@@ -61,7 +61,7 @@ def table(people: People, classes: int, n: int = 150) -> tuple[NDArray[Any], NDA
 def interrupt(
     folder: Path, step: int, X: NDArray[Any], y: NDArray[Any], **options: Any
 ) -> dict[str, NDArray[Any]]:
-    """Train until a step is done, and give what lies in the checkpoint."""
+    """Train until a step is done, and give the arrays of the checkpoint."""
     with pytest.raises(Interrupted):
         BudroClassifier(**{**SETTINGS, **options}).fit(X, y, callback=stop_at(step), checkpoint=folder)
     with np.load(archive(folder), allow_pickle=False) as stored:
@@ -100,7 +100,7 @@ def same(first: BudroClassifier, second: BudroClassifier) -> None:
 def test_an_interrupted_training_goes_on_bit_by_bit(
     options: dict[str, Any], classes: int, people: People, tmp_path: Path, eager: None
 ) -> None:
-    # the linear program and the stochastic solvers are slow, and draw what any table makes them draw
+    # a small table for the slow solvers: the linear program and the stochastic ones
     X, y = table(people, classes, 60 if "-sgd" in str(options) or "lp" in str(options) else 150)
     straight = BudroClassifier(**SETTINGS, **options).fit(X, y)
     taken = len(straight.history_["loss"])
@@ -109,7 +109,7 @@ def test_an_interrupted_training_goes_on_bit_by_bit(
     assert stored["step"] == stop - 1  # the callback comes before the write
     seen: list[int] = []
     resumed = BudroClassifier(**SETTINGS, **options).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
-    # what was done is not done again
+    # finished steps are not repeated
     assert seen == list(range(stop, taken + 1))
     same(resumed, straight)
     assert not (tmp_path / FILE).exists()

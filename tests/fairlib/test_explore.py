@@ -201,7 +201,7 @@ def test_units_do_not_matter_to_the_search() -> None:
     assert other.n_iter_ == pytest.approx(one.n_iter_, abs=3)
 
 
-# what is learned
+# learned metrics
 
 
 @pytest.mark.parametrize("form", ["pairs", "groups", "counterfactuals"])
@@ -224,7 +224,7 @@ def test_a_planted_subspace_is_free(form: str) -> None:
 
 
 def test_people_who_differ_only_where_copies_do_are_not_taken_for_incomparable() -> None:
-    # two kinds of people, each in two groups: no other difference tells rows apart
+    # two kinds of people, each in two groups: rows differ in nothing else
     X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)
     flipped = X.copy()
     flipped[:, 1] = 1 - flipped[:, 1]
@@ -241,7 +241,7 @@ def test_pairs_drawn_are_a_choice_of_the_seed_and_no_more_than_allowed() -> None
     np.testing.assert_array_equal(one.factor_, again.factor_)
     assert not np.allclose(one.factor_ @ one.factor_.T, other.factor_ @ other.factor_.T, atol=1e-6)
     few = EXPLORE(max_pairs=3).fit(X, groups=groups)
-    # three comparable and three incomparable pairs are told apart by far
+    # three comparable and three incomparable pairs are easily separated
     assert few.log_likelihood_ > one.log_likelihood_ + 0.1
 
 
@@ -270,7 +270,7 @@ def test_the_factor_is_saved_and_the_search_is_not(tmp_path: Path) -> None:
     assert not hasattr(loaded, "log_likelihood_")
 
 
-# what is refused
+# refused input
 
 A, B = np.eye(3), np.eye(3)[::-1] * 2
 PAIR = {"comparable": (A, B), "incomparable": (A, B + 1)}

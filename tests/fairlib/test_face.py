@@ -28,7 +28,7 @@ def leading(A: np.ndarray, k: int) -> np.ndarray:
 
 
 def test_a_pair_by_hand() -> None:
-    # the copies differ by (3, 4, 0): only what is orthogonal to it counts
+    # the copies differ by (3, 4, 0): only the orthogonal part counts
     X = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     metric = FACE(n_directions=1).fit(X, counterfactuals=[X + [3.0, 4.0, 0.0]])
     np.testing.assert_allclose(np.abs(metric.basis_[:, 0]), [0.6, 0.8, 0.0], atol=1e-15)

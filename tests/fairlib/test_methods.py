@@ -48,7 +48,7 @@ def test_labels_of_any_kind_come_back(people: People) -> None:
     model = GBDTClassifier(n_steps=20).fit(X, np.where(y == 1, "bad", "good"))
     assert list(model.classes_) == ["bad", "good"]
     assert (model.predict(X) == np.where(y == 1, "bad", "good")).mean() > 0.9
-    # "good" comes second and is therefore what predict_proba's last column is about
+    # "good" is the second class: the last column of predict_proba
     assert model.predict_proba(X)[y == 0, 1].mean() > 0.7
 
 
@@ -69,7 +69,7 @@ def test_a_callback_can_stop_training(people: People) -> None:
         GBDTClassifier(n_steps=4).fit(X, y, callback=stop)
 
 
-# --- what all methods share ---
+# --- common behaviour of all methods ---
 
 
 def build(name: str, **arguments: Any) -> Any:

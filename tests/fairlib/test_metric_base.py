@@ -1,4 +1,4 @@
-"""What every fair metric does alike: distances for numpy and torch, bounds of the training rows, saving."""
+"""Common behaviour of all fair metrics: distances for numpy and torch, bounds of the training rows, saving."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_library_is_imported_by_what_computes_with_it_alone() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# what scikit-learn expects
+# scikit-learn's checks
 
 
 class FaceByThrees(FACE):
@@ -207,7 +207,7 @@ def test_scikit_learns_own_checks(estimator: Metric, check: Any) -> None:
     check(estimator)
 
 
-# what is refused
+# refused input
 
 
 @pytest.mark.parametrize("method", ["project", "weigh", "unweigh", "squared", "distance", "pairwise"])
@@ -303,7 +303,7 @@ def bounds_of(*values: float) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("values", "bounds"),
     [
-        ((0.0, 1.0, 1.0), (0.0, 1.0)),  # two values: they tell nobody apart
+        ((0.0, 1.0, 1.0), (0.0, 1.0)),  # two values: they identify nobody
         ((0.0, 1.0, 0.5), (-0.1, 1.1)),
         ((-1.0, 1.0), (-1.1, 1.1)),
         ((0.13, 1.07), (0.12, 1.08)),  # a range of 0.94: hundredths
@@ -314,7 +314,7 @@ def bounds_of(*values: float) -> tuple[float, float]:
         ((17.25, 93.25), (16.0, 95.0)),
         ((-0.04, 1.0), (-0.2, 1.1)),
         ((1234.5, 98765.4), (0.0, 100000.0)),
-        ((3.14159, 3.14159), (3.14159, 3.14159)),  # constant: it tells nobody apart
+        ((3.14159, 3.14159), (3.14159, 3.14159)),  # constant: it identifies nobody
         ((0.0, 0.0), (0.0, 0.0)),
         ((7.0, 7.000123), (6.99999, 7.00014)),
     ],

@@ -1,4 +1,4 @@
-"""What problems, plans and all solvers have in common; the linear program against another rendering."""
+"""Problems, plans and the common properties of all solvers; the linear program against another solver."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_restored_solver_goes_on_bit_by_bit(name: str, kind: str) -> None:
     straight = make_solver(name, problems(case)[kind], seed=9)
     for table in tables[:3]:
         straight.solve(table)
-    # what a checkpoint stores are arrays: a number comes back as one
+    # a checkpoint stores arrays: a number is restored from one
     state = {key: np.asarray(value) for key, value in straight.state().items()}
     restored = make_solver(name, problems(case)[kind], seed=9)
     restored.restore(state)

@@ -103,7 +103,7 @@ def test_the_divided_column_is_divided_between_two_of_its_maximisers(
 
 def test_moves_with_one_price_up_to_rounding_are_paid_in_order(transport_matrix: Rebuild) -> None:
     # Two moves of one column cost the same per unit, 0.7: 0.3 gains 0.21 and 0.8 gains 0.56. Which of the two
-    # quotients is larger in double precision says nothing about which comes first.
+    # quotients is larger in double precision does not decide their order.
     costs = np.array([[0.0, 9.0, 9.0], [0.3, 0.0, 9.0], [0.8, 9.0, 0.0]])
     losses = np.array([[0.0, 0.7 * 0.3, 0.7 * 0.8]])
     labels = np.zeros(3, dtype=int)
@@ -121,7 +121,7 @@ def test_losses_in_proportion_to_the_costs_are_spent_exactly(batch: int, transpo
         rng = np.random.default_rng(seed)
         n = int(rng.integers(3, 12))
         height = rng.random(n)
-        costs = np.maximum(height[:, None] - height, 0.0)  # down is free, up costs what it gains
+        costs = np.maximum(height[:, None] - height, 0.0)  # down is free, up costs its gain
         case: dict[str, Any] = {
             "costs": costs,
             "losses": (0.1 + rng.random() * height)[None],
@@ -134,7 +134,7 @@ def test_losses_in_proportion_to_the_costs_are_spent_exactly(batch: int, transpo
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_budget_still_moves_between_people_at_distance_zero(kind: str) -> None:
-    # the metric ignores what tells these apart, so their projections are equal up to rounding
+    # the metric ignores their differences, so their projections are equal up to rounding
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.normal(size=(30, 3)))[0]
     half = 5 * rng.normal(size=(40, 30))
@@ -360,7 +360,7 @@ def test_ties_are_drawn_evenly(kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ties_fall_alike_however_places_are_grouped(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # cells may come out differently on another machine; the plan may not
+    # cells may differ on another machine; the plan may not
     rng = np.random.default_rng(seed)
     points = rng.integers(0, 4, (400, 3)) * 1.0
     losses = np.round(rng.exponential(size=(2, 400)) * 2) / 2

@@ -114,7 +114,7 @@ def test_less_entropy_comes_nearer_to_the_linear_program(kind: str, transport_in
             assert plan.spent <= case["budget"] + 1e-9
             assert plan.bound >= best - 1e-8
             errors.append(best - plan.value)
-            # an optimum with entropy gives up at most what all entropy there is would be worth
+            # an optimum with entropy loses at most the largest possible entropy
             assert -1e-8 <= errors[-1] <= entropy * np.log(n) + 1e-8, (seed, entropy)
         assert (np.diff(errors) <= 1e-8).all(), seed
 
@@ -159,7 +159,7 @@ def test_extreme_budgets_are_kept(budget: float, kind: str, transport_instance: 
             assert plan.multiplier == 0.0
             matrix = softmax_plan(case, 0.0, 0.05)
         else:
-            # nothing but what is free
+            # only free moves
             assert plan.multiplier > 0 or case["costs"].max() == 0.0
             free = np.where(case["costs"] == 0, case["gains"], -np.inf) / 0.05
             matrix = np.exp(free - logsumexp(free, axis=0)) / len(case["labels"])
@@ -262,7 +262,7 @@ def test_jobs_do_not_matter(jobs: int) -> None:
     for name in ("entropic", "entropic-sgd"):
         one = make_solver(name, problem, entropy=0.1, jobs=1).solve(losses)
         many = make_solver(name, problem, entropy=0.1, jobs=jobs).solve(losses)
-        # which thread adds up what changes the last bits
+        # the order of the threads' sums changes the last bits
         np.testing.assert_allclose(many.support, one.support, rtol=1e-10)
         assert many.multiplier == pytest.approx(one.multiplier, rel=1e-10)
         np.testing.assert_array_equal(many.target, one.target)
@@ -344,7 +344,7 @@ def test_descent_stops_at_zero_with_a_slack_budget(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dual-sgd", "entropic-sgd"])
 def test_descent_by_hand(name: str) -> None:
-    # Alone, nobody can move: the slope is the budget at every step. 0.25 and 1.5 times 0.25, then 1.75.
+    # A single person cannot move: the slope is the budget at every step. 0.25 and 1.5 times 0.25, then 1.75.
     problem = TransportProblem([[0.0]], [0], 0.5)
     for iterations, left in ((1, 4.75), (2, 4.375), (3, 3.9375)):
         options: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Column searches against all pairs, evaluated one by one; restricted searches and what they prove."""
+"""Column searches against all pairs, evaluated one by one; restricted searches and their proofs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = 20240229
 
 
 def distances(problem: TransportProblem) -> np.ndarray:
-    """Squared distances between all places, 0 where only rounding tells places apart."""
+    """Squared distances between all places, 0 where places differ by rounding only."""
     if problem.places is None:
         assert problem.costs is not None
         return problem.costs.T
@@ -165,7 +165,7 @@ def test_envelopes_are_those_of_all_rows_where_cells_hold_several(kind: str, n: 
     for losses in (table(rng, 2, n), np.round(rng.exponential(size=(2, n)))):
         for low, high in brackets(problem, losses, rng)[2::2]:
             assert_envelopes(search, losses, low, high, (low, high))
-        # later searches begin at what the earlier ones found
+        # later searches begin at the results of earlier ones
         search.warm = rng.integers(0, problem.n_places, len(problem.query_size))
 
 
@@ -353,7 +353,7 @@ def test_a_restricted_search_claims_no_more_than_is_true(
             assert plan.bound >= best.value - rounding, what
             assert plan.spent <= case["budget"] + 1e-9, what
             assert 0.0 <= plan.proven <= 1.0 + 1e-12, what
-            # the dual function at this multiplier over all rows is what the bound may not fall below
+            # the bound may not be below the dual function at this multiplier over all rows
             worth = case["gains"] - plan.multiplier * costs
             dual = plan.multiplier * case["budget"] + worth.max(axis=0).mean()
             assert plan.bound >= dual - rounding, what
@@ -399,7 +399,7 @@ def test_neighbours_are_exact_among_the_nearest() -> None:
         labels, losses = rng.integers(0, 2, 40), rng.exponential(size=(2, 40))
         costs = cdist(points, points, "sqeuclidean")
         kth = np.sort(costs, axis=0)[6]
-        # what is not among the seven nearest of a column costs more than anyone can pay
+        # rows beyond the seven nearest of a column cost more than the budget
         forbidden = np.where(costs <= kth, costs, 1e9)
         near = make_solver("dual", TransportProblem(points, labels, 0.3), neighbours=7).solve(losses)
         whole = make_solver("dual", TransportProblem.from_costs(forbidden, labels, 0.3)).solve(losses)

@@ -118,14 +118,14 @@ def measure_proxy(
 def _statistics(proxy: BalancingProxy, tallies: Float, enough: NDArray[np.bool_]) -> dict[str, Float]:
     """Vectors or numbers behind the measures (for the imbalances: shares), one per draw of the tallies."""
     rows = tallies.sum(axis=2) / len(proxy.group_names_)
-    people = rows.sum(axis=1)
+    all_rows = rows.sum(axis=1)
     kept_rows = rows @ proxy.acceptance_
     shown, counts = proxy.relabelled(rows, tallies)
     wanted = np.flatnonzero(proxy.target_ > 0)
     # the rarest group of the training rows, so that it is the same one in every draw
     least = wanted[np.argmin(proxy.base_rates_[wanted])]
     with np.errstate(invalid="ignore", divide="ignore"):
-        base = tallies.sum(axis=1) / people[:, None]
+        base = tallies.sum(axis=1) / all_rows[:, None]
         apart = counts / shown[:, :, None] - base[:, None, :]
         kept = np.einsum("l,dlk->dk", proxy.acceptance_, tallies) / kept_rows[:, None]
         return {
@@ -134,7 +134,7 @@ def _statistics(proxy: BalancingProxy, tallies: Float, enough: NDArray[np.bool_]
             "imbalance_before": base,
             "smallest_growth": kept[:, least] / base[:, least],
             "smallest_share": kept[:, least],
-            "kept": kept_rows / people,
+            "kept": kept_rows / all_rows,
         }
 
 

@@ -102,7 +102,7 @@ class PredictedGroupProxy(BalancingProxy):
         # a tree without a split has one proxy group, which predicts no particular group
         wanted = self.target_[seen] if len(seen) > 1 else np.ones(1)
         if wanted.sum() <= 0:
-            raise ValueError("the model predicts only groups whose target share is 0: nobody could be kept.")
+            raise ValueError("the model predicts only groups whose target share is 0: no row could be kept.")
         return plan_of(wanted / wanted.sum(), self.compositions_[seen], self.masses_[seen], self.target_)
 
 

@@ -103,10 +103,10 @@ class RawAcceptance:
                 plan.append((0, code, first, -1))
                 continue
             # a missing number of kind "unit" is not 0 in the matrix: its indicator is a column of its own
-            apart = item.indicates_missing and item.kind == "unit"
-            indicator = first + 1 if item.indicates_missing and not apart else -1
+            own_column = item.indicates_missing and item.kind == "unit"
+            indicator = first + 1 if item.indicates_missing and not own_column else -1
             plan.append((1, self._numeric.index(item), first, indicator))
-            if apart:
+            if own_column:
                 self._indicators[item.name] = (code, first + 1)
                 plan.append((0, code, first + 1, -1))
         return np.array(plan, dtype=np.int64).reshape(-1, 4)

@@ -89,7 +89,7 @@ def sampling_plan(
     rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
     sizes = np.asarray(masses, np.float64)
     if not (sizes > 0).all():
-        raise ValueError("every proxy group needs people in it: a mass is 0.")
+        raise ValueError("every proxy group needs rows: a mass is 0.")
     mixture = _keeping_most(nearest_mixture(rows, goal, relaxed=relaxed), rows, sizes)
     return plan_of(mixture, rows, sizes, goal)
 

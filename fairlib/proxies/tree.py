@@ -45,7 +45,7 @@ class ProxyTree(BalancingProxy):
     max_height : int
     min_leaf : float
         Least number of expected training rows of every leaf. The compositions of small leaves do not hold on
-        new rows, and the saved proxy discloses them for few people.
+        new rows, and they are saved with the proxy although they describe few people.
     solver : {"program", "game"}
         ``"program"``: the linear program over the halfspaces found, which meets the limits exactly.
         ``"game"``: the uniform mixture over the rounds of the two-player game (Algorithm 3).

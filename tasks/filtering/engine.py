@@ -196,5 +196,5 @@ class _Run:
         if bad > share * rows + 1e-9:
             state.records = {}
             reason = f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may be set"
-            cure = "mend them at their source, or raise quarantineShare"
+            cure = "correct them at their source, or raise quarantineShare"
             state.failure = (0, f"{reason} aside: {cure}.")

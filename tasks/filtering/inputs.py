@@ -90,7 +90,7 @@ def list_inputs(
             files.append(InputFile(url, name, *_identity(place, None if local else info), written))
     gone = kind == "file" and not found and local  # a prefix of a bucket may be empty
     if not files and (settle_seconds is None or gone):
-        reason = "has no ending that tells its format: set filter.format" if ignored else "holds no file"
+        reason = "has no ending of a known format: set filter.format" if ignored else "holds no file"
         raise InputError(f"{shown} {reason} (Parquet and CSV can be filtered).")
     if output is not None:
         _refuse_overlap(filesystem, root, kind, files, output)

@@ -54,12 +54,12 @@ def select_columns(
     """
     Check a file's column names, and choose the columns to read and the sensitive ones to leave out.
 
-    Raises `ContractViolation` if a feature is missing, and `InputError` if a name stands twice, a key column
+    Raises `ContractViolation` if a feature is missing, and `InputError` if a name occurs twice, a key column
     is missing or a sensitive column is refused.
     """
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
-        raise InputError(f"the column name {twice[0]!r} stands more than once in {file}: rename all but one.")
+        raise InputError(f"the column name {twice[0]!r} occurs more than once in {file}: rename all but one.")
     violations = []
     unknown = [name for name in names if name not in {column.name for column in bundle.contract.columns}]
     for name in [name for name in bundle.features if name not in names]:

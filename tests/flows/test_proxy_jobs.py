@@ -39,8 +39,8 @@ def test_a_proxy_is_learned_measured_and_published(proxies: Any) -> None:
     assert again.json["metrics"] == metrics
 
 
-def test_what_is_written_is_what_the_proxy_does_on_the_rows(proxies: Any) -> None:
-    done = proxies.run("--json")
+def test_what_is_written_is_what_the_proxy_does_on_the_rows(published_proxy: Any) -> None:
+    done = published_proxy
     balance, artifacts = balance_of(done), done.json["artifacts"]
     proxy = load_proxy(artifacts["learn_proxy.proxy"])
     assert balance["attributes"] == {"sex": ["F", "M"]}
@@ -122,10 +122,10 @@ def test_a_feature_can_be_the_attribute_and_the_other_sensitive_ones_follow_thei
     assert not {"job", "sex", "key", "paid"} & set(data.groups)
 
 
-def test_the_report_tells_of_groups_and_leaves_and_not_of_predictions(proxies: Any) -> None:
-    done = proxies.run("--json")
+def test_the_report_tells_of_groups_and_leaves_and_not_of_predictions(published_proxy: Any) -> None:
+    done = published_proxy
     page = Path(done.json["artifacts"]["report"]).read_text()
-    for title in ("What the proxy does", "Groups by sex, before and after", "What each proxy group tells"):
+    for title in ("What the proxy does", "Shares by sex before and after", "What each proxy group reveals"):
         assert title in page
     assert "What this does not say" in page
     assert "positive answer" not in page

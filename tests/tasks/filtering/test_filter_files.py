@@ -66,7 +66,7 @@ def test_nothing_to_filter_is_an_error_that_says_so(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="holds no file"):
             list_inputs(str(location))
     (tmp_path / "x.md").write_text("x")
-    with pytest.raises(InputError, match=r"no ending that tells its format: set filter\.format"):
+    with pytest.raises(InputError, match=r"no ending of a known format: set filter\.format"):
         list_inputs(str(tmp_path / "x.md"))
 
 
@@ -173,7 +173,7 @@ def test_every_unreadable_file_is_named_with_its_reason(
         ),
         "latin.csv": (text.replace(b"note 7", b"n\xf6te 7"), "is not UTF-8 text"),
         "latin-header.csv": (text.replace(b"note", b"n\xf6te", 1), "is not UTF-8 text"),
-        "twice.csv": (text.replace(b'"note"', b'"age"', 1), "'age' stands more than once"),
+        "twice.csv": (text.replace(b'"note"', b'"age"', 1), "'age' occurs more than once"),
         "lacking.csv": (text.replace(b'"age"', b'"aeg"', 1), "column 'age': expected the column to be there"),
         "no-id.csv": (text.replace(b'"id"', b'"key"', 1), "lacks the key column 'id'"),
     }

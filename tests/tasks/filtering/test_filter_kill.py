@@ -25,6 +25,8 @@ UNITS = 110
 
 RUN = """
 import sys
+from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
+from evenhand.tasks.filtering.engine import filter_files
 
 bundle = ProxyBundle.load(sys.argv[1], "7")
 print("ready", flush=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import evenhand.flows.engine
-import evenhand.tasks.pages.figures
+import evenhand.tasks.pages.build
 from evenhand.tasks.step import Step, StepContext, StepResult, run_step
 from tests.flows.people import (
     DADI_JOB,
@@ -24,11 +22,13 @@ from tests.flows.people import (
     PROXY_JOB,
     Bench,
     Done,
+    clean_environment,
     make_people,
     make_uneven,
+    run_all,
 )
 
-draw_chart = evenhand.tasks.pages.figures._svg
+draw_chart = evenhand.tasks.pages.build._svg
 
 
 class Remembered:
@@ -56,7 +56,7 @@ class Remembered:
         """Compute the outputs, or copy them into the step's working folder."""
         folder = self.folder / f"{step.name}-{key}"
         if (step.name, key) not in self.steps:
-            found = step.function(context)
+            found = step.run(context)
             copied = {name: (folder / path.name, kind) for name, (path, kind) in found.outputs.items()}
             folder.mkdir()
             for name, (path, _) in found.outputs.items():
@@ -71,7 +71,7 @@ class Remembered:
 
     def draw(self, chart: Any, form: str) -> str:
         """Draw a chart once a session."""
-        key = evenhand.tasks.pages.figures._key(chart, form)
+        key = evenhand.tasks.pages.build._key(chart, form)
         if key not in self.pictures:
             self.pictures[key] = draw_chart(chart, form)
         return self.pictures[key]
@@ -98,26 +98,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evenhand.flows.engine, "run_step", stash[REMEMBERED].run_step)
-        patch.setattr(evenhand.tasks.pages.figures, "_svg", stash[REMEMBERED].draw)
+        patch.setattr(evenhand.tasks.pages.build, "_svg", stash[REMEMBERED].draw)
         return (yield)
-
-
-@contextlib.contextmanager
-def clean_environment() -> Iterator[None]:
-    """
-    Begin without the user's addresses, and undo what runs set.
-
-    MLflow adds the folder of a published model's code to the path: a later worker would import that copy.
-    """
-    before, path = dict(os.environ), list(sys.path)
-    for name in ("MLFLOW_TRACKING_URI", "EVENHAND_STORE", "PREFECT_API_URL", "EVENHAND_LOG"):
-        os.environ.pop(name, None)
-    try:
-        yield
-    finally:
-        sys.path[:] = path
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True)
@@ -139,16 +121,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # finished runs: only read, or copied
-
-
-def run_all(bench: Bench, *jobs: dict[str, Any]) -> Done:
-    """Run jobs one after another in one store, and give the last one's result."""
-    with clean_environment(), contextlib.chdir(bench.folder):
-        for job in jobs:
-            bench.job = copy.deepcopy(job)
-            done = bench.run("--json")
-            assert done.code == 0, done.err
-    return done
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -193,13 +192,14 @@ def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
     told: dict[str, Any] = {}
 
     class Steps:
-        run = SimpleNamespace(records={"train": SimpleNamespace(outputs={})})
-
         def __call__(self, name: str, parameters: Any, inputs: Any, **others: Any) -> None:
             told[name] = parameters
 
         def output(self, step: str, name: str) -> str:
             return f"{step}/{name}"
+
+        def has_output(self, step: str, name: str) -> bool:
+            return False
 
     for method, expected in (("faias", ["sex"]), ("threshold-optimizer", ["sex"]), ("logistic", None)):
         resolved = resolve(*load_job("compas-faias", [f"method={method}"]))

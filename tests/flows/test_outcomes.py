@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import sqlite3
@@ -146,8 +145,7 @@ def test_a_fault_in_a_step_ends_with_4_and_not_1(
         (context.workdir / "half").write_text("half")
         raise error
 
-    crash.__module__ = module.STEP.function.__module__  # the same key, so that the next run is a fair one
-    monkeypatch.setattr(module, "STEP", dataclasses.replace(module.STEP, function=crash))
+    monkeypatch.setattr(module, step, crash)
     done = publishing.run("--json")
     assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
     assert done.json == done.verdict
@@ -167,7 +165,7 @@ def test_a_fault_is_shown_in_full_on_demand(bench: Any, monkeypatch: pytest.Monk
     def crash(context: Any) -> Any:
         raise KeyError("in detail")
 
-    monkeypatch.setattr(module, "STEP", dataclasses.replace(module.STEP, function=crash))
+    monkeypatch.setattr(module, "gate", crash)
     done = bench.run()
     assert done.code == 4
     assert "Traceback" in done.err

@@ -650,6 +650,8 @@ def test_bad_parameters_are_refused(options: dict[str, Any], message: str, peopl
 SCRIPT = """
 import sys
 import numpy as np
+from evenhand.fairlib.distances import SensitiveSubspace
+from evenhand.fairlib.methods.budro import BudroClassifier
 rng = np.random.default_rng(7)
 X = rng.integers(0, 3, (150, 4)).astype(np.float32)
 y = (X[:, 0] + X[:, 1] + rng.random(150) > 2.5).astype(int)

@@ -1,4 +1,4 @@
-"""Common behaviour of all fair metrics: distances for numpy and torch, bounds of the training rows, saving."""
+"""Common behaviour of all fair metrics: numpy and torch, bounds of the training rows, saving."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 
 import numpy as np
-import evenhand.fairlib.methods.comparators
+from evenhand.fairlib.methods.registry import METHODS, installed, load_model, method_class
 
 folder, found = sys.argv[1], {}
 found["missing"] = sorted(name for name, spec in METHODS.items() if not installed(spec))

@@ -109,6 +109,7 @@ def test_importing_them_is_silent_and_leaves_logging_as_it_was() -> None:
             "-c",
             """
 import logging
+from evenhand.fairlib.methods.comparators.base import optional_import
 root = logging.getLogger()
 with optional_import("calibrated-equalized-odds"):
     import aif360.algorithms.postprocessing

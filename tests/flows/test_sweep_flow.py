@@ -25,6 +25,7 @@ JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--
 # as from a terminal: background jobs of scripts inherit that SIGINT is ignored, and Python leaves it so
 COMMAND = """
 import signal
+from evenhand.flows.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 main()
 """

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import evenhand.flows.engine
+import evenhand.flows.sweep
 import evenhand.tasks.pages.build
 from evenhand.tasks.step import Step, StepContext, StepResult, run_step
 from tests.flows.people import (
@@ -160,6 +161,27 @@ def publishing(bench: Bench, registry: Path) -> Bench:
     """A bench whose store has a registry already."""
     bench.database = registry
     return bench
+
+
+@pytest.fixture
+def champion(bench: Bench, published: Done) -> Bench:
+    """A bench whose store has a champion: version 1, of the very job, table and contract."""
+    published.copied_to(bench.store)
+    return bench
+
+
+@pytest.fixture
+def points_here() -> Iterator[None]:
+    """Points of sweeps run in this process: for tests of what comes of a sweep, not of its workers."""
+
+    class Here:
+        def __init__(self, workers: int) -> None:
+            self.run = lambda function, *arguments: function(*arguments)
+            self.close = lambda **_: None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evenhand.flows.sweep, "WorkerPool", Here)
+        yield
 
 
 @pytest.fixture

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime as dt
 import json
+import os
 import shutil
 import sqlite3
-from contextlib import closing
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -232,8 +235,10 @@ def copy_store(source: Path, target: Path) -> Path:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("locks", "tmp"))
     before, after = str(source.resolve()), str(target.resolve())
     for path in [*target.glob("steps/*/*.json"), *target.glob("runs/*/*.json")]:
+        written = path.stat()
         path.write_text(path.read_text().replace(before, after))
-    with closing(sqlite3.connect(target / "mlflow.db")) as registry, registry:
+        os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    with contextlib.closing(sqlite3.connect(target / "mlflow.db")) as registry, registry:
         for (table,) in registry.execute("select name from sqlite_master where type = 'table'").fetchall():
             for column in registry.execute(f"pragma table_info({table})").fetchall():
                 name = f'"{column[1]}"'
@@ -242,3 +247,31 @@ def copy_store(source: Path, target: Path) -> Path:
                     (before, after, before),
                 )
     return target
+
+
+@contextlib.contextmanager
+def clean_environment() -> Iterator[None]:
+    """
+    Begin without the user's addresses, and undo what runs set.
+
+    MLflow adds the folder of a published model's code to the path: a later worker would import that copy.
+    """
+    before, path = dict(os.environ), list(sys.path)
+    for name in ("MLFLOW_TRACKING_URI", "EVENHAND_STORE", "PREFECT_API_URL", "EVENHAND_LOG"):
+        os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def run_all(bench: Bench, *jobs: dict[str, Any]) -> Done:
+    """Run jobs one after another in one store, and give the last one's result."""
+    with clean_environment(), contextlib.chdir(bench.folder):
+        for job in jobs:
+            bench.job = copy.deepcopy(job)
+            done = bench.run("--json")
+            assert done.code == 0, done.err
+    return done

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import json
 import os
 import re
 import shutil
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.registry import registry_client
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
+from tests.flows.people import JOB, PROXY_JOB, Bench, make_people, make_uneven, run_all
 
 SECRET_GROUP = "zzyzx-group"
 CHAMPION, CHALLENGER = "models:/people-gbdt@champion", "models:/people-gbdt@challenger"
@@ -102,56 +103,37 @@ class Desk:
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Path:
     """A store with a champion, a challenger, a proxy, and models of other labels and contracts."""
-    # the classes of the folder's conftest, whose name pytest makes up
-    Bench, JOB, PROXY_JOB, make_uneven = _shared()
     bench = Bench(tmp_path_factory.mktemp("shelf"), database=registry)
     bench.contract["customProperties"] = [{"property": "missingSensitive", "value": "own_group"}]
-    before = dict(os.environ)
-    os.environ.pop("MLFLOW_TRACKING_URI", None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(bench.folder)
-
-        def publish(job: dict[str, Any], **changes: Any) -> None:
-            bench.job = copy.deepcopy(job) | changes
-            done = bench.run("--json")
-            assert done.code == 0, done.err
-
-        publish(JOB)
-        publish(JOB, method={"name": "gbdt", "n_steps": 9, "n_jobs": 1}, publish={"alias": "challenger"})
-        contract = copy.deepcopy(bench.contract)
-        bench.contract["version"] = "1.1.0"
-        publish(JOB, name="people-newer")
-        bench.contract = copy.deepcopy(contract)
-        bench.properties["income"]["logicalTypeOptions"] = {"minimum": -9999}
-        publish(JOB, name="people-edited")
-        bench.contract = copy.deepcopy(contract)
-        for item in bench.properties["paid"]["customProperties"]:
-            item["value"] = "no" if item["property"] == "positive" else item["value"]
-        publish(JOB, name="people-opposite")
-        bench.contract = contract
-        (bench.folder / "people.csv").unlink()
-        bench.table = make_uneven()
-        publish(PROXY_JOB)
-    os.environ.clear()
-    os.environ.update(before)
-    return bench.store
-
-
-def _shared() -> tuple[Any, Any, Any, Any]:
-    module = next(
-        item for name, item in sys.modules.items() if name.endswith("conftest") and hasattr(item, "Bench")
-    )
-    return module.Bench, module.JOB, module.PROXY_JOB, module.make_uneven
+    challenger = {"method": {"name": "gbdt", "n_steps": 9, "n_jobs": 1}, "publish": {"alias": "challenger"}}
+    run_all(bench, JOB, JOB | challenger)
+    contract = copy.deepcopy(bench.contract)
+    bench.contract["version"] = "1.1.0"
+    run_all(bench, JOB | {"name": "people-newer"})
+    bench.contract = copy.deepcopy(contract)
+    bench.properties["income"]["logicalTypeOptions"] = {"minimum": -9999}
+    run_all(bench, JOB | {"name": "people-edited"})
+    bench.contract = copy.deepcopy(contract)
+    for item in bench.properties["paid"]["customProperties"]:
+        item["value"] = "no" if item["property"] == "positive" else item["value"]
+    run_all(bench, JOB | {"name": "people-opposite"})
+    bench.contract = contract
+    (bench.folder / "people.csv").unlink()
+    bench.table = make_uneven()
+    return run_all(bench, PROXY_JOB).store
 
 
 @pytest.fixture
-def desk(
-    shelf: Path, tmp_path: Path, people: Callable[..., pa.Table], monkeypatch: pytest.MonkeyPatch
-) -> Desk:
-    monkeypatch.chdir(tmp_path)
-    store = tmp_path / "store"
-    shutil.copytree(shelf, store, ignore=shutil.ignore_patterns("runs", "steps", "tmp"))
-    return Desk(tmp_path, store, people)
+def desk(shelf: Path, tmp_path: Path) -> Iterator[Desk]:
+    """The registry of the shelf, whose versions stay where they are, in a store of the test's own."""
+    with contextlib.chdir(tmp_path):
+        yield Desk(tmp_path, new_store(shelf, tmp_path / "store"), make_people)
+
+
+def new_store(source: Path, target: Path) -> Path:
+    target.mkdir(mode=0o700)
+    shutil.copyfile(source / "mlflow.db", target / "mlflow.db")
+    return target
 
 
 def suite_of(path: Path) -> ElementTree.Element:
@@ -353,11 +335,9 @@ def test_a_group_without_rows_stays_in_the_tables(desk: Desk) -> None:
 
 
 def test_a_model_that_asks_is_measured_after_its_questions(
-    agent_store: Path, tmp_path: Path, people: Callable[..., pa.Table], monkeypatch: pytest.MonkeyPatch
+    agent_store: Path, tmp_path: Path, people: Callable[..., pa.Table]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    store = tmp_path / "store"
-    shutil.copytree(agent_store, store, ignore=shutil.ignore_patterns("runs", "steps", "tmp"))
+    store = new_store(agent_store, tmp_path / "store")
     desk = Desk(tmp_path, store, people)
     gates = desk.gates({"features_asked": {"max": 5}})
     verdict = desk.json("people-dadi", "--gates", gates)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from evenhand.tasks.aliases import EVALUATION_TAG
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.registry import registry_client
 from evenhand.tasks.store import Store
+from tests.flows.people import JOB, PROXY_JOB, Bench, make_people, run_all
 
 SECRET_GROUP = "zzyzx-group"
 MODEL = "people-gbdt"
@@ -90,40 +92,17 @@ class Watch:
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory, registry: Path, bench_type: type[Any]) -> Path:
-    """A store with the models, made once."""
-    from tests.flows.conftest import JOB, PROXY_JOB, make_people
-
-    folder = tmp_path_factory.mktemp("monitored")
-    bench = bench_type(folder, database=registry)
-    bench.table = make_people(800)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        for job in (PROXY_JOB, JOB):
-            bench.job = copy.deepcopy(job)
-            done = bench.run("--json")
-            assert done.code in (0, 1), done.err
-    return folder
-
-
-@pytest.fixture(scope="module")
-def bench_type() -> type[Any]:
-    from tests.flows.conftest import Bench
-
-    return Bench
+def monitored(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Bench:
+    """A folder and a store with the models, made once."""
+    bench = Bench(tmp_path_factory.mktemp("monitored"), make_people(800), database=registry)
+    run_all(bench, PROXY_JOB | {"gates": {}}, JOB)
+    return bench
 
 
 @pytest.fixture
-def watch(
-    published: Path,
-    bench_type: type[Any],
-    people: Callable[..., pa.Table],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Watch:
-    monkeypatch.chdir(published)
-    return Watch(bench_type(published), people)
+def watch(monitored: Bench) -> Iterator[Watch]:
+    with contextlib.chdir(monitored.folder):
+        yield Watch(monitored, make_people)
 
 
 def test_a_fresh_sample_has_not_drifted(watch: Watch) -> None:

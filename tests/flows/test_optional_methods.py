@@ -110,43 +110,38 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 mlflow.set_tracking_uri(sys.argv[1])
-model = mlflow.pyfunc.load_model(sys.argv[2])
-print(json.dumps(model.predict(pq.read_table(sys.argv[3]).to_pandas()).to_dict("list")))
+for uri, path in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
+    model = mlflow.pyfunc.load_model(uri)
+    print(json.dumps(model.predict(pq.read_table(path).to_pandas()).to_dict("list")))
 """
+METHODS_OF_EXTRA: list[dict[str, Any]] = [
+    {"name": "reweigh-logistic", "threshold": 0.7},
+    {"name": "calibrated-equalized-odds", "attribute": "sex", "threshold": 0.3},
+    {"name": "threshold-optimizer", "attribute": "sex"},
+]
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        {"name": "reweigh-logistic", "threshold": 0.7},
-        {"name": "calibrated-equalized-odds", "attribute": "sex", "threshold": 0.3},
-        {"name": "threshold-optimizer", "attribute": "sex"},
-    ],
-)
-def test_what_is_published_decides_as_what_was_measured(publishing: Any, method: dict[str, Any]) -> None:
+def test_what_is_published_decides_as_what_was_measured(publishing: Any) -> None:
     """By a threshold of its own, in a process that lacks the extra."""
     publishing.properties["sex"]["customProperties"].append({"property": "use", "value": "feature"})
-    publishing.job["method"] = method
-    done = publishing.run("--json")
-    assert done.code == 0, done.err
-    measured = pq.read_table(done.json["artifacts"]["evaluate.predictions"]).to_pandas()
-    threshold = method.get("threshold", np.nextafter(0.5, 1))
-    np.testing.assert_array_equal(measured["prediction"] == 1, measured["probability"] >= threshold)
-    if "threshold" in method:
-        # a threshold of one half would decide otherwise
-        assert ((measured["probability"] >= 0.5) != (measured["prediction"] == 1)).any()
-    rows = publishing.folder / "test.parquet"
-    pq.write_table(publishing.table.take(measured["row"].to_list()), rows)
+    given, expected = [], []
+    for method in METHODS_OF_EXTRA:
+        publishing.job["method"] = method
+        done = publishing.run("--json", "--set", f"publish.model={method['name']}")
+        assert done.code == 0, done.err
+        measured = pq.read_table(done.json["artifacts"]["evaluate.predictions"]).to_pandas()
+        threshold = method.get("threshold", np.nextafter(0.5, 1))
+        np.testing.assert_array_equal(measured["prediction"] == 1, measured["probability"] >= threshold)
+        if "threshold" in method:
+            # a threshold of one half would decide otherwise
+            assert ((measured["probability"] >= 0.5) != (measured["prediction"] == 1)).any()
+        rows = publishing.folder / f"{method['name']}.parquet"
+        pq.write_table(publishing.table.take(measured["row"].to_list()), rows)
+        given += [done.json["model"]["uri"], str(rows)]
+        expected.append(measured)
     finished = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            PREDICT,
-            f"sqlite:///{done.store / 'mlflow.db'}",
-            done.json["model"]["uri"],
-            rows,
-        ],
-        cwd=done.store.parent.parent,
+        [sys.executable, "-c", PREDICT, f"sqlite:///{publishing.store / 'mlflow.db'}", *given],
+        cwd=publishing.folder.parent,
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         | {"MLFLOW_DISABLE_TELEMETRY": "true"},
         capture_output=True,
@@ -154,6 +149,7 @@ def test_what_is_published_decides_as_what_was_measured(publishing: Any, method:
         timeout=300,
     )
     assert finished.returncode == 0, finished.stderr[-2000:]
-    found = json.loads(finished.stdout.splitlines()[-1])
-    assert found["probability"] == measured["probability"].to_list()
-    assert found["prediction"] == ["yes" if positive else "no" for positive in measured["prediction"]]
+    answers = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
+    for found, measured in zip(answers, expected, strict=True):
+        assert found["probability"] == measured["probability"].to_list()
+        assert found["prediction"] == ["yes" if positive else "no" for positive in measured["prediction"]]

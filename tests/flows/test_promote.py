@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from evenhand.tasks.aliases import AUDIT_TAG, alias_history, move_alias, record_evaluation
 from evenhand.tasks.registry import registry_client
+from tests.flows.people import JOB, Bench, Done, run_all
 
 MODEL = "people-gbdt"
-CHALLENGER = ("--set", "publish.alias=challenger", "--set", "method.n_steps=6")
 
 
 def call(store: Path, *arguments: str) -> Any:
@@ -26,12 +26,21 @@ def uri(store: Path) -> str:
     return f"sqlite:///{store.resolve()}/mlflow.db"
 
 
-@pytest.fixture
-def two(publishing: Any) -> Any:
+@pytest.fixture(scope="module")
+def both(published: Done, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A champion, version 1, and a challenger, version 2, both passed by their own runs' gates."""
-    assert publishing.run("--json").code == 0
-    assert publishing.run("--json", *CHALLENGER).code == 0
-    return publishing
+    bench = Bench(tmp_path_factory.mktemp("both"))
+    published.copied_to(bench.store)
+    return run_all(
+        bench, JOB | {"publish": {"alias": "challenger"}, "method": JOB["method"] | {"n_steps": 6}}
+    )
+
+
+@pytest.fixture
+def two(bench: Any, both: Done) -> Any:
+    """The same in a store of the test's own."""
+    both.copied_to(bench.store)
+    return bench
 
 
 def test_a_version_is_promoted_and_the_way_back_is_the_same(two: Any) -> None:
@@ -91,17 +100,17 @@ def test_only_what_has_passed_is_promoted(two: Any, evaluation: Any, words: str)
         (("history", "nobody"), "not in the registry"),
     ],
 )
-def test_bad_names_get_one_line(two: Any, arguments: tuple[str, ...], words: str) -> None:
-    done = call(two.store, *arguments)
+def test_bad_names_get_one_line(both: Done, arguments: tuple[str, ...], words: str) -> None:
+    done = call(both.store, *arguments)
     assert done.exit_code == 2
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stdout == ""
 
 
-def test_an_unreachable_registry_is_exit_code_4(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_registry_is_exit_code_4(both: Done, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/nowhere/mlflow.db")
-    done = call(two.store, "promote", f"models:/{MODEL}/1")
+    done = call(both.store, "promote", f"models:/{MODEL}/1")
     assert done.exit_code == 4
     assert "check MLFLOW_TRACKING_URI" in done.stderr
 
@@ -120,7 +129,7 @@ def key_of(client: Any, number: int) -> str:
 
 
 def test_what_was_done_past_us_shows(two: Any) -> None:
-    """A record that was changed, one that was taken out, and an alias that was moved without one."""
+    """A record that was changed, one that was taken out, and an alias that was moved without champion."""
     call(two.store, "promote", f"models:/{MODEL}/2")
     with registry_client(uri(two.store)) as client:
         key = key_of(client, 2)
@@ -215,35 +224,29 @@ class TestUpToDate:
             ("--set", "publish.alias=other"),
         ],
     )
-    def test_another_job_is_something_to_do(self, publishing: Any, change: tuple[str, str]) -> None:
-        publishing.run("--json")
-        assert publishing.run("--json", "--if-changed", *change).json["status"] == "published"
+    def test_another_job_is_something_to_do(self, champion: Any, change: tuple[str, str]) -> None:
+        assert champion.run("--json", "--if-changed", *change).json["status"] == "published"
 
-    def test_new_rows_are_something_to_do_and_another_place_is_not(
-        self, publishing: Any, people: Any
-    ) -> None:
-        publishing.run("--json")
-        moved = publishing.folder / "elsewhere"
+    def test_new_rows_are_something_to_do_and_another_place_is_not(self, champion: Any, people: Any) -> None:
+        champion.write()
+        moved = champion.folder / "elsewhere"
         moved.mkdir()
-        (publishing.folder / "people.csv").rename(moved / "people.csv")
+        (champion.folder / "people.csv").rename(moved / "people.csv")
         elsewhere = ("--set", "table.path=elsewhere/people.csv")
         assert (
-            publishing.run("--json", "--if-changed", *elsewhere, job="job.yaml").json["status"]
-            == "up_to_date"
+            champion.run("--json", "--if-changed", *elsewhere, job="job.yaml").json["status"] == "up_to_date"
         )
         (moved / "people.csv").unlink()
-        publishing.table = people(500, 4)
-        assert publishing.run("--json", "--if-changed").json["status"] == "published"
+        champion.table = people(500, 4)
+        assert champion.run("--json", "--if-changed").json["status"] == "published"
 
-    def test_another_contract_is_something_to_do(self, publishing: Any) -> None:
-        publishing.run("--json")
-        publishing.contract["version"] = "1.0.1"
-        assert publishing.run("--json", "--if-changed").json["status"] == "published"
+    def test_another_contract_is_something_to_do(self, champion: Any) -> None:
+        champion.contract["version"] = "1.0.1"
+        assert champion.run("--json", "--if-changed").json["status"] == "published"
 
-    def test_words_about_a_job_change_nothing(self, publishing: Any) -> None:
-        publishing.run("--json")
-        publishing.job["description"] = "Other words."
-        assert publishing.run("--json", "--if-changed").json["status"] == "up_to_date"
+    def test_words_about_a_job_change_nothing(self, champion: Any) -> None:
+        champion.job["description"] = "Other words."
+        assert champion.run("--json", "--if-changed").json["status"] == "up_to_date"
 
     def test_a_schedule_does_not_undo_what_a_person_decided(self, two: Any) -> None:
         call(two.store, "promote", f"models:/{MODEL}/2")
@@ -255,24 +258,22 @@ class TestUpToDate:
         assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
 
     @pytest.mark.parametrize("with_record", [True, False])
-    def test_a_version_that_never_got_its_alias_is_finished(self, publishing: Any, with_record: bool) -> None:
+    def test_a_version_that_never_got_its_alias_is_finished(self, champion: Any, with_record: bool) -> None:
         """Its run ended between the record, or the registration, and the alias."""
-        publishing.run("--json")
-        with registry_client(uri(publishing.store)) as client:
+        with registry_client(uri(champion.store)) as client:
             client.delete_registered_model_alias(MODEL, "champion")
             if not with_record:
                 client.delete_registered_model_tag(MODEL, key_of(client, 1))
-        done = publishing.run("--json", "--if-changed")
+        done = champion.run("--json", "--if-changed")
         assert (done.json["status"], done.json["model"]["version"]) == ("published", "1")
 
-    def test_what_went_there_and_back_is_made_champion_again(self, publishing: Any) -> None:
+    def test_what_went_there_and_back_is_made_champion_again(self, champion: Any) -> None:
         """A bad load one night, and the right one the next: nobody decided that the bad one stays."""
-        assert publishing.run("--json", "--if-changed").json["model"]["version"] == "1"
         other = ("--set", "method.n_steps=5")
-        assert publishing.run("--json", "--if-changed", *other).json["model"]["version"] == "2"
-        back = publishing.run("--json", "--if-changed").json
+        assert champion.run("--json", "--if-changed", *other).json["model"]["version"] == "2"
+        back = champion.run("--json", "--if-changed").json
         assert (back["status"], back["model"]["version"]) == ("published", "1")
-        assert publishing.run("--json", "--if-changed").json["status"] == "up_to_date"
+        assert champion.run("--json", "--if-changed").json["status"] == "up_to_date"
 
     def test_a_refused_model_is_judged_again(self, publishing: Any) -> None:
         refusing = ("--set", "gates.auc.min=0.999")
@@ -293,7 +294,7 @@ def test_the_page_over_all_runs_shows_what_was_promoted(two: Any) -> None:
     done = call(two.store, "report", "--all")
     assert done.exit_code == 0, done.stderr
     page = (two.store / "runs" / "index.html").read_text()
-    assert "version 2 is champion, made by the run of" in page
+    assert "version 2 is champion, published on" in page
     assert "version 1 is champion" not in page
     # without its registry the page says that it was not asked
     (two.store / "mlflow.db").rename(two.store / "mlflow.away")

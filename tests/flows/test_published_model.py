@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from tests.flows.people import Done, make_people
+
 # in a process that has the libraries and nothing of this project
 PREDICT = """
 import json, sys
@@ -25,13 +27,14 @@ import mlflow, pandas as pd, pyarrow.parquet as pq
 ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
 assert not [name for name in sys.modules if name.startswith(ours)]
 mlflow.set_tracking_uri(sys.argv[1])
-model = mlflow.pyfunc.load_model(sys.argv[2])
-for path in sys.argv[3:]:
-    if path.endswith(".csv"):
-        raw = pd.read_csv(path, dtype={"zip": str}, keep_default_na=False, na_values=[""])
-    else:
-        raw = pq.read_table(path).to_pandas()
-    print(json.dumps(model.predict(raw).to_dict("list")))
+for uri, *paths in json.loads(sys.argv[2]):
+    model = mlflow.pyfunc.load_model(uri)
+    for path in paths:
+        if path.endswith(".csv"):
+            raw = pd.read_csv(path, dtype={"zip": str}, keep_default_na=False, na_values=[""])
+        else:
+            raw = pq.read_table(path).to_pandas()
+        print(json.dumps(model.predict(raw).to_dict("list")))
 ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
 assert not [name for name in sys.modules if name.startswith(ours)]
 """
@@ -50,19 +53,13 @@ CARD = (
 )
 
 
-def predict(done: Any, *tables: Path) -> list[dict[str, list[Any]]]:
-    """Predictions of the published model in a fresh process, for each file of raw rows."""
+def predict(store: Path, *wanted: tuple[Any, ...]) -> list[dict[str, list[Any]]]:
+    """Predictions in a fresh process: of each published model for each of its files of raw rows."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    given = json.dumps([list(map(str, item)) for item in wanted])
     finished = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            PREDICT,
-            f"sqlite:///{done.store / 'mlflow.db'}",
-            done.json["model"]["uri"],
-            *map(str, tables),
-        ],
-        cwd=done.store.parent.parent,
+        [sys.executable, "-c", PREDICT, f"sqlite:///{store / 'mlflow.db'}", given],
+        cwd=store.parent.parent,
         env={**environment, "MLFLOW_DISABLE_TELEMETRY": "true"},
         check=False,
         capture_output=True,
@@ -114,34 +111,38 @@ def varied(publishing: Any) -> Any:
     return publishing
 
 
-@pytest.mark.parametrize("method", ["gbdt", "budro"])
-def test_a_fresh_process_predicts_what_the_flow_did(varied: Any, method: str) -> None:
-    varied.job["method"] = {"name": method, "n_steps": 5, "max_depth": 2}
-    done = varied.run("--json")
-    assert done.code == 0, done.err
-    predictions = pq.read_table(done.json["artifacts"]["evaluate.predictions"])
-    rows = predictions["row"].to_pylist()
-    test = varied.table.take(rows)
-    pq.write_table(test, varied.folder / "test.parquet")
-    # as other programs hand rows over: text for truth and dates, in another order, without the rest
-    frame = test.to_pandas()
-    frame["owner"] = frame["owner"].map({True: "yes", False: "no"})
-    frame["smoker"] = [None if value is None else str(value).upper() for value in test["smoker"].to_pylist()]
-    frame = frame[[name for name in reversed(frame.columns) if name not in ("paid", "key", "sex", "age")]]
-    frame.to_csv(varied.folder / "test.csv", index=False)
-    # rows without gaps have other types in pandas: each row on its own
-    pq.write_table(test.slice(0, 1), varied.folder / "one.parquet")
-    typed, text, one = predict(
-        done, varied.folder / "test.parquet", varied.folder / "test.csv", varied.folder / "one.parquet"
-    )
-    expected = predictions["probability"].to_pylist()
-    assert typed["probability"] == expected
-    assert one["probability"] == expected[:1]
-    flags = ["yes" if flag else "no" for flag in predictions["prediction"].to_pylist()]
-    assert typed["prediction"] == flags
-    assert set(flags) == {"yes", "no"}
-    assert text["prediction"] == flags
-    assert text["probability"] == pytest.approx(expected)
+def test_a_fresh_process_predicts_what_the_flow_did(varied: Any) -> None:
+    wanted, expected = [], []
+    for method in ("gbdt", "budro"):
+        varied.job |= {"method": {"name": method, "n_steps": 5, "max_depth": 2}}
+        done = varied.run("--json", "--set", f"publish.model={method}")
+        assert done.code == 0, done.err
+        predictions = pq.read_table(done.json["artifacts"]["evaluate.predictions"])
+        test = varied.table.take(predictions["row"].to_pylist())
+        files = [varied.folder / f"{method}-{name}" for name in ("test.parquet", "test.csv", "one.parquet")]
+        pq.write_table(test, files[0])
+        # as other programs hand rows over: text for truth and dates, in another order, without the rest
+        frame = test.to_pandas()
+        frame["owner"] = frame["owner"].map({True: "yes", False: "no"})
+        smokers = test["smoker"].to_pylist()
+        frame["smoker"] = [None if value is None else str(value).upper() for value in smokers]
+        names = [name for name in reversed(frame.columns) if name not in ("paid", "key", "sex", "age")]
+        frame[names].to_csv(files[1], index=False)
+        # rows without gaps have other types in pandas: each row on its own
+        pq.write_table(test.slice(0, 1), files[2])
+        wanted.append((done.json["model"]["uri"], *files))
+        expected.append((predictions["probability"].to_pylist(), predictions["prediction"].to_pylist()))
+    found = predict(varied.store, *wanted)
+    for (probability, positive), typed, text, one in zip(
+        expected, *(found[i::3] for i in range(3)), strict=True
+    ):
+        assert typed["probability"] == probability
+        assert one["probability"] == probability[:1]
+        flags = ["yes" if flag else "no" for flag in positive]
+        assert typed["prediction"] == flags
+        assert set(flags) == {"yes", "no"}
+        assert text["prediction"] == flags
+        assert text["probability"] == pytest.approx(probability)
 
 
 @pytest.mark.parametrize(
@@ -177,17 +178,19 @@ def test_predictions_are_the_labels_own_values(
     assert [int(value == positive) for value in labels] == predictions["label"].to_pylist()
 
 
-def test_bad_rows_are_refused_by_name(publishing: Any) -> None:
-    done = publishing.run("--json")
+def test_bad_rows_are_refused_by_name(published: Done) -> None:
+    done = published
     sys.path.insert(0, str(next(done.store.glob("mlflow-artifacts/**/code"))))
     try:
         import mlflow
 
-        mlflow.set_tracking_uri(f"sqlite:///{done.store / 'mlflow.db'}")
+        uri = f"sqlite:///{done.store / 'mlflow.db'}"
+        mlflow.set_tracking_uri(uri)
+        mlflow.set_registry_uri(uri)
         model = mlflow.pyfunc.load_model(done.json["model"]["uri"])
     finally:
         sys.path.pop(0)
-    frame = publishing.table.to_pandas().head(3)
+    frame = make_people().to_pandas().head(3)
     with pytest.raises(ValueError, match="income"):
         model.predict(frame.drop(columns=["income"]))
     with pytest.raises(ValueError, match="job") as caught:
@@ -201,41 +204,40 @@ def test_bad_rows_are_refused_by_name(publishing: Any) -> None:
     pd.testing.assert_frame_equal(frame, before)
 
 
-def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_back(publishing: Any) -> None:
-    first = publishing.run("--json").json["model"]
-    assert aliases(publishing.store) == (1, [("champion", 1)])
-    second = publishing.run("--json", "--set", "method.n_steps=2").json["model"]
+def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_back(
+    champion: Any, published: Done
+) -> None:
+    first = published.json["model"]
+    assert aliases(champion.store) == (1, [("champion", 1)])
+    second = champion.run("--json", "--set", "method.n_steps=2").json["model"]
     assert (first["version"], second["version"]) == ("1", "2")
-    assert aliases(publishing.store) == (2, [("champion", 2)])
-    back = publishing.run("--json").json
+    assert aliases(champion.store) == (2, [("champion", 2)])
+    back = champion.run("--json").json
     assert back["model"] == first
     assert back["cached"] == ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate"]
-    assert aliases(publishing.store) == (2, [("champion", 1)])
+    assert aliases(champion.store) == (2, [("champion", 1)])
     # with no record of any step, the content is still known to the registry
     from evenhand.tasks.store import Store
 
-    Store(str(publishing.store)).prune(0)
-    assert publishing.run("--json").json["model"] == first
-    assert aliases(publishing.store) == (2, [("champion", 1)])
+    Store(str(champion.store)).prune(0)
+    assert champion.run("--json").json["model"] == first
+    assert aliases(champion.store) == (2, [("champion", 1)])
 
 
-def test_what_a_version_says_of_itself_is_true(publishing: Any) -> None:
+def test_what_a_version_says_of_itself_is_true(champion: Any) -> None:
     """A change of the card alone is a new version too: cards are not rewritten."""
-    publishing.run("--json")
-    done = publishing.run("--json", "--set", "publish.intended_use=Loans only")
+    done = champion.run("--json", "--set", "publish.intended_use=Loans only")
     assert done.json["model"]["version"] == "2"
     card = json.loads(Path(done.json["artifacts"]["model_card.json"]).read_text())
     assert card["intended_use"] == "Loans only"
 
 
-def test_new_names_of_the_labels_are_a_new_version(publishing: Any) -> None:
+def test_new_names_of_the_labels_are_a_new_version(champion: Any) -> None:
     """The parameters are the same to the byte, what the model answers is not."""
-    publishing.run()
-    publishing.set("paid", [{"yes": "JA", "no": "NEIN"}[v] for v in publishing.table["paid"].to_pylist()])
-    publishing.properties["paid"]["quality"][0]["validValues"] = ["NEIN", "JA"]
-    publishing.properties["paid"]["customProperties"][1]["value"] = "JA"
-    (publishing.folder / "people.csv").unlink()
-    assert publishing.run("--json").json["model"]["version"] == "2"
+    champion.set("paid", [{"yes": "JA", "no": "NEIN"}[v] for v in champion.table["paid"].to_pylist()])
+    champion.properties["paid"]["quality"][0]["validValues"] = ["NEIN", "JA"]
+    champion.properties["paid"]["customProperties"][1]["value"] = "JA"
+    assert champion.run("--json").json["model"]["version"] == "2"
 
 
 def test_other_names_of_model_and_alias(publishing: Any) -> None:
@@ -244,21 +246,20 @@ def test_other_names_of_model_and_alias(publishing: Any) -> None:
     assert aliases(done.store) == (1, [("shadow", 1)])
 
 
-def test_no_pickle_is_anywhere(publishing: Any) -> None:
-    publishing.run()
-    files = [path for path in publishing.store.rglob("*") if path.is_file()]
+def test_no_pickle_is_anywhere(published: Done) -> None:
+    files = [path for path in published.store.rglob("*") if path.is_file()]
     assert len(files) > 30
     for path in files:
         content = path.read_bytes()
         assert path.suffix not in (".pkl", ".pickle", ".joblib", ".pt", ".npy", ".npz")
         assert not re.match(rb"\x80[\x02-\x05]", content), path
-    model = yaml.safe_load(next(publishing.store.glob("mlflow-artifacts/**/MLmodel")).read_text())
+    model = yaml.safe_load(next(published.store.glob("mlflow-artifacts/**/MLmodel")).read_text())
     assert model["flavors"]["python_function"]["model_code_path"].endswith("model_code.py")
     assert "python_model" not in model["flavors"]["python_function"]
 
 
-def test_the_card_says_what_it_must_and_nothing_of_anybody(publishing: Any) -> None:
-    done = publishing.run("--json")
+def test_the_card_says_what_it_must_and_nothing_of_anybody(published: Done) -> None:
+    done = published
     card = json.loads(Path(done.json["artifacts"]["model_card.json"]).read_text())
     assert set(CARD) <= set(card)
     raw = Path(done.json["artifacts"]["ingest.raw"]).name.partition(".")[0]

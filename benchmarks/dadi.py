@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, log, provenance, write_result
 from evenhand.fairlib.cores import available_cores
-from evenhand.fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.config import Plan, make_plan

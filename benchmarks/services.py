@@ -26,7 +26,7 @@ import pyarrow.csv
 import yaml
 
 from benchmarks.common import log, provenance, write_result
-from evenhand.fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.generated import make_loans
 from tests.e2e.real_services import ROOT, Shell
 
 REPEATS = 3

@@ -319,6 +319,14 @@ def init(
 
 
 @app.command()
+def demo(store: StoreOption = None) -> None:
+    """Show what it is for: three models on a generated table, side by side."""
+    from evenhand.flows.commands.demo import run_demo
+
+    raise typer.Exit(run_demo(store))
+
+
+@app.command()
 def jobs() -> None:
     """List the shipped jobs."""
     from evenhand.flows.job import shipped_jobs
@@ -329,14 +337,10 @@ def jobs() -> None:
 @app.command()
 def datasets() -> None:
     """List the known tables."""
+    from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
 
-    _rows(
-        [
-            ("loans", "synthetic loan applications, generated"),
-            *((r.name, r.summary) for r in RECIPES.values()),
-        ]
-    )
+    _rows((name, table.summary) for name, table in {**GENERATED, **RECIPES}.items())
 
 
 @app.command()

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job_sections import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
@@ -17,7 +18,7 @@ from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 
 __all__ = ["DataSource", "parse_data"]
 
-KNOWN_TABLES = (*RECIPES, "loans")
+KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
 EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")
 MAX_SEED = 2**31

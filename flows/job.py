@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job_sections import (
@@ -112,11 +113,10 @@ class Job(Section):
     @model_validator(mode="after")
     def _source_is_one(self) -> Job:
         given = [key for key in ("path", "sql") if getattr(self.table, key)]
-        known = self.table.name in RECIPES or self.table.name == "loans"
         if len(given) > 1:
             raise ValueError("table has both path and sql: keep one")
-        if not given and not known:
-            names = [*RECIPES, "loans"]
+        names = [*RECIPES, *GENERATED]
+        if not given and self.table.name not in names:
             raise ValueError(
                 f"table {self.table.name!r} is no known table{nearest(self.table.name, names)}: "
                 "give table.path or table.sql"

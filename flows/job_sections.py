@@ -79,7 +79,7 @@ class TableSource(Section):
     connection: str | None = None
     """SQLAlchemy URL for the query, or `$NAME` of the environment variable that has it."""
     rows: Annotated[int, Field(ge=10)] | None = None
-    """How many rows to generate, for the table `loans` alone; default: 20,000."""
+    """How many rows to generate, for the tables `loans` (default: 20,000) and `hiring` (8,000) alone."""
 
 
 class Split(Section):

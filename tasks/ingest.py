@@ -24,13 +24,14 @@ BLOCK_BYTES = 1 << 24
 
 def ingest(context: StepContext) -> StepResult:
     """Read the table and write ``raw.parquet``."""
-    from evenhand.fairlib.datasets.loans import make_loans
+    from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
 
     source = context.parameters["source"]
     known = not (source.get("path") or source.get("sql"))
-    if known and source["name"] == "loans":
-        frame = make_loans(source.get("rows") or 20_000, seed=context.parameters["seed"])
+    if known and source["name"] in GENERATED:
+        generated = GENERATED[source["name"]]
+        frame = generated.make(source.get("rows") or generated.rows, seed=context.parameters["seed"])
         table = pa.Table.from_pandas(frame, preserve_index=False)
     elif known and source["name"] in RECIPES:
         table = pa.Table.from_pandas(RECIPES[source["name"]].read(context.inputs), preserve_index=False)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from evenhand.fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.flows.grid import make_grid, run_point
 from tests.e2e.conftest import Cli
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from evenhand.fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.generated import make_loans
 
 # one kill, of the filter alone, is in tests/tasks/filtering/test_filter_kill.py
 pytestmark = [pytest.mark.flow, pytest.mark.long]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from evenhand.fairlib.datasets.loans import make_loans
+from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 

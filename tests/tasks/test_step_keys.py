@@ -171,7 +171,7 @@ TOUCHED = [
     ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
     ("fairlib/proxies/hash_uniform.py", {"balance"}),
     ("tasks/registry.py", {"balance", "publish"}),
-    ("fairlib/datasets/loans.py", {"ingest"}),
+    ("fairlib/datasets/generated.py", {"ingest"}),
     ("data_contracts/checking.py", {"contract", "preprocess", "measure_drift"}),
     ("tasks/serving/model_code.py", {"publish"}),
     ("tasks/pages/build.py", set()),

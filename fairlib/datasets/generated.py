@@ -1,0 +1,148 @@
+"""Tables that are generated: synthetic people whose unfairness is known because it was put there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["GENERATED", "GeneratedTable", "make_hiring", "make_loans"]
+
+CLUBS = ("none", "chess", "choir", "football", "rowing")
+
+
+def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
+    r"""
+    Loan applications whose features range from fair to unfair (DADI, appendix D).
+
+    A group :math:`b \in \{0, 1\}` with equal shares; :math:`X_1..X_4 \sim N(0, 1)`;
+    :math:`X_5..X_8 \sim N(b - 1/2, 1)`; :math:`X_9` uniform on {0, 1, 2};
+    :math:`X_{10} \sim N(\pm X_9 / 2, 1)` with the sign of the group. The label follows
+    :math:`P(Y = 1) = \sigma(\beta^\top X / 10)` with :math:`\beta` alternating 1 and -1. :math:`X_4` and
+    :math:`X_8` influence the label but are not observed.
+
+    Parameters
+    ----------
+    n : int
+        Number of people, at least 1.
+    seed : int
+
+    Returns
+    -------
+    DataFrame, shape (n, 10)
+        ``X1, X2, X3, X5, X6, X7, X10`` (float), ``X9`` (str), ``group`` (str, a or b) and ``repaid`` (int).
+
+    Raises
+    ------
+    ValueError
+        `n` is below 1.
+    """
+    import pandas as pd
+
+    _check_rows(n)
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    sign = 2 * group - 1
+    features = rng.standard_normal((n, 10))
+    features[:, 4:8] += sign[:, None] / 2
+    category = rng.integers(0, 3, n)
+    features[:, 8] = category
+    features[:, 9] += sign * category / 2
+    beta = np.where(np.arange(10) % 2 == 0, 1.0, -1.0)
+    repaid = rng.random(n) < 1.0 / (1.0 + np.exp(-(features @ beta) / 10.0))
+    observed = {f"X{j}": features[:, j - 1] for j in (1, 2, 3, 5, 6, 7)}
+    return pd.DataFrame(
+        observed
+        | {
+            "X9": category.astype(str),
+            "X10": features[:, 9],
+            "group": np.where(group == 1, "b", "a"),
+            "repaid": repaid.astype(np.int64),
+        }
+    )
+
+
+def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
+    r"""
+    Past hiring decisions that depended on the gender of equally skilled applicants.
+
+    Women and men have equal shares and the same distribution of skill :math:`s \sim N(0, 1)`, which is not
+    observed, of test scores :math:`N(s, 0.6^2)`, interview scores :math:`N(s, 0.8^2)` and years of experience
+    :math:`e \sim \Gamma(4, 2)`. 40 % of women are in a choir and 10 % play football, of men the reverse; the
+    other clubs have equal shares. 45 % of women and 15 % of men had a career break, of exponential length
+    :math:`m` with mean 10 months. Past recruiters hired with
+
+    .. math:: P(\text{hired}) = \sigma(0.6 + 1.2 s + 0.15 (e - 8) - 0.02 m - 1.2 \cdot [\text{woman}]).
+
+    The club has no effect of its own, but it tells the gender where that is left out.
+
+    Parameters
+    ----------
+    n : int
+        Number of people, at least 1.
+    seed : int
+
+    Returns
+    -------
+    DataFrame, shape (n, 7)
+        ``gender`` (man or woman), ``club`` (str), ``test``, ``interview``, ``experience`` (years),
+        ``break_months`` (float) and ``hired`` (int).
+
+    Raises
+    ------
+    ValueError
+        `n` is below 1.
+    """
+    import pandas as pd
+
+    _check_rows(n)
+    rng = np.random.default_rng(seed)
+    woman = rng.integers(0, 2, n)
+    shares = np.where(woman[:, None] == 1, [0.2, 0.1, 0.4, 0.1, 0.2], [0.2, 0.1, 0.1, 0.4, 0.2])
+    club = (rng.random(n)[:, None] > shares.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    skill = rng.standard_normal(n)
+    test = skill + 0.6 * rng.standard_normal(n)
+    interview = skill + 0.8 * rng.standard_normal(n)
+    experience = rng.gamma(4.0, 2.0, n)
+    months = np.where(rng.random(n) < 0.15 + 0.3 * woman, rng.exponential(10.0, n), 0.0)
+    score = 0.6 + 1.2 * skill + 0.15 * (experience - 8.0) - 0.02 * months - 1.2 * woman
+    hired = rng.random(n) < 1.0 / (1.0 + np.exp(-score))
+    return pd.DataFrame(
+        {
+            "gender": np.where(woman == 1, "woman", "man"),
+            "club": np.array(CLUBS)[club],
+            "test": test.round(2),
+            "interview": interview.round(2),
+            "experience": experience.round(1),
+            "break_months": months.round(),
+            "hired": hired.astype(np.int64),
+        }
+    )
+
+
+def _check_rows(n: int) -> None:
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}.")
+
+
+@dataclass(frozen=True)
+class GeneratedTable:
+    """A table that needs no data: what it is, how many rows by default, and its generator."""
+
+    summary: str
+    rows: int
+    make: Callable[..., pd.DataFrame]
+
+
+GENERATED = {
+    "loans": GeneratedTable("synthetic loan applications, generated", 20_000, make_loans),
+    "hiring": GeneratedTable(
+        "synthetic hiring decisions that favour one gender, generated", 8_000, make_hiring
+    ),
+}
+"""By name in a job's ``table``."""

@@ -1,0 +1,94 @@
+"""The page of the demonstration: three models on one table, beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand.fairlib.catalogue import title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Section, Table
+
+__all__ = ["build", "depends", "front"]
+
+NEEDS = ("models",)
+CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
+Json = Mapping[str, Any]
+
+
+def depends(consistency: Json) -> dict[str, float]:
+    """Share of people whose decision is not the same on all copies: 1 less the consistency."""
+    ends = {"value": "value", "low": "high", "high": "low"}
+    return {end: 1.0 - consistency[other] for end, other in ends.items()}
+
+
+def front(documents: Documents) -> Front:
+    """Say what the three models do, and what fairness costs."""
+    run, (plain, blind, fair) = documents["run"], documents["models"]
+    shares = [depends(model["metrics"][CONSISTENCY])["value"] for model in (plain, blind, fair)]
+    accuracy = [model["metrics"]["accuracy"]["value"] for model in (plain, blind, fair)]
+    gaps = [model["metrics"][GAP]["value"] for model in (plain, blind, fair)]
+    said = [
+        f"{formats.count(run['rows'])} synthetic applicants were held out, whom no model had seen. Past "
+        "recruiters preferred men to equally skilled women.",
+        f"Plain trees decide differently about {formats.percent(shares[0])} of them if only gender and club "
+        f"are changed; individually fair trees about {formats.percent(shares[2])}.",
+        f"Leaving the gender out is not enough: the club still decides about {formats.percent(shares[1])}.",
+        f"The selection rates of women and men are {formats.points(gaps[0])} apart with plain trees, "
+        f"{formats.points(gaps[1])} without the gender, {formats.points(gaps[2])} with fair trees.",
+        f"It costs {formats.points(accuracy[0] - accuracy[2])} of accuracy, measured on the past decisions, "
+        "which were unfair themselves.",
+    ]
+    meta = [("Three runs on the table hiring", None), (formats.moment(run["created"]), run["created"])]
+    return Front("demonstration", "Equal skill, equal decision?", meta, said)
+
+
+def build(documents: Documents) -> list[Section]:
+    """The numbers, a chart a number, and how the table is made."""
+    columns = [
+        ("accuracy", title("accuracy")),
+        ("depends", "Decisions that depend on gender or club"),
+        ("gap", title(GAP)),
+    ]
+    rows: list[list[Any]] = []
+    numbers = []
+    for model in documents["models"]:
+        metrics = model["metrics"]
+        found = {
+            "accuracy": metrics["accuracy"],
+            "depends": depends(metrics[CONSISTENCY]),
+            "gap": metrics[GAP],
+        }
+        numbers.append({"label": model["label"], "found": found})
+        cells = [Cell(formats.percent(found[key]["value"]), (_ends(found[key]),)) for key, _ in columns]
+        rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *cells])
+    blocks: list[Block] = [
+        "Each value is measured on held-out applicants, with its 95% interval. A link leads to the model’s "
+        "own report.",
+        Table("Three models on the same table", ["Model", *(text for _, text in columns)], rows),
+    ]
+    for key, text in columns:
+        data = {
+            "rows": [{"label": item["label"], **_numbers(item["found"][key])} for item in numbers],
+            "floor": 0.5 if key == "accuracy" else 0.0,
+            "percent": True,
+        }
+        blocks.append(
+            Chart("intervals.metric_intervals", data, text, "The table above has every number.", text)
+        )
+    told = (
+        "Women and men have the same skills, test scores and interviews. Past recruiters hired a woman as if "
+        "she were one standard deviation less skilled. 40% of women and 10% of men name a choir, of football "
+        "the reverse; the club has no effect of its own. Trees learn from the past decisions, so they learn "
+        "the preference; without the gender they find part of it in the club. The fair trees (method budro) "
+        "are trained against an adversary who may exchange people that differ only in gender and club."
+    )
+    return [Section("models", "Three models", blocks), Section("table", "How the table is made", [told])]
+
+
+def _numbers(found: Json) -> dict[str, Any]:
+    return {end: found[end] for end in ("value", "low", "high")}
+
+
+def _ends(found: Json) -> str:
+    return f"{formats.percent(found['low'])} to {formats.percent(found['high'])}"

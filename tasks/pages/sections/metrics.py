@@ -48,7 +48,8 @@ def build(documents: Documents) -> Section | None:
     blocks: list[Block] = [lead, *panels(documents, metrics["metrics"], interval)]
     hidden = len(metrics["metrics"]) - len(plotted(metrics["metrics"], metrics["counts"]))
     if hidden:
-        blocks.append(f"The {hidden} metrics of intersections of attributes are in the table only.")
+        crossed = formats.plural(hidden, "metric of intersections", "metrics of intersections")
+        blocks.append(f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only.")
     table = _beside_baseline(documents, interval) if baseline else _alone(documents, interval)
     return Section(
         "metrics", "Performance and fairness", [*blocks, table, *glossary(list(metrics["metrics"]))]
@@ -145,8 +146,7 @@ def _printed(row: tuple[float, float | None] | None, found: Json | None) -> list
     text = formats.number(mean) + (f" ± {formats.number(deviation)}" if deviation is not None else "")
     if found is None or found["value"] is None:
         return [Cell(text), Cell("cannot be computed", kind="lack")]
-    difference = found["value"] - mean
-    return [Cell(text), Cell(("+" if difference >= 0 else "\u2212") + formats.number(abs(difference)))]
+    return [Cell(text), Cell(formats.signed(found["value"] - mean))]
 
 
 def _beside_baseline(documents: Documents, interval: str) -> Table:

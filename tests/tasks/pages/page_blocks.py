@@ -29,10 +29,15 @@ RUN: dict[str, Any] = {
 }
 
 
+def page(kind: str, documents: Mapping[str, Any]) -> dict[str, Section]:
+    """Sections of a page by their id, in order."""
+    return {section.id: section for section in build(kind, documents).sections}
+
+
 def sections(documents: Mapping[str, Any], *without: str) -> dict[str, Section]:
     """Sections of a run's page by their id, without those of every run's page."""
-    found = build("run", {"run": RUN, **documents}).sections
-    return {section.id: section for section in found if section.id not in ("metrics", "made", *without)}
+    found = page("run", {"run": RUN, **documents})
+    return {name: section for name, section in found.items() if name not in ("metrics", "made", *without)}
 
 
 def said(section: Section) -> str:
@@ -67,3 +72,9 @@ def rows(found: Table) -> dict[str, list[str]]:
     """Texts of each row by its head, the smaller lines after a bar."""
     texts = [[" | ".join((cell.text, *cell.below)) for cell in cells(list(row))] for row in found.rows]
     return {row[0]: row[1:] for row in texts}
+
+
+def by_metric(found: Table) -> dict[str, list[str]]:
+    """Texts of each row by the name in code of its head."""
+    texts = [cells(list(row)) for row in found.rows]
+    return {row[0].code: [" | ".join((cell.text, *cell.below)) for cell in row[1:]] for row in texts}

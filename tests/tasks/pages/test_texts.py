@@ -1,0 +1,159 @@
+"""Shared sentences, rates of groups, and numbers in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from page_examples import gate
+from scipy.stats import binomtest
+
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.texts import gate_margin, gate_sentence, group_rates
+
+LEVEL = "95% interval"
+
+
+def cells(*rows: tuple[str, int, int, int]) -> list[dict[str, Any]]:
+    return [{"group": g, "label": y, "n": n, "predicted_positive": p} for g, y, n, p in rows]
+
+
+def test_rates_by_hand() -> None:
+    # a: 10 true negatives of which 2 are predicted positive, 20 true positives of which 15 are
+    (a, b) = group_rates(cells(("a", 0, 10, 2), ("a", 1, 20, 15), ("b", 1, 5, 0)), 5)
+    assert (a.group, a.n) == ("a", 30)
+    assert (a.selected.hits, a.selected.value) == (17, 17 / 30)
+    assert (a.tpr.hits, a.tpr.n, a.tpr.value) == (15, 20, 0.75)
+    assert (a.tnr.hits, a.tnr.n, a.tnr.value) == (8, 10, 0.8)
+    assert (b.n, b.tpr.value, b.selected.value) == (5, 0.0, 0.0)
+    assert (b.tnr.n, b.tnr.value, b.tnr.low) == (0, None, None)
+
+
+def test_a_rate_needs_the_minimum_of_rows() -> None:
+    (few,) = group_rates(cells(("a", 0, 4, 1), ("a", 1, 5, 1)), 5)
+    assert few.tnr.value is None
+    assert few.tpr.value == 0.2
+    assert few.selected.value == 2 / 9
+
+
+@pytest.mark.parametrize(("hits", "n", "level"), [(0, 7, 0.9), (7, 7, 0.95), (3, 11, 0.95), (450, 1000, 0.9)])
+def test_intervals_are_wilsons(hits: int, n: int, level: float) -> None:
+    (group,) = group_rates(cells(("a", 1, n, hits)), 1, level)
+    expected = binomtest(hits, n).proportion_ci(level, method="wilson")
+    assert group.tpr.low == pytest.approx(expected.low, abs=1e-12)
+    assert group.tpr.high == pytest.approx(expected.high, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (("min", 0.8, 0.75, "point"), "Accuracy: 0.750, where at least 0.800 was asked: 0.050 too low."),
+        (("max", 0.8, 0.9, "point"), "Accuracy: 0.900, where at most 0.800 was asked: 0.100 too high."),
+        (("min", 0.8, 0.9, "point"), "Accuracy: 0.900, where at least 0.800 was asked."),
+        (
+            ("min", 0.8, 0.79999, "point"),
+            "Accuracy: 0.79999, where at least 0.80000 was asked: 1.00e-05 too low.",
+        ),
+        (
+            ("max", 0.8, 0.9, "interval"),
+            "Accuracy: the upper end of the 95% interval is 0.900, where at most 0.800 was asked: 0.100 too "
+            "high.",
+        ),
+        (("min", 0.8, None, "point"), "Accuracy: not enough evidence to judge (at least 0.800 was asked)."),
+    ],
+)
+def test_gate_sentences(result: tuple[str, float, float | None, str], expected: str) -> None:
+    kind, limit, value, bound = result
+    assert gate_sentence(gate("accuracy", kind, limit, value, bound), LEVEL) == expected
+
+
+def test_a_margin_without_a_value_is_the_shortfall_or_unknown() -> None:
+    result = gate("accuracy", "min", 0.8, 0.75)
+    assert gate_margin(result) == pytest.approx(-0.05)
+    assert gate_margin({**result, "value": None, "shortfall": 0.2}) == -0.2
+    assert gate_margin(gate("accuracy", "min", 0.8, None)) is None
+
+
+@given(st.floats(-0.2, 0.2), st.floats(0, 0.2), st.sampled_from(["min", "max", "no_worse_than_baseline"]))
+def test_margin_sentence_and_verdict_agree(value: float, limit: float, kind: str) -> None:
+    result = gate("auc", kind, limit, value)
+    margin = gate_margin(result)
+    assert margin is not None
+    assert (margin >= 0) == result["passed"]
+    assert math.isclose(max(-margin, 0.0), result["shortfall"], abs_tol=1e-12)
+    sentence = gate_sentence(result, LEVEL)
+    assert ("too" in sentence) == (not result["passed"])
+    if kind == "no_worse_than_baseline" and value:
+        assert ("worse, where" in sentence) == (value > 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "not available"),
+        (0, "0.000"),
+        (1, "1.000"),
+        (0.12345, "0.123"),
+        (-0.5, "\u22120.500"),
+        (0.00713, "0.00713"),
+        (0.0000123, "1.23e-05"),
+        (1234.5, "1,234"),
+        (3.2e12, "3.2e+12"),
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert formats.number(value) == text
+
+
+def test_signs_and_counts() -> None:
+    signs = [formats.signed(v) for v in (0.5, -0.5, 0.0, None)]
+    assert signs == ["+0.500", "\u22120.500", "0.000", "not available"]
+    assert [formats.plural(n, "gate") for n in (0, 1, 2000)] == ["0 gates", "1 gate", "2,000 gates"]
+    assert formats.shortlist(["a", "b", "c", "d"], most=2) == "a, b and 2 more"
+
+
+def test_times_and_lists() -> None:
+    assert formats.moment("2026-11-20T19:42:10+00:00") == "20 November 2026, 19:42 UTC"
+    assert formats.moment("2026-01-02T00:30:00+02:00") == "1 January 2026, 22:30 UTC"
+    assert formats.moment("2026-01-02T00:30:00") == "2 January 2026, 00:30"
+    assert formats.moment("soon") == "soon"
+    times = [formats.seconds(s) for s in (0, 0.04, 59.94, 119.4, 119.6, 3601, 7300)]
+    assert times == ["0.00 s", "0.04 s", "59.9 s", "119.4 s", "2 min 00 s", "60 min 01 s", "2 h 01 min"]
+    assert [formats.join(items) for items in (["a"], ["a", "b", "c"], [])] == ["a", "a, b and c", ""]
+    assert formats.flatten({"a": {"b": 1, "c": [1, 0.5]}, "d": None, "e": True, "f": {}}) == [
+        ("a.b", "1"),
+        ("a.c", "1, 0.5"),
+        ("d", "none"),
+        ("e", "yes"),
+        ("f", "none"),
+    ]
+
+
+def test_two_numbers_are_told_apart() -> None:
+    assert formats.apart(0.9498, 0.95) == ("0.9498", "0.9500")
+    assert formats.apart(0.95, 0.95) == ("0.950", "0.950")
+    assert formats.apart(None, 0.95) == ("not available", "0.950")
+
+
+def test_long_names_may_break_and_stay_escaped() -> None:
+    assert formats.breakable("a_b.c&<d>") == "a_<wbr>b.<wbr>c&amp;<wbr>&lt;d&gt;"
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        "https://example.org/x",
+        "javascript:alert(1)",
+        " JAVASCRIPT:alert(1)",
+        "//host/x",
+        "java\nscript:x",
+        "\\\\h\\x",
+        "",
+    ],
+)
+def test_links_stay_beside_the_page(href: str) -> None:
+    assert formats.relative_link(href) is None
+    assert formats.relative_link("sub/metrics.json") == "sub/metrics.json"

@@ -29,10 +29,10 @@ __all__ = [
     "certificate_budget",
     "check_job",
     "known_metrics",
-    "more_for_card",
-    "parts",
-    "raw_inputs",
-    "splitting",
+    "card_fields",
+    "published_artifacts",
+    "input_description",
+    "split_parameters",
     "train_and_measure",
 ]
 
@@ -242,7 +242,7 @@ def _check_value(where: str, column: Column, value: Any) -> None:
 # the run
 
 
-def splitting(resolved: ResolvedJob) -> dict[str, Any]:
+def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
     """Parameters of the split, which keeps the label's shares."""
     job = resolved.job
     return {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
@@ -290,12 +290,12 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy)
 
 
-def parts(steps: Steps) -> dict[str, Artifact]:
+def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     """What is published beside encoder, metrics and decision."""
     return {"model": steps.output("train", "model"), "reference": steps.output("profile", "reference")}
 
 
-def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     """What a published model must know of the table."""
     features = resolved.contract.features
     inputs = {
@@ -308,7 +308,7 @@ def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     return inputs
 
 
-def more_for_card(steps: Steps) -> dict[str, Any]:
+def card_fields(steps: Steps) -> dict[str, Any]:
     """What the card learns from the run: which proxy chose the training rows."""
     facts = steps.facts("balance")
     keys = ("proxy", "version", "rows_before", "rows_after")

@@ -15,7 +15,7 @@ from evenhand.tasks.store import Artifact, StepRecord, Store
 __all__ = ["CacheMiss", "DirectEngine", "Engine", "FinishedStep", "Measured", "Steps"]
 
 # JSON outputs that no page shows.
-UNSHOWN = ("encoder", "reference")
+NOT_ON_PAGES = ("encoder", "reference")
 
 
 class CacheMiss(Exception):
@@ -114,7 +114,7 @@ class Steps:
         inputs: Mapping[str, Artifact],
         *,
         modules: Sequence[str] = (),
-        holds: Callable[[StepRecord], bool] | None = None,
+        is_valid: Callable[[StepRecord], bool] | None = None,
         started: float | None = None,
     ) -> StepRecord:
         """
@@ -126,15 +126,15 @@ class Steps:
         parameters, inputs : mapping
         modules : sequence of str
             Modules that these parameters bring into the step's key.
-        holds : callable, optional
+        is_valid : callable, optional
             A record for which it is false is computed again.
         started : float, optional
             Clock from which the step's time counts; default: now.
         """
         started = self.clock() if started is None else started
         key = step_key(STEPS[name], parameters, inputs, modules)
-        known = self.store.find(name, key) if holds is not None else None
-        refresh = known is not None and holds is not None and not holds(known)
+        known = self.store.find(name, key) if is_valid is not None else None
+        refresh = known is not None and is_valid is not None and not is_valid(known)
         record, cached = self.engine.run(name, key, parameters, inputs, refresh=refresh)
         self.finished[name] = FinishedStep(record, self.clock() - started, cached)
         return record
@@ -165,7 +165,7 @@ class Steps:
             name: self.read(step, name)
             for step, finished in self.finished.items()
             for name, artifact in finished.record.outputs.items()
-            if artifact.uri.endswith(".json") and name not in UNSHOWN
+            if artifact.uri.endswith(".json") and name not in NOT_ON_PAGES
         }
 
     @property

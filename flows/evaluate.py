@@ -17,7 +17,7 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import Engine, Steps
 from evenhand.flows.run import ingest
-from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, leaving_verdict
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, recorded_verdict
 from evenhand.tasks.addresses import parse_address
 from evenhand.tasks.aliases import actor, record_evaluation
 from evenhand.tasks.bundle import Bundle, open_bundle
@@ -68,7 +68,7 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True)
-class Opened:
+class EvaluatedModels:
     """The models of an evaluation, and how they are measured."""
 
     model: Bundle
@@ -123,7 +123,7 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
         From an engine that may only look things up; no verdict is written.
     """
     steps = Steps(store, engine)
-    with leaving_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
+    with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         opened = _open(plan, store, scratch)
         _measure(plan, opened, steps, scratch)
         documents = steps.documents()
@@ -137,7 +137,7 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
     return verdict
 
 
-def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> Opened:
+def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> EvaluatedModels:
     """Fetch the models and refuse what cannot be evaluated or compared."""
     model = open_bundle(plan.model, store, scratch / "model")
     baseline = None if plan.baseline is None else open_bundle(plan.baseline, store, scratch / "baseline")
@@ -157,7 +157,7 @@ def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> Opened:
     settings = {**model.evaluation["evaluate"], **plan.data.evaluate}
     check_gates(plan.limits, model, settings)
     seed = int(model.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
-    return Opened(model, baseline, settings, seed)
+    return EvaluatedModels(model, baseline, settings, seed)
 
 
 def _same_label(model: Bundle, baseline: Bundle) -> None:
@@ -180,7 +180,7 @@ def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
         raise InputError(f"{made} another of the same name and version: raise the version of one of them.")
 
 
-def _measure(plan: EvaluationPlan, opened: Opened, steps: Steps, scratch: Path) -> None:
+def _measure(plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, scratch: Path) -> None:
     """The steps: cached as those of a run are, and shared with them."""
     ingest(plan.data.source, opened.seed, steps)
     contract = opened.model.contract.to_dict()
@@ -206,7 +206,7 @@ def _stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
 def _fill(
     verdict: Verdict,
     plan: EvaluationPlan,
-    opened: Opened,
+    opened: EvaluatedModels,
     steps: Steps,
     documents: Mapping[str, Any],
     decision: dict[str, Any],
@@ -233,7 +233,7 @@ def _fill(
 def _write(
     verdict: Verdict,
     plan: EvaluationPlan,
-    opened: Opened,
+    opened: EvaluatedModels,
     steps: Steps,
     documents: Mapping[str, Any],
     decision: Mapping[str, Any],
@@ -260,7 +260,7 @@ def _write(
     verdict.artifacts["report"] = store.write_text(page, *folder, "report.html")
 
 
-def _properties(verdict: Verdict, opened: Opened, run: Mapping[str, Any]) -> dict[str, str]:
+def _properties(verdict: Verdict, opened: EvaluatedModels, run: Mapping[str, Any]) -> dict[str, str]:
     found = {
         "run_id": verdict.run_id,
         "model": opened.model.uri,
@@ -273,7 +273,7 @@ def _properties(verdict: Verdict, opened: Opened, run: Mapping[str, Any]) -> dic
 
 
 def _facts(
-    verdict: Verdict, plan: EvaluationPlan, opened: Opened, steps: Steps, decision: Mapping[str, Any]
+    verdict: Verdict, plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, decision: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the page and the summary show of this run beside the documents of its steps."""
     facts, label = steps.facts("contract"), opened.model.contract.label
@@ -298,7 +298,7 @@ def _facts(
 
 
 def _record(
-    verdict: Verdict, plan: EvaluationPlan, opened: Opened, steps: Steps, decision: Mapping[str, Any]
+    verdict: Verdict, plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, decision: Mapping[str, Any]
 ) -> None:
     """Record on the version what the gates decided: promotion goes by it."""
     model, fingerprint = opened.model, steps.output("ingest", "raw").sha256

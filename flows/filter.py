@@ -12,7 +12,7 @@ from typing import Any
 
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.flows.verdict import Verdict, leaving_verdict
+from evenhand.flows.verdict import Verdict, recorded_verdict
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
@@ -23,7 +23,7 @@ from evenhand.tasks.registry import Published, fetch_bundle, published, tracking
 from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
 
-__all__ = ["FilterPlan", "Source", "execute", "follow", "plan_filter"]
+__all__ = ["FilterPlan", "Source", "execute", "progress_reporter", "plan_filter"]
 
 NAMED_FAILURES = 3
 
@@ -52,7 +52,7 @@ class Source:
     name: str
     version: str
 
-    def here(self) -> str:
+    def local_folder(self) -> str:
         """Give the bundle's folder on this machine: a worker elsewhere fetches it once a process."""
         if Path(self.folder).is_dir():
             return self.folder
@@ -111,7 +111,7 @@ def execute(
         After the verdict of a failed run was written.
     """
     name, alias = plan.resolved.model_name, plan.resolved.job.publish.alias
-    with leaving_verdict(store, run_id, keep_idle=keep_idle) as verdict:
+    with recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict:
         registry = tracking_uri(store)
         found = published(registry, name, alias)
         if found is None:
@@ -149,7 +149,7 @@ def _idle_note(summary: FilterSummary) -> str:
     return f"up to date: {len(summary.files)} files were filtered before, none is new{waiting}."
 
 
-def follow(*, prefect: bool = False) -> Callable[[Progress], None]:
+def progress_reporter(*, prefect: bool = False) -> Callable[[Progress], None]:
     """Report a run's progress."""
     report = report_progress("filter", prefect=prefect)
 

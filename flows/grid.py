@@ -16,7 +16,7 @@ from evenhand.flows.engine import CacheMiss, DirectEngine, Steps
 from evenhand.flows.job import Job, load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
-from evenhand.flows.verdict import named_fault
+from evenhand.flows.verdict import describe_fault
 from evenhand.tasks.errors import EvenhandError, InputError
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 from evenhand.tasks.store import Store
@@ -242,7 +242,7 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
     except EvenhandError as error:
         result.error = str(error)
     except Exception as error:  # noqa: BLE001 - one point's fault must not end the others
-        result.error = str(named_fault(error))
+        result.error = str(describe_fault(error))
     if steps is not None:
         result.seconds = {name: round(value, 3) for name, value in steps.seconds.items()}
         result.cached = steps.cached

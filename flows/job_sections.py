@@ -26,7 +26,7 @@ __all__ = [
     "SubspaceMetric",
     "Sweep",
     "TableSource",
-    "plain_alias",
+    "check_alias",
 ]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -43,7 +43,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
-def plain_alias(value: str) -> str:
+def check_alias(value: str) -> str:
     """
     Give back an alias that the registry accepts.
 
@@ -144,10 +144,10 @@ class Publish(Section):
     @field_validator("alias")
     @classmethod
     def _free_alias(cls, value: str) -> str:
-        return plain_alias(value)
+        return check_alias(value)
 
 
-class _InParallel(Section):
+class ParallelSection(Section):
     """Who carries work out, and how many at a time; `address` is that of a running Dask scheduler."""
 
     engine: str
@@ -165,7 +165,7 @@ class _InParallel(Section):
         return value
 
 
-class Sweep(_InParallel):
+class Sweep(ParallelSection):
     """Who carries out a grid of runs: worker processes of this machine, or Dask."""
 
     engine: Literal["processes", "dask"] = "processes"
@@ -181,7 +181,7 @@ class Balance(Section):
     """Which version of it."""
 
 
-class Filter(_InParallel):
+class Filter(ParallelSection):
     """How a published proxy filters files, and who carries it out: threads of this process, or Dask."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None

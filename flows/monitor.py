@@ -14,7 +14,7 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import Engine, Steps
 from evenhand.flows.run import ingest
-from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, leaving_verdict, write_verdict
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, recorded_verdict, write_verdict
 from evenhand.tasks.addresses import parse_address
 from evenhand.tasks.bundle import Bundle, open_bundle
 from evenhand.tasks.errors import InputError
@@ -79,7 +79,7 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
         From an engine that may only look things up; no verdict is written.
     """
     steps = Steps(store, engine)
-    with leaving_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
+    with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         bundle = open_bundle(plan.model, store, scratch / "model")
         gates = _gates(plan, bundle)
         decision = _measure(plan, bundle, gates, steps, scratch)

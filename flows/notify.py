@@ -15,7 +15,7 @@ from evenhand.flows.job_sections import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.inputs import read_yaml
 
-__all__ = ["Notifications", "bring_to_server", "read_notifications"]
+__all__ = ["Notifications", "configure_server", "read_notifications"]
 
 NAME = "evenhand"
 LOST = "evenhand-lost-runs"
@@ -80,7 +80,7 @@ def _filled(value: Any) -> Any:
     return re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), value)
 
 
-def bring_to_server(wanted: Notifications) -> list[str]:
+def configure_server(wanted: Notifications) -> list[str]:
     """
     Make the blocks and the automation what the file says; what an earlier call made is replaced.
 

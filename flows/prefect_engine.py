@@ -25,10 +25,10 @@ from evenhand.tasks.store import (  # noqa: E402
     default_store_url,
 )
 
-__all__ = ["PrefectEngine", "lasting_store"]
+__all__ = ["PrefectEngine", "open_store"]
 
 
-def lasting_store(url: str | None) -> Store:
+def open_store(url: str | None) -> Store:
     """
     Open the store of a flow run.
 

@@ -22,7 +22,7 @@ from prefect.states import Failed  # noqa: E402
 from prefect.task_runners import ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
-from evenhand.fairlib.cores import available_cores  # noqa: E402
+from evenhand.fairlib.execution import available_cores  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
 from evenhand.flows import filter as filtering  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
@@ -31,11 +31,11 @@ from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows.filter import FilterPlan, Source  # noqa: E402
 from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
 from evenhand.flows.job import load_job  # noqa: E402
-from evenhand.flows.prefect_engine import PrefectEngine, lasting_store  # noqa: E402
+from evenhand.flows.prefect_engine import PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.up_to_date import up_to_date  # noqa: E402
 from evenhand.flows.verdict import Verdict, new_run_id  # noqa: E402
-from evenhand.flows.workers import WorkerPool, cores, dask_cluster, settle  # noqa: E402
+from evenhand.flows.workers import WorkerPool, cores, dask_cluster, pin_to_core  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
 from evenhand.tasks.filtering.bundle import FilterSettings  # noqa: E402
 from evenhand.tasks.filtering.engine import Workers  # noqa: E402
@@ -79,7 +79,9 @@ def _metric_rows(verdict: Verdict) -> list[dict[str, Any]]:
     return rows
 
 
-def _show(name: str, suffixes: tuple[str, str], rows: list[dict[str, Any]], text: str, run_id: str) -> None:
+def _add_artifacts(
+    name: str, suffixes: tuple[str, str], rows: list[dict[str, Any]], text: str, run_id: str
+) -> None:
     table, summary = suffixes
     create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
     create_markdown_artifact(markdown=text, key=_key(name, summary), description=f"Summary of {run_id}")
@@ -97,7 +99,7 @@ def _refusals(verdict: Verdict) -> list[str]:
     return [result["text"] for result in verdict.gates.get("results", []) if not result["passed"]]
 
 
-def _ended(verdict: Verdict) -> dict[str, Any]:
+def _result_of(verdict: Verdict) -> dict[str, Any]:
     """The flow's result; it raises where the exit code is not 0, so that the flow run shows as failed."""
     get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:
@@ -129,7 +131,7 @@ def retrain(
     the contract is wrong, `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
     resolved = resolve(*load_job(job, overrides))
-    opened = lasting_store(store)
+    opened = open_store(store)
     engine, name = PrefectEngine(opened), run_id or new_run_id(resolved.job.name)
     found = up_to_date(resolved, opened, name, engine) if only_if_changed else None
     if found is not None:
@@ -138,14 +140,14 @@ def retrain(
     verdict = retraining.execute(resolved, opened, name, engine)
     model = verdict.model
     line = f"Model: `{model['uri']}` version {model['version']}" if model else "No model."
-    _show(
+    _add_artifacts(
         resolved.job.name,
         ("metrics", "report"),
         _metric_rows(verdict),
         _summary(verdict, line),
         verdict.run_id,
     )
-    return _ended(verdict)
+    return _result_of(verdict)
 
 
 # evaluation and monitoring
@@ -181,14 +183,14 @@ def evaluate(
     as failed.
     """
     plan = evaluation.plan_evaluation(model, data, gates, baseline, overrides, contract, record=record)
-    opened = lasting_store(store)
+    opened = open_store(store)
     name = run_id or new_run_id(plan.run_name)
     verdict = evaluation.execute(plan, opened, name, PrefectEngine(opened))
     text = opened.read_text("runs", verdict.run_id, "summary.md") or ""
     assert verdict.model is not None
     shown = ("evaluate-metrics", "evaluate")
-    _show(verdict.model["name"], shown, _metric_rows(verdict), text, verdict.run_id)
-    return _ended(verdict)
+    _add_artifacts(verdict.model["name"], shown, _metric_rows(verdict), text, verdict.run_id)
+    return _result_of(verdict)
 
 
 @flow(name="monitor", flow_run_name="{model}", timeout_seconds=72 * HOUR_S, **FLOW)
@@ -224,7 +226,7 @@ def monitor(
         raise InputError("retrain and retrain_deployment are both given: leave one of them out.")
     successor = None if retrain is None else resolve(*load_job(retrain, ()))
     plan = monitoring.plan_monitoring(model, data, gates, overrides)
-    opened = lasting_store(store)
+    opened = open_store(store)
     name = run_id or new_run_id(plan.run_name)
     verdict = monitoring.execute(plan, opened, name, PrefectEngine(opened))
     if verdict.exit_code == 1 and retrain_deployment is not None:
@@ -240,8 +242,10 @@ def monitor(
     outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[verdict.exit_code]
     lines = [outcome, *([f"Retraining: `{retrained}`"] if retrained else [])]
     shown = ("drift", "monitor")
-    _show(verdict.model["name"], shown, _metric_rows(verdict), _summary(verdict, *lines), verdict.run_id)
-    return _ended(verdict)
+    _add_artifacts(
+        verdict.model["name"], shown, _metric_rows(verdict), _summary(verdict, *lines), verdict.run_id
+    )
+    return _result_of(verdict)
 
 
 # a parameter of the flow `monitor` has the flow's name
@@ -264,16 +268,16 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 
 
 @task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
-def filter_here(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
+def filter_in_process(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
     """Filter all files with threads of this process."""
-    follow = filtering.follow(prefect=True)
-    return filtering.execute(plan, Store(store_url), run_id, follow, keep_idle=keep_idle)
+    reporter = filtering.progress_reporter(prefect=True)
+    return filtering.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
 
 
 @task(name="filter-unit", task_run_name="{label}", tags={"evenhand", "filter"}, **TASK)
-def unit_on_dask(label: str, unit: UnitSpec, source: Source, settings: FilterSettings) -> UnitResult:
+def filter_unit(label: str, unit: UnitSpec, source: Source, settings: FilterSettings) -> UnitResult:
     """Filter a part of one file in this Dask worker."""
-    return run_unit(unit, source.here(), settings, source.version)
+    return run_unit(unit, source.local_folder(), settings, source.version)
 
 
 @flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -300,21 +304,23 @@ def filter_flow(
     filtered), `NotCarriedOut` if something outside failed: the flow run then shows as failed.
     """
     plan = filtering.plan_filter(job, overrides, input, output)
-    opened = lasting_store(store)
+    opened = open_store(store)
     name, keep = run_id or new_run_id(plan.run_name), run_id is not None
     if plan.resolved.job.filter.engine == "dask":
-        follow, workers = filtering.follow(prefect=True), _filter_workers(plan)
-        verdict = filtering.execute(plan, opened, name, follow, workers, keep_idle=keep)
+        reporter, workers = filtering.progress_reporter(prefect=True), _filter_workers(plan)
+        verdict = filtering.execute(plan, opened, name, reporter, workers, keep_idle=keep)
     else:
-        verdict = filter_here(plan, opened.url, name, keep)
+        verdict = filter_in_process(plan, opened.url, name, keep)
     if verdict.status == "up_to_date":
         get_run_logger().info("%s", "; ".join(verdict.notes))
         return verdict.to_dict()
     rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
-    _show(plan.resolved.job.name, ("filter", "filter-report"), rows, _summary(verdict), verdict.run_id)
+    _add_artifacts(
+        plan.resolved.job.name, ("filter", "filter-report"), rows, _summary(verdict), verdict.run_id
+    )
     if verdict.exit_code != 0:
         raise InputError(str(verdict.error))
-    return _ended(verdict)
+    return _result_of(verdict)
 
 
 def _filter_workers(plan: FilterPlan) -> Callable[[Source, FilterSettings], Workers]:
@@ -325,11 +331,13 @@ def _filter_workers(plan: FilterPlan) -> Callable[[Source, FilterSettings], Work
         shared = {"source": source, "settings": settings}
 
         def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
-            with _dask(section.address, section.workers or available_cores(), "filter", "threads") as runner:
+            with _dask_runner(
+                section.address, section.workers or available_cores(), "filter", "threads"
+            ) as runner:
                 futures = {}
                 for unit in units:
                     label = f"{unit.file.name} {unit.index}"
-                    future = runner.submit(unit_on_dask, {"label": label, "unit": unit, **shared})
+                    future = runner.submit(filter_unit, {"label": label, "unit": unit, **shared})
                     futures[future.task_run_id] = (future, unit)
                 for done in as_completed([future for future, _ in futures.values()]):
                     unit = futures.pop(done.task_run_id)[1]
@@ -363,7 +371,7 @@ def point_on_dask(label: str, point: Any, store_url: str, places: list[int] | No
     from distributed import get_worker
 
     if places is not None:
-        settle(places[int(get_worker().name) % len(places)])
+        pin_to_core(places[int(get_worker().name) % len(places)])
     return _state(run_point(point.resolved, store_url))
 
 
@@ -402,7 +410,7 @@ def sweep(
     run = _on_dask if grid.job.sweep.engine == "dask" else _in_processes
     verdict = sweeping.execute(grid, opened, name, run)
     _show_means(sweeping.read_tradeoffs(opened, name), verdict)
-    return _ended(verdict)
+    return _result_of(verdict)
 
 
 def _show_means(document: Mapping[str, Any] | None, verdict: Verdict) -> None:
@@ -440,7 +448,7 @@ def _in_processes(grid: Grid, store_url: str) -> list[PointResult]:
 def _on_dask(grid: Grid, store_url: str) -> list[PointResult]:
     address, places, workers = grid.job.sweep.address, cores(), sweeping.worker_count(grid)
     shared = {"store_url": store_url, "places": None if address or workers == 1 else places}
-    with _dask(address, workers, "sweep", "processes") as runner:
+    with _dask_runner(address, workers, "sweep", "processes") as runner:
         return _collect(
             [
                 runner.submit(point_on_dask, {"label": point.label, "point": point, **shared})
@@ -450,7 +458,7 @@ def _on_dask(grid: Grid, store_url: str) -> list[PointResult]:
 
 
 @contextlib.contextmanager
-def _dask(address: str | None, workers: int, section: str, other: str) -> Iterator[Any]:
+def _dask_runner(address: str | None, workers: int, section: str, other: str) -> Iterator[Any]:
     """A task runner on a Dask cluster, the given one or our own; NotCarriedOut if it does not answer."""
     from prefect_dask import DaskTaskRunner
 

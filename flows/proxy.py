@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 __all__ = [
     "check_job",
     "known_metrics",
-    "more_for_card",
-    "parts",
-    "raw_inputs",
-    "splitting",
+    "card_fields",
+    "published_artifacts",
+    "input_description",
+    "split_parameters",
     "train_and_measure",
 ]
 
 # Sections and keys that are about a classifier.
-FOREIGN = {
+CLASSIFIER_KEYS = {
     "fair_metric": "its own disclosivity is the limit",
     "balance": "it is what balances other jobs",
 }
-FOREIGN_EVALUATION = {
+CLASSIFIER_EVALUATE_KEYS = {
     "counterfactuals": "it makes no predictions to compare",
     "certificate": "it has no loss to audit",
     "intersections": "list several columns in sensitive",
@@ -53,10 +53,10 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
         One line that names the key and the cure; also for no attribute, one that has no groups, or more than
         the method can balance.
     """
-    for key, reason in FOREIGN.items():
+    for key, reason in CLASSIFIER_KEYS.items():
         if key in job.model_fields_set:
             raise InputError(f"job {job.name}: {key} is not for a proxy ({reason}): remove it.")
-    for key, reason in FOREIGN_EVALUATION.items():
+    for key, reason in CLASSIFIER_EVALUATE_KEYS.items():
         if getattr(job.evaluate, key):
             raise InputError(f"job {job.name}: evaluate.{key} is not for a proxy ({reason}): remove it.")
     known = _metric_names(method)
@@ -115,7 +115,7 @@ def _proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
 MEASURING = {"draws", "level", "min_cell"}
 
 
-def splitting(resolved: ResolvedJob) -> dict[str, Any]:
+def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
     """Parameters of the split, which keeps the groups' shares."""
     job = resolved.job
     return {
@@ -148,7 +148,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     return Measured(steps.output("measure_proxy", "metrics"), steps.facts("learn_proxy")["refusal"])
 
 
-def parts(steps: Steps) -> dict[str, Artifact]:
+def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     """What is published beside encoder, metrics and decision."""
     return {
         "model": steps.output("learn_proxy", "proxy"),
@@ -157,7 +157,7 @@ def parts(steps: Steps) -> dict[str, Artifact]:
     }
 
 
-def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     """What a published proxy must know of the table; its contract is for whoever filters with it."""
     contract = resolved.contract
     return {
@@ -168,6 +168,6 @@ def raw_inputs(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     }
 
 
-def more_for_card(steps: Steps) -> dict[str, Any]:
+def card_fields(steps: Steps) -> dict[str, Any]:
     """What the card learns from the run."""
     return {"kind": "proxy"}

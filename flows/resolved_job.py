@@ -32,9 +32,9 @@ __all__ = ["RESERVED_ARGUMENTS", "ResolvedJob", "provenance", "resolve"]
 # set by the training step, never by a job
 RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
 # What of a job changes no model: words about it, and who carries other commands out.
-BESIDE = ("description", "paper", "sweep", "filter")
+IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter")
 # Where the table lies changes nothing either: its bytes have digests.
-PLACES = ("path", "connection")
+LOCATION_KEYS = ("path", "connection")
 
 
 class ResolvedJob(Section):
@@ -224,8 +224,8 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
     """
     # every step's module, whether this job has the step or not: a digest too many trains once too often
     modules = [f"evenhand.tasks.{name}" for name in STEPS]
-    job = resolved.job.model_dump(mode="json", exclude=set(BESIDE))
-    job["table"] = {key: value for key, value in job["table"].items() if key not in PLACES}
+    job = resolved.job.model_dump(mode="json", exclude=set(IRRELEVANT_KEYS))
+    job["table"] = {key: value for key, value in job["table"].items() if key not in LOCATION_KEYS}
     content = {
         "sources": dict(sources),
         "job": job,

@@ -8,15 +8,15 @@ from typing import Any
 
 from evenhand.flows.engine import Engine, Measured, Steps
 from evenhand.flows.resolved_job import ResolvedJob, provenance
-from evenhand.flows.run_outputs import champion_now, model_card, write_outputs
-from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, leaving_verdict
+from evenhand.flows.run_outputs import current_champion, model_card, write_outputs
+from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, recorded_verdict
 from evenhand.tasks.store import Store
 
-__all__ = ["Judged", "execute", "ingest", "run_to_gate"]
+__all__ = ["GatedRun", "execute", "ingest", "run_to_gate"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class GatedRun:
     """A run up to its gates: digests of the table's files, what was measured, and the decision."""
 
     sources: dict[str, str]
@@ -36,10 +36,10 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         From an engine that may only look things up; the run has not begun, so it leaves no verdict.
     """
     steps = Steps(store, engine)
-    with leaving_verdict(store, run_id, steps) as verdict:
+    with recorded_verdict(store, run_id, steps) as verdict:
         judged = run_to_gate(resolved, steps)
         # before the alias moves
-        champion = champion_now(resolved, store)
+        champion = current_champion(resolved, store)
         if judged.decision["passed"]:
             _publish(resolved, judged, steps)
             facts = steps.facts("publish")
@@ -54,7 +54,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
     return verdict
 
 
-def run_to_gate(resolved: ResolvedJob, steps: Steps) -> Judged:
+def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
     """
     Run a job up to its gates, and publish nothing.
 
@@ -63,7 +63,7 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> Judged:
     sources = ingest(resolved.source(), resolved.job.seed, steps)
     steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
     kind = resolved.kind
-    steps("preprocess", kind.splitting(resolved), {"checked": steps.output("contract", "checked")})
+    steps("preprocess", kind.split_parameters(resolved), {"checked": steps.output("contract", "checked")})
     # counts of the training rows, published so that drift can be measured later
     steps(
         "profile",
@@ -79,7 +79,7 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> Judged:
     decision = steps.read("gate", "decision")
     if measured.refusal is not None:
         decision |= {"passed": False, "verdict": "refused", "note": measured.refusal}
-    return Judged(sources, measured, decision)
+    return GatedRun(sources, measured, decision)
 
 
 def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]:
@@ -110,13 +110,13 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
     return {name: artifact.sha256 for name, artifact in files.items()}
 
 
-def _publish(resolved: ResolvedJob, judged: Judged, steps: Steps) -> None:
+def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     from evenhand.tasks.publish import is_current
     from evenhand.tasks.registry import artifact_root, tracking_uri
 
     job, kind = resolved.job, resolved.kind
     uri = tracking_uri(steps.store)
-    parts = kind.parts(steps) | {
+    parts = kind.published_artifacts(steps) | {
         "encoder": steps.output("preprocess", "encoder"),
         "metrics": judged.measured.metrics,
         "decision": steps.output("gate", "decision"),
@@ -129,7 +129,7 @@ def _publish(resolved: ResolvedJob, judged: Judged, steps: Steps) -> None:
             "alias": job.publish.alias,
             "tracking_uri": uri,
             "artifact_root": artifact_root(steps.store, uri),
-            "inputs": kind.raw_inputs(resolved, steps),
+            "inputs": kind.input_description(resolved, steps),
             "modules": resolved.modules,
             "evaluation": {
                 "job": job.name,
@@ -141,9 +141,9 @@ def _publish(resolved: ResolvedJob, judged: Judged, steps: Steps) -> None:
             },
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
-            "card": model_card(resolved) | kind.more_for_card(steps) | {"data_fingerprint": fingerprint},
+            "card": model_card(resolved) | kind.card_fields(steps) | {"data_fingerprint": fingerprint},
         },
         parts,
         modules=resolved.modules,
-        holds=lambda record: is_current(record, uri),
+        is_valid=lambda record: is_current(record, uri),
     )

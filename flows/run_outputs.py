@@ -20,7 +20,7 @@ from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.registry import published, read_card, tracking_uri
 from evenhand.tasks.store import Store
 
-__all__ = ["champion_now", "model_card", "write_outputs"]
+__all__ = ["current_champion", "model_card", "write_outputs"]
 
 SQLITE = "sqlite:///"
 # Checks that have a page: document, its page in the run's folder, its name in the verdict, its title.
@@ -137,7 +137,7 @@ def _alpha(resolved: ResolvedJob) -> float | None:
     return float(resolved.arguments.get("alpha", parameters["alpha"].default))
 
 
-def champion_now(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
+def current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
     """
     Look up the version that has the job's alias, for the page of a run that may take its place.
 
@@ -160,10 +160,10 @@ def champion_now(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
         return None
     champion = {"version": found.version, "uri": f"models:/{name}/{found.version}", "alias": alias}
     card = read_card(uri, name, found.version)
-    return champion if card is None else champion | _of_card(card)
+    return champion if card is None else champion | _card_fields(card)
 
 
-def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
+def _card_fields(card: Mapping[str, Any]) -> dict[str, Any]:
     """What a card says, as far as it can be read: other releases wrote other cards."""
 
     def mapping(value: Any) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from evenhand.tasks.store import Store
 
 __all__ = [
     "execute",
-    "find_points",
+    "cached_points",
     "in_worker",
     "read_tradeoffs",
     "run_points",
@@ -80,7 +80,7 @@ def worker_count(grid: Grid) -> int:
     return min(grid.job.sweep.workers or len(cores()), len(grid.points))
 
 
-def find_points(grid: Grid, store_url: str) -> list[PointResult]:
+def cached_points(grid: Grid, store_url: str) -> list[PointResult]:
     """
     Find every point in the cache.
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from evenhand.flows.engine import Engine, Steps
 from evenhand.flows.resolved_job import ResolvedJob, provenance
-from evenhand.flows.verdict import Verdict, leaving_verdict
+from evenhand.flows.verdict import Verdict, recorded_verdict
 from evenhand.tasks.aliases import alias_history
 from evenhand.tasks.registry import ABSENT, PROVENANCE_TAG, published, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
-__all__ = ["Standing", "made_before", "up_to_date"]
+__all__ = ["EqualVersion", "find_equal_version", "up_to_date"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class EqualVersion:
     """A version made from what a run would use, and whether it still has the alias."""
 
     name: str
@@ -48,11 +48,11 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
         The table or the registry is out of reach, after the verdict of a failed run was written.
     """
     steps = Steps(store, engine)
-    with leaving_verdict(store, run_id) as verdict:
+    with recorded_verdict(store, run_id) as verdict:
         started = steps.clock()
         sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
         digest = provenance(resolved, sources, _proxy_content(resolved, store))
-        found = made_before(resolved, store, digest)
+        found = find_equal_version(resolved, store, digest)
         if found is None:
             return None
         verdict.seconds = {"compare": round(steps.clock() - started, 3)}
@@ -75,7 +75,7 @@ def _proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
     return None if found is None else found.content
 
 
-def made_before(resolved: ResolvedJob, store: Store, digest: str) -> Standing | None:
+def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> EqualVersion | None:
     """
     Find the version with this provenance that a run would only make again; None if there is something to do.
 
@@ -99,10 +99,10 @@ def made_before(resolved: ResolvedJob, store: Store, digest: str) -> Standing | 
     history = alias_history(uri, name)
     current = history.aliases.get(alias)
     if current in made:
-        return Standing(name, str(current), alias, current)
+        return EqualVersion(name, str(current), alias, current)
     moves = [change for change in history.changes if change.alias == alias]
     # a person's record is the last, or somebody moved the alias past us
     decided = bool(moves) and (moves[-1].reason == "promote" or moves[-1].to_version != current)
     had = {move.from_version for move in moves}
     newest = max((version for version in made if version in had), key=int, default=None)
-    return Standing(name, newest, alias, current) if decided and newest is not None else None
+    return EqualVersion(name, newest, alias, current) if decided and newest is not None else None

@@ -18,8 +18,8 @@ from evenhand.tasks.store import Store
 __all__ = [
     "EXIT_OF_VERDICT",
     "Verdict",
-    "leaving_verdict",
-    "named_fault",
+    "recorded_verdict",
+    "describe_fault",
     "new_run_id",
     "read_verdict",
     "write_verdict",
@@ -82,7 +82,7 @@ def read_verdict(store: Store, run_id: str) -> Verdict | None:
 
 
 @contextlib.contextmanager
-def leaving_verdict(
+def recorded_verdict(
     store: Store, run_id: str, steps: Steps | None = None, *, keep_idle: bool = True
 ) -> Iterator[Verdict]:
     """
@@ -107,7 +107,7 @@ def leaving_verdict(
         verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
         raise
     except Exception as error:  # noqa: BLE001 - any fault of ours, which is raised by another name
-        named = named_fault(error)
+        named = describe_fault(error)
         verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
         # Prefect logs an error with its causes, whose text may quote a person's value
         raise named from (error if os.environ.get("EVENHAND_LOG") else None)
@@ -120,7 +120,7 @@ def leaving_verdict(
             write_verdict(store, verdict)
 
 
-def named_fault(error: Exception) -> NotCarriedOut:
+def describe_fault(error: Exception) -> NotCarriedOut:
     """One line for a disk that is full or gone, for Prefect, and for a fault of ours."""
     if isinstance(error, OSError) and error.strerror:
         place = f" at {error.filename}" if error.filename else ""

@@ -19,7 +19,7 @@ from typing import Any
 
 from evenhand.tasks.errors import NotCarriedOut
 
-__all__ = ["WorkerPool", "cores", "dask_cluster", "settle"]
+__all__ = ["WorkerPool", "cores", "dask_cluster", "pin_to_core"]
 
 THREAD_LIMITS = (
     "OMP_NUM_THREADS",
@@ -28,7 +28,7 @@ THREAD_LIMITS = (
     "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-WARM = (
+PRELOADED = (
     "pandas",
     "pyarrow.parquet",
     "sklearn.linear_model",
@@ -59,7 +59,7 @@ def dask_cluster(workers: int) -> dict[str, Any]:
     }
 
 
-def settle(core: int | None) -> None:
+def pin_to_core(core: int | None) -> None:
     """
     Make this process use one thread on one core; with None it keeps all.
 
@@ -168,8 +168,8 @@ def _prepare(core: int | None) -> None:
     """Begin a worker: limits first, then the imports that every point needs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    settle(core)
-    for module in WARM:
+    pin_to_core(core)
+    for module in PRELOADED:
         importlib.import_module(module)
 
 

@@ -20,9 +20,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["SHOWN_AFTER_S", "Bars"]
+__all__ = ["DELAY_S", "Bars"]
 
-SHOWN_AFTER_S = 2.0
+DELAY_S = 2.0
 
 
 class Bars:
@@ -36,7 +36,7 @@ class Bars:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._shown = _Lasting(
+        self._shown = _SlowSteps(
             TextColumn("{task.description:10}"),
             BarColumn(),
             _Count(),
@@ -72,12 +72,12 @@ class Bars:
             self._shown.remove_task(self._tasks.pop(step))
 
 
-class _Lasting(Progress):
+class _SlowSteps(Progress):
     """Bars of what has lasted for a while: most steps are over before anyone could read their names."""
 
     def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
         """All rows."""
-        return super().make_tasks_table([task for task in tasks if (task.elapsed or 0.0) >= SHOWN_AFTER_S])
+        return super().make_tasks_table([task for task in tasks if (task.elapsed or 0.0) >= DELAY_S])
 
 
 class _Count(ProgressColumn):

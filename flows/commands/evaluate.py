@@ -11,12 +11,12 @@ from pathlib import Path
 
 from evenhand.flows.commands.terminal import (
     Verb,
-    finish,
     print_end,
     print_gates,
     print_metrics,
     print_model,
     print_steps,
+    run_verb,
 )
 from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError, without_secrets
@@ -149,7 +149,7 @@ def evaluate_model(
             given,
         )
 
-    verdict, store, seconds = finish(
+    verdict, store, seconds = run_verb(
         plan, as_json=as_json, store_url=store_url, direct=direct, check=lambda: files.check(model)
     )
     fault = files.write(verdict, store, model)

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from evenhand.flows.commands.terminal import Verb, finish, print_end
+from evenhand.flows.commands.terminal import Verb, print_end, run_verb
 from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError
 
@@ -28,7 +28,7 @@ def run_filter(
     """Run, print, and return the exit code."""
 
     def plan() -> Verb:
-        from evenhand.flows.filter import execute, follow, plan_filter
+        from evenhand.flows.filter import execute, plan_filter, progress_reporter
 
         found = plan_filter(name, overrides, input_url, output_url)
         if direct and found.resolved.job.filter.engine == "dask":
@@ -36,13 +36,13 @@ def run_filter(
         given = {"job": name, "input": input_url, "output": output_url, "overrides": list(overrides)}
         return Verb(
             found.run_name,
-            lambda store, run_id, _: execute(found, store, run_id, follow()),
+            lambda store, run_id, _: execute(found, store, run_id, progress_reporter()),
             "filter_flow",
             given,
             cacheable=False,
         )
 
-    verdict, _, seconds = finish(
+    verdict, _, seconds = run_verb(
         plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED
     )
     if as_json:

@@ -10,8 +10,7 @@ from typing import Any
 from evenhand.flows.commands.run import print_published, verb_of
 from evenhand.flows.commands.terminal import (
     Verb,
-    carry_out,
-    finish,
+    execute_verb,
     metric_names,
     one_line_errors,
     print_end,
@@ -20,6 +19,7 @@ from evenhand.flows.commands.terminal import (
     print_model,
     print_steps,
     progress_bars,
+    run_verb,
     verdict_of,
 )
 from evenhand.flows.engine import DirectEngine
@@ -65,7 +65,7 @@ def monitor_model(
             given,
         )
 
-    verdict, store, seconds = finish(plan, as_json=as_json, store_url=store_url, direct=direct)
+    verdict, store, seconds = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
     if not as_json and verdict.status == "monitored":
         _print(verdict, seconds)
     retrained = None
@@ -95,7 +95,7 @@ def _retrain(
     with one_line_errors() as caught, progress_bars(quiet=as_json) as listener, listen(listener):
         if up_to_date(resolved, store, run_id, DirectEngine(store)) is None:
             home = prepare_environment(store.url)
-            carry_out(verb_of(resolved, name, ()), store, run_id, home, direct=direct)
+            execute_verb(verb_of(resolved, name, ()), store, run_id, home, direct=direct)
     return verdict_of(store, run_id, caught.error)
 
 

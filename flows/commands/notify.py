@@ -18,10 +18,10 @@ def configure_notifications(path: Path) -> int:
         prepare_environment()
         if not os.environ.get("PREFECT_API_URL"):
             raise InputError("notifications live on a Prefect server: set PREFECT_API_URL to yours.")
-        from evenhand.flows.notify import bring_to_server, read_notifications
+        from evenhand.flows.notify import configure_server, read_notifications
 
         wanted = read_notifications(path)
-        told = bring_to_server(wanted)
+        told = configure_server(wanted)
         if told:
             print(f"told by {' and '.join(told)}: {', '.join(wanted.states)}")
         else:

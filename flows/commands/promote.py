@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from evenhand.flows.commands.terminal import one_line_errors, print_table, report_error
-from evenhand.flows.job_sections import plain_alias
+from evenhand.flows.job_sections import check_alias
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.addresses import ModelAddress, find_version, parse_address
 from evenhand.tasks.aliases import AliasChange, History, alias_history, promote
@@ -26,10 +26,10 @@ def promote_model(model: str, alias: str, *, as_json: bool, store_url: str | Non
 
     def work() -> int:
         try:
-            plain_alias(alias)
+            check_alias(alias)
         except ValueError as error:
             raise InputError(f"--to {alias}: {error}.") from None
-        address, registry = _named(model, store_url)
+        address, registry = _address(model, store_url)
         version = find_version(registry, address).version
         change = promote(registry, address.name, version, alias)
         if as_json:
@@ -39,7 +39,7 @@ def promote_model(model: str, alias: str, *, as_json: bool, store_url: str | Non
         else:
             before = f", in place of version {change.from_version}" if change.from_version else ""
             print(f"{address.name} version {version} is now {alias}{before}.")
-            print(f"record {change.number}: {change.when}, {change.who}, {evaluation_words(change)}")
+            print(f"record {change.number}: {change.when}, {change.who}, {describe_evaluation(change)}")
         return 0
 
     return _carry_out(work, as_json=as_json)
@@ -49,7 +49,7 @@ def print_history(model: str, *, as_json: bool, store_url: str | None) -> int:
     """Print every recorded move of a model's aliases; the exit code is 1 if the record has faults."""
 
     def work() -> int:
-        address, registry = _named(model, store_url)
+        address, registry = _address(model, store_url)
         history = alias_history(registry, address.name)
         if as_json:
             changes = [{**asdict(change), "digest": change.digest} for change in history.changes]
@@ -61,7 +61,7 @@ def print_history(model: str, *, as_json: bool, store_url: str | None) -> int:
     return _carry_out(work, as_json=as_json)
 
 
-def evaluation_words(change: AliasChange) -> str:
+def describe_evaluation(change: AliasChange) -> str:
     """Say on what evaluation a change rests."""
     evaluation = change.evaluation
     kind = evaluation.get("run_id") or "the gates of its own run"
@@ -71,7 +71,7 @@ def evaluation_words(change: AliasChange) -> str:
     return f"{verdict} by {kind}{on}"
 
 
-def _named(model: str, store_url: str | None) -> tuple[ModelAddress, str]:
+def _address(model: str, store_url: str | None) -> tuple[ModelAddress, str]:
     address = parse_address(model)
     if address.folder is not None:
         raise InputError(f"{model} is a folder, and only versions of the registry have aliases.")
@@ -91,7 +91,7 @@ def _print(history: History) -> None:
                 change.to_version,
                 change.who,
                 change.reason,
-                evaluation_words(change),
+                describe_evaluation(change),
             )
         )
     print_table(rows)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from evenhand.flows import run as retraining
 from evenhand.flows.commands.terminal import (
     Verb,
-    finish,
     print_end,
     print_gates,
     print_metrics,
     print_steps,
+    run_verb,
 )
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job import load_job
@@ -56,7 +56,7 @@ def run_job(
         # compared in this process: that is too little work for a server
         return up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
-    verdict, _, seconds = finish(
+    verdict, _, seconds = run_verb(
         plan,
         as_json=as_json,
         store_url=store_url,

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.flows.commands.terminal import Verb, finish, print_table
+from evenhand.flows.commands.terminal import Verb, print_table, run_verb
 from evenhand.flows.engine import DirectEngine, Engine
 from evenhand.flows.grid import make_grid
-from evenhand.flows.sweep import execute, find_points, read_tradeoffs, run_points
+from evenhand.flows.sweep import cached_points, execute, read_tradeoffs, run_points
 from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store
@@ -48,14 +48,14 @@ def run_sweep(
         if direct and grid.job.sweep.engine == "dask":
             raise InputError("--direct runs without Prefect, and so without Dask: leave one of them out.")
 
-        def carry_out(store: Store, run_id: str, engine: Engine) -> Verdict:
+        def execute_points(store: Store, run_id: str, engine: Engine) -> Verdict:
             cached = isinstance(engine, DirectEngine) and engine.cached_only
-            return execute(grid, store, run_id, find_points if cached else run_points)
+            return execute(grid, store, run_id, cached_points if cached else run_points)
 
         given = {"job": name, "over": list(over), "seeds": seeds, "overrides": list(overrides), "best": best}
-        return Verb(grid.run_name, carry_out, "sweep", given)
+        return Verb(grid.run_name, execute_points, "sweep", given)
 
-    verdict, store, _ = finish(plan, as_json=as_json, store_url=store_url, direct=direct)
+    verdict, store, _ = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
     document = read_tradeoffs(store, verdict.run_id) if store is not None and verdict.run_id else None
     if as_json:
         print(json.dumps(_summary(verdict, document)))

@@ -25,8 +25,8 @@ from evenhand.tasks.store import Store
 __all__ = [
     "Caught",
     "Verb",
-    "carry_out",
-    "finish",
+    "execute_verb",
+    "run_verb",
     "one_line_errors",
     "print_gates",
     "print_metrics",
@@ -38,7 +38,7 @@ __all__ = [
 
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
 # Imported while the server starts.
-HEAVY = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
+PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Verb:
     cacheable: bool = True
 
 
-def carry_out(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
+def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
     """
     Execute a verb: directly, from the cache, or as a flow on the user's Prefect server or a temporary one.
 
@@ -84,7 +84,7 @@ def carry_out(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool
     prepare_prefect_home(home)
     quiet_console()
     wait_for_server = start_temporary_server(SERVER_START_S)
-    for module in HEAVY:
+    for module in PRELOADED:
         importlib.import_module(module)
     flow = getattr(importlib.import_module("evenhand.flows.prefect_flows"), verb.flow)
     wait_for_server()
@@ -99,7 +99,7 @@ def carry_out(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool
             raise NotCarriedOut(_prefect_failed(error)) from error
 
 
-def finish(
+def run_verb(
     plan: Callable[[], Verb],
     *,
     as_json: bool,
@@ -136,7 +136,7 @@ def finish(
         run_id = new_run_id(verb.name)
         with progress_bars(quiet=as_json) as listener, listen(listener):
             if skip is None or not skip(store, run_id):
-                carry_out(verb, store, run_id, home, direct=direct)
+                execute_verb(verb, store, run_id, home, direct=direct)
     return verdict_of(store, run_id, caught.error), store, time.perf_counter() - started
 
 

@@ -29,7 +29,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bars, "SHOWN_AFTER_S", 0.0)
+    monkeypatch.setattr(bars, "DELAY_S", 0.0)
 
 
 def shown(bar: Bars) -> str:
@@ -61,7 +61,7 @@ def test_a_step_that_fails_takes_its_bar_along(at_once: None) -> None:
 
 
 def test_what_is_quick_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bars, "SHOWN_AFTER_S", 3600.0)
+    monkeypatch.setattr(bars, "DELAY_S", 3600.0)
     with Bars(Console(file=Terminal())) as bar, bar.working("gate"):
         bar("gate", 1, 2, {})
         assert "gate" not in shown(bar)

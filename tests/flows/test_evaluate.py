@@ -527,7 +527,7 @@ def test_until_the_end_junit_is_not_green(desk: Desk, monkeypatch: pytest.Monkey
         seen.append(suite_of(junit).get("errors"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(terminal, "carry_out", interrupted)
+    monkeypatch.setattr(terminal, "execute_verb", interrupted)
     done = desk(CHAMPION, "--junit", str(junit))
     assert (done.code, seen) == (4, ["1"])
     assert "interrupted" in junit.read_text()

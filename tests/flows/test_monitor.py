@@ -348,7 +348,7 @@ def test_a_job_that_is_not_there_is_refused_before_anything(
     def forbidden(*arguments: Any, **named: Any) -> None:
         raise AssertionError("looked at the data")
 
-    monkeypatch.setattr(terminal, "carry_out", forbidden)
+    monkeypatch.setattr(terminal, "execute_verb", forbidden)
     done = watch(watch.batch(), "--retrain", "no-such-job")
     assert done.code == 2
     assert "no-such-job" in done.err
@@ -401,7 +401,7 @@ def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tu
 
     monkeypatch.setattr(module, "PrefectEngine", DirectEngine)
     monkeypatch.setattr(module, "get_run_logger", lambda: logging.getLogger("test"))
-    monkeypatch.setattr(module, "_show", lambda *shown: None)
+    monkeypatch.setattr(module, "_add_artifacts", lambda *shown: None)
     monkeypatch.setattr(module, "run_deployment", deployment)
     monkeypatch.setattr(module, "_retrain", lambda job, **options: calls.append((job, options)))
 

@@ -185,7 +185,7 @@ def test_a_fault_while_the_pages_are_written_ends_with_4(
 
 
 def test_no_verdict_ends_with_4(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "carry_out", lambda *_, **__: None)
+    monkeypatch.setattr(terminal, "execute_verb", lambda *_, **__: None)
     done = bench.run("--json")
     assert (done.code, done.json["status"], done.json["exit_code"]) == (4, "failed", 4)
     assert "without a verdict" in done.json["error"]
@@ -196,7 +196,7 @@ def test_an_interruption_ends_with_4_and_not_1(bench: Any, monkeypatch: pytest.M
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(terminal, "carry_out", interrupt)
+    monkeypatch.setattr(terminal, "execute_verb", interrupt)
     done = bench.run("--json")
     assert done.code == 4
     assert "interrupted: run again" in done.json["error"]

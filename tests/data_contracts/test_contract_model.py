@@ -204,7 +204,7 @@ def test_column_lookup_names_the_nearest(contract):
 
 
 def test_shipped_contracts():
-    shipped = "adult bank bank-age census compas compas-charges german german-sex loans"
+    shipped = "adult bank bank-age census compas compas-charges german german-sex hiring hiring-blind loans"
     assert shipped_contracts() == shipped.split()
     facts = {
         "adult": ("income", ">50K", ["race", "sex"], 11, 45222),
@@ -239,6 +239,15 @@ def test_shipped_contracts():
     assert not census.column("sex").is_feature
     assert (census.column("race").is_feature, census.column("race").encoding) == (True, "onehot")
     assert census.unseen_categories == "ignore"
+    hiring, blind = load_contract("hiring"), load_contract("hiring-blind")
+    inputs = ["club", "test", "interview", "experience", "break_months"]
+    assert [c.name for c in hiring.features] == ["gender", *inputs]
+    assert [c.name for c in blind.features] == inputs
+    for contract in (hiring, blind):
+        assert (contract.label.name, contract.label.positive) == ("hired", 1)
+        assert [c.name for c in contract.sensitive] == ["gender"]
+        assert (contract.min_rows, contract.max_rows) == (100, 1_000_000)
+        assert contract.unseen_categories == "error"
 
 
 def test_shipped_contracts_have_the_content_that_models_were_published_with():
@@ -251,6 +260,8 @@ def test_shipped_contracts_have_the_content_that_models_were_published_with():
         "compas-charges": "9e7c0216fafeacd8",
         "german": "7c85fb70f6490deb",
         "german-sex": "9a1b9fcf024f080b",
+        "hiring": "385afe343dc6c5b7",
+        "hiring-blind": "e40c7c1d1ab4cc04",
         "loans": "3e96a0ae74229a62",
     }
     assert {name: load_contract(name).digest[:16] for name in shipped_contracts()} == digests

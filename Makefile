@@ -7,7 +7,7 @@ TEST_WORKERS ?= 2
 .PHONY: demo test test-all lint docs bench constraints clean
 
 demo: $(VENV)/.installed
-	$(BIN)/evenhand run loans-budro
+	$(BIN)/evenhand demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
@@ -35,7 +35,6 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.evaluate
-	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.budro
 	$(BIN)/python -m benchmarks.sensei

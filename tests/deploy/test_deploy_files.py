@@ -35,17 +35,44 @@ def with_kubernetes(text: str) -> dict[str, Any]:
     ("schema", "file"),
     [
         ("vendor.compose-spec", "compose.yaml"),
-        ("vendor.github-workflows", "ci/github.yaml"),
-        ("vendor.gitlab-ci", "ci/gitlab.yaml"),
+        ("vendor.github-workflows", "ci/github*.yaml"),
+        ("vendor.gitlab-ci", "ci/gitlab*.yaml"),
     ],
 )
-def test_the_file_keeps_its_published_schema(schema: str, file: str) -> None:
+def test_the_files_keep_their_published_schema(schema: str, file: str) -> None:
+    files = sorted(map(str, DEPLOY.glob(file)))
+    assert files
     done = subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(DEPLOY / file)],
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_all_tests_run_nightly_and_before_a_release() -> None:
+    # YAML 1.1 reads the key `on` as true
+    github = yaml.safe_load((DEPLOY / "ci/github-tests.yaml").read_text())
+    assert {"schedule", "push"} <= set(github[True])
+    assert github[True]["push"]["tags"]
+    assert "make test-all" in [step.get("run") for step in github["jobs"]["test-all"]["steps"]]
+    gitlab = yaml.safe_load((DEPLOY / "ci/gitlab-tests.yaml").read_text())["test-all"]
+    conditions = " ".join(rule.get("if", "") for rule in gitlab["rules"])
+    assert "schedule" in conditions
+    assert "CI_COMMIT_TAG" in conditions
+    assert "make test-all" in gitlab["script"]
+
+
+def test_make_has_the_commands_that_the_readme_and_ci_name() -> None:
+    recipes = dict(
+        re.findall(r"^([\w-]+):[^\n]*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+    assert "evenhand demo" in recipes["demo"]
+    ran = re.findall(r"-m (benchmarks\.\w+)", recipes["bench"])
+    assert len(ran) == len(set(ran)) > 5
+    ci = re.findall(r"^make (\w+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    assert ci == ["test", "lint", "docs"]
+    assert set(ci) | {"test-all"} <= set(recipes)
 
 
 def test_prefect_takes_every_deployment() -> None:

@@ -160,7 +160,12 @@ def run_documents(**changes: Any) -> dict[str, Any]:
 
 def published_documents(version: str = "4") -> dict[str, Any]:
     """Documents of a run that published its model."""
-    model = {"name": "adult-budro", "version": version, "alias": "champion", "uri": "models:/adult-budro@champion"}
+    model = {
+        "name": "adult-budro",
+        "version": version,
+        "alias": "champion",
+        "uri": "models:/adult-budro@champion",
+    }
     documents = run_documents(status="published", model=model)
     results = [result for result in documents["decision"]["results"] if result["passed"]]
     return {**documents, "decision": {"verdict": "passed", "results": results}}
@@ -178,7 +183,9 @@ def with_champion(documents: dict[str, Any] | None = None, **changes: Any) -> di
         "version": "3",
         "uri": "models:/adult-budro/3",
         "alias": "champion",
-        "metrics": {name: {end: entry[end] for end in ("value", "low", "high")} for name, entry in before.items()},
+        "metrics": {
+            name: {end: entry[end] for end in ("value", "low", "high")} for name, entry in before.items()
+        },
         "data_fingerprint": documents["run"]["table"]["fingerprint"],
         "method": "budro",
         "parameters": {"boosting": {"steps": 180, "eta": 0.01}},
@@ -339,7 +346,12 @@ def drift_documents() -> dict[str, Any]:
                 "change": ok(0.2, 0.05),
             },
         },
-        "metrics": {"settings": {"draws": 100, "level": 0.9, "min_cell": 5}, "metrics": {}, "counts": {}, "n": 1200},
+        "metrics": {
+            "settings": {"draws": 100, "level": 0.9, "min_cell": 5},
+            "metrics": {},
+            "counts": {},
+            "n": 1200,
+        },
         "decision": {
             "verdict": "refused",
             "results": [gate("psi.calm", "max", 0.2, 0.01), gate("psi.income", "max", 0.2, 0.42)],

@@ -15,8 +15,8 @@ import pytest
 from page_blocks import charts, headings, rows, said, table, tables
 
 from evenhand.fairlib.evaluation.audit import audit_losses
-from evenhand.tasks.certificates import audit_content, visible_counts
 from evenhand.tasks.dataset import Dataset
+from evenhand.tasks.evaluate import audit_content, visible_counts
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.model import Front, Page, Section
 from evenhand.tasks.pages.sections import adversary

@@ -73,7 +73,10 @@ def test_what_failed_and_what_changed_most_come_first(documents: dict[str, Any])
 
 def test_small_groups_are_not_shown(documents: dict[str, Any]) -> None:
     section = page("drift", documents)["groups"]
-    assert rows(table(section, "Groups by sex")) == {"F": ["40.0%", "60.0%"], "M": ["60.0%", "too few people"]}
+    assert rows(table(section, "Groups by sex")) == {
+        "F": ["40.0%", "60.0%"],
+        "M": ["60.0%", "too few people"],
+    }
     assert "a group of fewer than 5 new rows counts as 4" in said(section)
     assert "Largest change of a group’s share by sex: 20.0% (15.0% to 25.0%)." in said(section)
     documents["drift"]["groups"]["sex"]["rows"][0]["label_now"] = 0.25
@@ -100,12 +103,19 @@ def test_no_drift_and_no_evidence_read_so(documents: dict[str, Any]) -> None:
     assert build("drift", documents).front.badge == ("passed", "\u2713", "No drift beyond the gates")
     documents["decision"]["results"] = [gate("psi.income", "max", 0.2, None)]
     documents["run"]["default_gates"] = True
-    few = {"psi": {**LACKING, "reason": "30 rows are too few"}, "expected_psi": None, "p_value": None, "bins": []}
+    few = {
+        "psi": {**LACKING, "reason": "30 rows are too few"},
+        "expected_psi": None,
+        "p_value": None,
+        "bins": [],
+    }
     few |= {"bins_compared": 0, "missing": {"then": 0.0, "now": None, "change": LACKING}}
     for column in documents["drift"]["columns"].values():
         column |= few
     found = page("drift", documents)
-    assert headline(documents)[1] == "There are too few rows to tell: 1 of 1 default gate could not be judged."
+    assert (
+        headline(documents)[1] == "There are too few rows to tell: 1 of 1 default gate could not be judged."
+    )
     assert "shares" not in found
     column = rows(table(found["columns"], "Every column"))["income"]
     assert column[0] == "not enough evidence | 30 rows are too few"

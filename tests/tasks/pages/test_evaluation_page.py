@@ -50,7 +50,9 @@ def test_every_difference_stands_in_the_table_with_interval_and_what_follows(
     assert all(text.startswith("not enough evidence | age: 1 cell of 6") for text in lacking)
 
 
-def test_the_intervals_are_warned_of_and_only_differences_are_drawn_as_such(documents: dict[str, Any]) -> None:
+def test_the_intervals_are_warned_of_and_only_differences_are_drawn_as_such(
+    documents: dict[str, Any],
+) -> None:
     found = page("evaluation", documents)
     assert "may overlap although the two differ" in said(found["metrics"])
     section = found["differences"]
@@ -86,7 +88,12 @@ def test_without_a_baseline_nothing_is_said_of_one() -> None:
 
 def test_gates_of_all_three_kinds(documents: dict[str, Any]) -> None:
     found = by_metric(table(page("evaluation", documents)["gates"], "Every gate"))
-    assert found["balanced_accuracy"] == ["Passed", "at least 0.800 | the estimate", "0.815", "0.015 to spare"]
+    assert found["balanced_accuracy"] == [
+        "Passed",
+        "at least 0.800 | the estimate",
+        "0.815",
+        "0.015 to spare",
+    ]
     assert found["auc"] == [
         "Refused",
         "at most 0.010 worse than the baseline | unfavourable end of the 95% interval",

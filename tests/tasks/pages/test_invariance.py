@@ -15,7 +15,7 @@ from torch import nn
 
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.certificates import certify
-from evenhand.tasks.certificates import certificate_content
+from evenhand.tasks.evaluate import certificate_content
 from evenhand.tasks.pages.model import Section
 from evenhand.tasks.pages.sections import invariance
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from page_blocks import by_metric, charts, headings, page, rows, said, table, tables
-from page_examples import COUNTS, HOSTILE, LACKING, gate, ok, published_documents, run_documents
+from page_examples import COUNTS, LACKING, gate, ok, published_documents, run_documents
 
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, write_page
 from evenhand.tasks.pages.fronts.run import headline
-from evenhand.tasks.pages.model import Choice, Terms
+from evenhand.tasks.pages.model import Terms
 
 METRICS = run_documents()["metrics"]["metrics"]
 RATES = ("Selection rate", "True positive rate (TPR)", "True negative rate (TNR)")
@@ -24,7 +24,15 @@ def documents() -> dict[str, Any]:
 
 
 def test_sections_come_in_the_order_of_reading(documents: dict[str, Any]) -> None:
-    assert list(page("run", documents)) == ["gates", "metrics", "rates", "scores", "training", "steps", "made"]
+    assert list(page("run", documents)) == [
+        "gates",
+        "metrics",
+        "rates",
+        "scores",
+        "training",
+        "steps",
+        "made",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,9 @@ def test_the_status_is_stated_in_words(documents: dict[str, Any], status: str, w
     badge = build("run", documents).front.badge
     assert badge is not None
     assert (badge[0], badge[2]) == (status, words)
-    html = write_page("run", {"run": documents["run"], "metrics": {**documents["metrics"], "metrics": {}, "counts": {}}})
+    html = write_page(
+        "run", {"run": documents["run"], "metrics": {**documents["metrics"], "metrics": {}, "counts": {}}}
+    )
     assert f": {words}</title>" in html
 
 
@@ -161,7 +171,12 @@ def test_gates_that_did_not_pass_come_first_with_what_was_asked_and_found(docume
     ]
     asked = "at least 0.950 | lower end of the 95% interval"
     assert found["consistency.spouse"] == ["Refused", asked, "0.939", "0.011 too low"]
-    assert found["balanced_accuracy"] == ["Passed", "at least 0.800 | the estimate", "0.815", "0.015 to spare"]
+    assert found["balanced_accuracy"] == [
+        "Passed",
+        "at least 0.800 | the estimate",
+        "0.815",
+        "0.015 to spare",
+    ]
     assert found["equal_opportunity_difference.age"] == [
         "Not enough evidence",
         "at most 0.300 | the estimate",
@@ -215,7 +230,9 @@ def test_many_gates_are_folded_and_no_gate_is_a_sentence(documents: dict[str, An
 
 
 def test_every_metric_stands_in_the_table_with_interval_and_paper(documents: dict[str, Any]) -> None:
-    found = by_metric(table(page("run", documents)["metrics"], "All metrics, beside Vargo et al. 2021, table 2"))
+    found = by_metric(
+        table(page("run", documents)["metrics"], "All metrics, beside Vargo et al. 2021, table 2")
+    )
     for name, metric in METRICS.items():
         if metric["value"] is not None:
             ends = formats.interval(metric["low"], metric["high"])
@@ -225,7 +242,12 @@ def test_every_metric_stands_in_the_table_with_interval_and_paper(documents: dic
     assert found["gap_rms.race"] == ["not measured in this run", "0.072", "cannot be computed", "lower"]
     # a metric without evidence is never a number
     reason = "not enough evidence | age: 1 cell of 6 has fewer than 25 rows"
-    assert found["equal_opportunity_difference.age"] == [reason, "0.300 ± 0.100", "cannot be computed", "lower"]
+    assert found["equal_opportunity_difference.age"] == [
+        reason,
+        "0.300 ± 0.100",
+        "cannot be computed",
+        "lower",
+    ]
 
 
 def test_without_a_paper_there_is_no_column_for_it(documents: dict[str, Any]) -> None:
@@ -241,7 +263,11 @@ def test_charts_hold_metrics_of_one_direction_and_no_intersections(documents: di
     documents["metrics"]["counts"]["sex&race"] = documents["metrics"]["counts"]["sex"]
     section = page("run", documents)["metrics"]
     first, growth, lower = charts(section)
-    assert headings(section)[:3] == ["Higher is better", "Growth in times: higher is better", "Lower is better"]
+    assert headings(section)[:3] == [
+        "Higher is better",
+        "Growth in times: higher is better",
+        "Lower is better",
+    ]
     assert [row["label"] for row in growth.data["rows"]] == ["Growth of the rarest group"]
     assert not any("sex and race" in row["label"] for row in lower.data["rows"])
     assert "1 metric of intersections of attributes is in the table only." in said(section)
@@ -258,7 +284,15 @@ def test_a_run_without_metrics_has_no_such_section(documents: dict[str, Any]) ->
 
 
 def test_the_glossary_explains_a_kind_once_for_all_its_attributes(documents: dict[str, Any]) -> None:
-    names = ["auc", "gap_max.sex", "gap_max.race", "gap_max.sex&race", "consistency.a", "consistency.b", "own"]
+    names = [
+        "auc",
+        "gap_max.sex",
+        "gap_max.race",
+        "gap_max.sex&race",
+        "consistency.a",
+        "consistency.b",
+        "own",
+    ]
     documents["metrics"]["metrics"] = {name: ok(0.5, 0.1) for name in names}
     (terms,) = [block for block in page("run", documents)["metrics"].blocks if isinstance(block, Terms)]
     assert [entry[:2] for entry in terms.entries] == [
@@ -431,10 +465,9 @@ def test_everything_recorded_stands_in_tables(documents: dict[str, Any]) -> None
 
 
 def test_an_evaluation_is_taken_as_the_science_writes_it(documents: dict[str, Any]) -> None:
-    from evenhand.fairlib.evaluation.counts import score_histograms
     from evenhand.fairlib.evaluation.evaluate import evaluate
     from evenhand.fairlib.evaluation.gates import decide, parse_gates
-    from evenhand.fairlib.evaluation.outcomes import Outcomes
+    from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 
     rng = np.random.default_rng(3)
     score = rng.random(400)

@@ -17,14 +17,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.plots.palette import DARK, LIGHT
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.pages import formats, sections
 from evenhand.tasks.pages.model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
 from evenhand.tasks.store import Store
-
-__all__ = ["build", "render", "write_page"]
 
 # Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
 WIDTHS = {"wide": 680, "narrow": 330, "small": 330}

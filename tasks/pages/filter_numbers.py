@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evenhand.tasks.pages import formats
-
-__all__ = ["ExpectedShare", "ProxyGroup", "distance", "expected_by_attribute", "files_by", "proxy_groups"]
-
-Json = Mapping[str, Any]
+from evenhand.tasks.pages.model import Json
 
 
 @dataclass(frozen=True)

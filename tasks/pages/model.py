@@ -6,21 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "Block",
-    "Cell",
-    "Chart",
-    "Charts",
-    "Choice",
-    "Front",
-    "Heading",
-    "Page",
-    "Section",
-    "Table",
-    "Terms",
-]
-
-Documents = Mapping[str, Any]
+Json = Mapping[str, Any]
+Documents = Json
 """JSON that a page is built from, by name: the outputs of steps, and ``run`` with facts about this run."""
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from evenhand.fairlib.catalogue import describe, direction, title
 from evenhand.tasks.pages import formats
-
-__all__ = ["better_text", "estimate", "evenly", "heads", "is_of_proxies", "mean", "of_axis", "plain_metrics"]
-
-Json = Mapping[str, Any]
+from evenhand.tasks.pages.model import Json
 
 
 def is_of_proxies(sweep: Json) -> bool:

@@ -11,27 +11,7 @@ from evenhand.fairlib import catalogue
 from evenhand.fairlib.catalogue import spoken, title
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell
-
-__all__ = [
-    "GATE_STATUS",
-    "GroupRates",
-    "Rate",
-    "compared_number",
-    "estimate_cell",
-    "gate_findings",
-    "gate_margin",
-    "gate_sentence",
-    "group_rates",
-    "interval_name",
-    "is_intersection",
-    "metric_cell",
-    "plotted",
-    "summary_of",
-    "treatment",
-]
-
-Json = Mapping[str, Any]
+from evenhand.tasks.pages.model import Cell, Json
 
 GATE_STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passed"),

@@ -7,8 +7,6 @@ from typing import Any
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Cell, Documents, Front, Section, Table
 
-__all__ = ["build", "front"]
-
 NEEDS = ("result",)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Section, Table
-
-__all__ = ["build", "depends", "front"]
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Json, Section, Table
 
 NEEDS = ("models",)
 CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
-Json = Mapping[str, Any]
 
 
 def depends(consistency: Json) -> dict[str, float]:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.evaluation import called
-from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.drift_columns import by_change
 
-__all__ = ["front"]
-
-Json = Mapping[str, Any]
 STATUS: dict[str, tuple[str, str, str]] = {
     "passed": ("passed", "\u2713", "No drift beyond the gates"),
     "refused": ("refused", "\u2715", "The rows have drifted"),

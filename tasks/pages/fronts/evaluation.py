@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.metrics import finding
 from evenhand.tasks.pages.texts import (
     gate_findings,
@@ -18,9 +17,6 @@ from evenhand.tasks.pages.texts import (
     treatment,
 )
 
-__all__ = ["front"]
-
-Json = Mapping[str, Any]
 STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passes its gates"),
     "refused": ("\u2715", "Refused by a gate"),

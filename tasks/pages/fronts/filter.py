@@ -7,8 +7,6 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.filter_numbers import ExpectedShare, distance, expected_by_attribute, files_by
 from evenhand.tasks.pages.model import Cell, Documents, Front
 
-__all__ = ["drift_sentence", "front", "interval_name", "without_balance"]
-
 
 def front(documents: Documents) -> Front:
     """Build the front."""

@@ -6,17 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 
-__all__ = ["KINDS", "OUTCOMES", "RUN_ID", "Entry", "entries_of", "front"]
-
-Json = Mapping[str, Any]
 Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unknown"]
 
 RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")

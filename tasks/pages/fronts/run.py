@@ -11,8 +11,6 @@ from evenhand.tasks.pages.sections.champion import champion_sentence
 from evenhand.tasks.pages.sections.proxy import proxy_sentences
 from evenhand.tasks.pages.texts import gate_findings, gates_passed, interval_name, summary_of, treatment
 
-__all__ = ["front"]
-
 STATUS: dict[str, tuple[str, str]] = {
     "published": ("\u2713", "Published"),
     "gated": ("\u2715", "Not published: a gate refused"),

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from evenhand.fairlib.catalogue import better, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Documents, Front
-
-__all__ = ["front", "interval_name", "main_fairness"]
-
-Json = Mapping[str, Any]
+from evenhand.tasks.pages.model import Documents, Front, Json
 
 
 def front(documents: Documents) -> Front:

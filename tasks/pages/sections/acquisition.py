@@ -7,13 +7,11 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, metric_cell
 
 PAGES = {"run": 80}
 NEEDS = ("acquisition", "metrics")
-
-Json = Mapping[str, Any]
 
 # A chart with more features cannot be read; the table has every feature.
 MOST_FEATURES = 24

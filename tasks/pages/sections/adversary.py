@@ -8,13 +8,11 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import interval_name, metric_cell
 
 PAGES = {"run": 120}
 NEEDS = ("audit", "metrics")
-
-Json = Mapping[str, Any]
 
 # Smaller numbers are due to rounding.
 ROUNDING = 1e-9

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Documents, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import direction, estimate_cell, metric_cell
 
 PAGES = {"run": 20}
 NEEDS = ("champion", "metrics", "run")
 
-Json = Mapping[str, Any]
 MOST_NAMED = 2
 # Metrics that come first where no gate says which matter.
 LEADING = ("balanced_accuracy", "auc", "accuracy", "imbalance")

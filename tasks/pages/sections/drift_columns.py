@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell
 
 PAGES = {"drift": 10}
 NEEDS = ("drift",)
 
-Json = Mapping[str, Any]
 MOST_DRAWN = 6
 MOST_BINS = 12
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Documents, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell
 
 PAGES = {"drift": 20}
 NEEDS = ("drift",)
-
-Json = Mapping[str, Any]
 
 
 def build(documents: Documents) -> list[Section]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.filter_numbers import files_by
-from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table
 
 PAGES = {"filter": 10}
 NEEDS = ("summary",)
 
-Json = Mapping[str, Any]
 MOST_FILES = 200
 # A longer table is folded.
 MOST_OPEN = 12

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Chart, Documents, Section, Table
+from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import interval_name
 
 PAGES = {"run": 110}
 NEEDS = ("certificate", "metrics")
-
-Json = Mapping[str, Any]
 
 # Smaller numbers are due to rounding.
 ROUNDING = 1e-9

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import summary_of
 
 PAGES = {"run": 1000, "evaluation": 1000, "drift": 1000, "filter": 1000, "sweep": 1000}
 NEEDS = ("run",)
 
-Json = Mapping[str, Any]
 Pairs = list[tuple[str, str]]
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import describe, spoken, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table, Terms
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table, Terms
 from evenhand.tasks.pages.texts import direction, estimate_cell, interval_name, metric_cell, plotted
 
 PAGES = {"run": 30, "evaluation": 20}
 NEEDS = ("metrics",)
 
-Json = Mapping[str, Any]
 # Panels of one chart hold metrics of one scale and direction.
 PANELS = (
     ("higher", "Higher is better"),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Chart, Documents, Section, Table
+from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.training import curves_section
 from evenhand.tasks.pages.texts import interval_name
 
 PAGES = {"run": 70}
 NEEDS = ("balance", "metrics", "run")
-
-Json = Mapping[str, Any]
 
 # A map with more columns cannot be read; a table with more rows is folded.
 MOST_COLUMNS, MOST_OPEN = 30, 12

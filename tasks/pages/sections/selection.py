@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Chart, Documents, Section, Table
+from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
 
 PAGES = {"run": 100}
 NEEDS = ("selection",)
-
-Json = Mapping[str, Any]
 
 # A chart with more bars cannot be read; the table has every feature.
 MOST_BARS = 30

@@ -13,13 +13,12 @@ from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.evaluation.tradeoff import Summary, pareto_front, summarise
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import interval_name
-from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.sweep_numbers import estimate, heads, mean, of_axis, settings_text
 
 PAGES = {"sweep": 30}
 NEEDS = ("tradeoff",)
 
-Json = Mapping[str, Any]
 GAMMA = "method.gamma"
 # Asked of most people, and of hardly any.
 OFTEN, RARELY = 0.5, 0.05

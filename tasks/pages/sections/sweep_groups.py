@@ -7,14 +7,13 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.sections.proxy import share_differences
 from evenhand.tasks.pages.sweep_numbers import evenly
 
 PAGES = {"sweep": 40}
 NEEDS = ("tradeoff", "balances")
 
-Json = Mapping[str, Any]
 MOST_SHARES, MOST_MAPS, MOST_GROUPS = 6, 3, 24
 FACTS = {"before": "All rows", "target": "Target"}
 

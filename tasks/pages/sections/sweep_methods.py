@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import within
-from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.sweep_numbers import heads, of_axis, plain_metrics
 
 PAGES = {"sweep": 10}
 NEEDS = ("tradeoff",)
 
-Json = Mapping[str, Any]
 MOST_DRAWN = 24
 # The smallest mean that three decimals show.
 LEAST = 0.001

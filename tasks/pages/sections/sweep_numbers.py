@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import describe, spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import interval_name
-from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Json, Section, Table
 from evenhand.tasks.pages.sweep_numbers import estimate, heads, of_axis, plain_metrics
 from evenhand.tasks.pages.texts import GATE_STATUS
 
 PAGES = {"sweep": 60}
 NEEDS = ("tradeoff",)
-
-Json = Mapping[str, Any]
 
 
 def build(documents: Documents) -> list[Section]:

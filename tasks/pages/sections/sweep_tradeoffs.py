@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import interval_name, within
-from evenhand.tasks.pages.model import Chart, Charts, Documents, Section, Table
+from evenhand.tasks.pages.model import Chart, Charts, Documents, Json, Section, Table
 from evenhand.tasks.pages.sweep_numbers import estimate, is_of_proxies, of_axis, plain_metrics
 
 PAGES = {"sweep": 20}
 NEEDS = ("tradeoff",)
 
-Json = Mapping[str, Any]
 Marks = list[dict[str, Any]]
 # Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
 PROXY_WIDENING = 1.0

@@ -24,9 +24,10 @@ lint: $(VENV)/.installed-dev
 	MYPYPATH=.mypy_cache/tree $(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The documentation site, into site/; a broken link fails the build.
+# The pages of docs/reference from the code, then the site in site/; a broken link fails the build.
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python deploy/docs/reference_pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about five hours on two cores.

@@ -24,9 +24,9 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, log, provenance, write_result
-from evenhand.fairlib.cores import available_cores
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
+from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.config import Plan, make_plan
 from evenhand.fairlib.methods.dadi.problem import prepare

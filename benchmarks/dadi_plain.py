@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.dadi.config import Plan
 from evenhand.fairlib.methods.dadi.parameters import NetworkShape
 from evenhand.fairlib.methods.dadi.problem import Problem
-from evenhand.fairlib.randomness import generator
 
 __all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weighted_losses"]
 

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.execution import one_thread
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import Features
 from evenhand.fairlib.methods.faias.selector import (

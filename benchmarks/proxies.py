@@ -22,8 +22,8 @@ import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from benchmarks.common import RESULTS, log, provenance, write_result
-from evenhand.fairlib.cores import available_cores
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS
+from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.base import BalancingProxy

@@ -1,20 +1,16 @@
-"""The command line. Heavy imports wait until a command needs them."""
+"""The command line: the options of each command; the work is in `flows/commands`, imported when it is called."""
 
 from __future__ import annotations
 
-import json
+import functools
+import importlib
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from evenhand.fairlib.catalogue import MetricInfo
-    from evenhand.fairlib.methods.registry import MethodSpec
 
 __all__ = ["app", "main"]
 
@@ -27,49 +23,79 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 a gate refused, 2 the job, data or contract is wrong, "
     "3 not enough evidence for a gate, 4 could not be carried out.",
 )
-cache_app = typer.Typer(help="Look at the store's cached steps, or make it smaller.", no_args_is_help=True)
+cache_app = typer.Typer(help="List the store's cached steps, or delete some of them.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
 
+JobName = Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")]
+Model = Annotated[
+    str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder.")
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="KEY=VALUE, such as method.eta=0.04; may be repeated.")
+]
+DataOverrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE, such as table.delimiter=; or seed=1; may be repeated."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="Folder or URL of the store (default: EVENHAND_STORE).")
 ]
+Direct = Annotated[bool, typer.Option("--direct", help="Run the steps without Prefect.")]
 
 
 def main() -> None:
-    """Entry point: one clear line on stderr for every error that we can name."""
+    """Entry point of the console script."""
     app()
 
 
-@app.command()
+def command(module: str, name: str | None = None, *, to: typer.Typer = app) -> Callable[..., Any]:
+    """
+    Register a function's signature and docstring as a command.
+
+    The command calls the function of that name in `flows.commands.MODULE` with its options. The return value is
+    the exit code (None: 0); an exception becomes one line on stderr and its exit code.
+    """
+
+    def register(signature: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(signature)
+        def call(**options: Any) -> None:
+            try:
+                target = importlib.import_module(f"evenhand.flows.commands.{module}")
+                code = getattr(target, signature.__name__)(**options)
+            except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                code = 0
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 means a refusing gate
+                from evenhand.flows.commands.terminal import report_error
+
+                code = report_error(error, as_json=options.get("as_json", False))
+            raise typer.Exit(code or 0)
+
+        to.command(name or signature.__name__)(call)
+        return call
+
+    return register
+
+
+@command("run")
 def run(
-    job: Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE, such as method.eta=0.04; may be repeated.")
-    ] = None,
+    job: JobName,
+    overrides: Overrides = None,
     as_json: Json = False,
-    store: StoreOption = None,
-    direct: Annotated[
-        bool, typer.Option("--direct", help="Run the steps in this process, without Prefect.")
-    ] = False,
+    store_url: StoreOption = None,
+    direct: Direct = False,
     if_changed: Annotated[
         bool,
         typer.Option("--if-changed", help="Do nothing if the registry has a model of the same data and job."),
     ] = False,
 ) -> None:
     """Run a job: ingest, contract, preprocess, train, evaluate, gate, publish."""
-    from evenhand.flows.commands.run import run_job
-
-    raise typer.Exit(
-        run_job(
-            job, overrides or [], as_json=as_json, store_url=store, direct=direct, only_if_changed=if_changed
-        )
-    )
 
 
-@app.command()
+@command("sweep")
 def sweep(
-    job: Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")],
+    job: JobName,
     over: Annotated[
         list[str],
         typer.Option("--over", help="KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid."),
@@ -85,32 +111,17 @@ def sweep(
         typer.Option("--best", help='Which value to choose: "METRIC where METRIC >= X and METRIC <= Y".'),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Runs at a time (default: one a core).")
+        int | None, typer.Option("--workers", help="Runs at a time (default: one per core).")
     ] = None,
     as_json: Json = False,
-    store: StoreOption = None,
-    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+    store_url: StoreOption = None,
+    direct: Direct = False,
 ) -> None:
-    """Run a job over a grid of its keys and seeds, and report what it trades for what."""
-    from evenhand.flows.commands.sweep import run_sweep
-
-    given = [*(overrides or []), *([f"sweep.workers={workers}"] if workers is not None else [])]
-    raise typer.Exit(
-        run_sweep(
-            job,
-            over,
-            seeds=seeds,
-            overrides=given,
-            best=best,
-            as_json=as_json,
-            store_url=store,
-            direct=direct,
-        )
-    )
+    """Run a job over a grid of its keys and seeds, and report the trade-offs between metrics."""
 
 
-@app.command("filter")
-def filter_command(
+@command("filter", "filter")
+def run_filter(
     job: Annotated[str, typer.Argument(help="Job whose published proxy decides, such as bank-proxy.")],
     input_url: Annotated[
         str, typer.Option("--input", help="File, folder or glob of Parquet or CSV; any URL.")
@@ -120,71 +131,46 @@ def filter_command(
         list[str] | None, typer.Option("--set", help="KEY=VALUE, such as filter.key=[id]; may be repeated.")
     ] = None,
     as_json: Json = False,
-    store: StoreOption = None,
-    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+    store_url: StoreOption = None,
+    direct: Direct = False,
 ) -> None:
-    """Filter rows into a balanced sample with a published proxy; goes on where it was interrupted."""
-    from evenhand.flows.commands.filter import run_filter
-
-    raise typer.Exit(
-        run_filter(
-            job,
-            input_url,
-            output_url,
-            overrides=overrides or [],
-            as_json=as_json,
-            store_url=store,
-            direct=direct,
-        )
-    )
+    """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
 
-@app.command()
+@command("evaluate")
 def evaluate(
-    model: Annotated[
-        str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder.")
+    model: Model,
+    data: Annotated[
+        str, typer.Option("--data", help="Known table, file, folder or URL to evaluate the model on.")
     ],
-    data: Annotated[str, typer.Option("--data", help="Known table, file, folder or URL to judge it on.")],
     gates: Annotated[
         str | None, typer.Option("--gates", help="YAML file: metrics and their limits, as in a job.")
     ] = None,
     baseline: Annotated[
         str | None, typer.Option("--baseline", help="Model to compare with, on the same rows.")
     ] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML there.")] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML to this file.")] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="Append a summary there, such as $GITHUB_STEP_SUMMARY.")
+        Path | None,
+        typer.Option("--markdown", help="Append a summary to this file, such as $GITHUB_STEP_SUMMARY."),
     ] = None,
     contract: Annotated[
         str | None, typer.Option("--contract", help="Contract that the model must have been made under.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY=VALUE, such as table.delimiter=; or seed=1; may be repeated."),
-    ] = None,
+    overrides: DataOverrides = None,
     as_json: Json = False,
-    store: StoreOption = None,
-    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+    store_url: StoreOption = None,
+    direct: Direct = False,
     no_record: Annotated[
-        bool, typer.Option("--no-record", help="Leave no note of the gates' verdict on the model's version.")
+        bool, typer.Option("--no-record", help="Do not record the gates' verdict on the model's version.")
     ] = False,
 ) -> None:
-    """Judge a published model on a table by gates, beside a baseline, for CI: JUnit, Markdown, exit code."""
-    from evenhand.flows.commands.evaluate import Options, evaluate_model
-
-    options = Options(model, data, gates, baseline, contract, overrides or [], record=not no_record)
-    raise typer.Exit(
-        evaluate_model(
-            options, junit=junit, markdown=markdown, as_json=as_json, store_url=store, direct=direct
-        )
-    )
+    """Evaluate a published model on a table by gates, beside a baseline, for CI: JUnit, Markdown, exit code."""
 
 
-@app.command()
+@command("monitor")
 def monitor(
-    model: Annotated[
-        str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder.")
-    ],
+    model: Model,
     data: Annotated[str, typer.Option("--data", help="Known table, file, folder or URL of new rows.")],
     gates: Annotated[
         str | None, typer.Option("--gates", help="YAML file: metrics of drift and their limits.")
@@ -192,25 +178,15 @@ def monitor(
     retrain: Annotated[
         str | None, typer.Option("--retrain", help="Job to run if the gates refuse, unless it is up to date.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY=VALUE, such as table.delimiter=; or seed=1; may be repeated."),
-    ] = None,
+    overrides: DataOverrides = None,
     as_json: Json = False,
-    store: StoreOption = None,
-    direct: Annotated[bool, typer.Option("--direct", help="Run without Prefect.")] = False,
+    store_url: StoreOption = None,
+    direct: Direct = False,
 ) -> None:
-    """Tell how far new rows are from those that a model learned from; exit code 1 if they have drifted."""
-    from evenhand.flows.commands.monitor import monitor_model
-
-    raise typer.Exit(
-        monitor_model(
-            model, data, gates, overrides or [], retrain, as_json=as_json, store_url=store, direct=direct
-        )
-    )
+    """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have drifted."""
 
 
-@app.command()
+@command("ask")
 def ask(
     model: Annotated[
         str,
@@ -222,52 +198,40 @@ def ask(
         list[str] | None, typer.Option("--known", help="NAME=VALUE to start with; may be repeated.")
     ] = None,
     as_json: Json = False,
-    store: StoreOption = None,
+    store_url: StoreOption = None,
 ) -> None:
     """Ask a person only what is fair to use, one question at a time, and predict. Keeps no answer."""
-    from evenhand.flows.commands.ask import ask_model
-
-    raise typer.Exit(ask_model(model, known or [], as_json=as_json, store_url=store))
 
 
-@app.command()
+@command("promote")
 def promote(
     model: Annotated[
         str, typer.Argument(help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION.")
     ],
-    alias: Annotated[str, typer.Option("--to", help="Alias that it gets.")] = "champion",
+    alias: Annotated[str, typer.Option("--to", help="Alias that the version gets.")] = "champion",
     as_json: Json = False,
-    store: StoreOption = None,
+    store_url: StoreOption = None,
 ) -> None:
-    """Make a version champion, if its recorded evaluation passed. An older version: that is the way back."""
-    from evenhand.flows.commands.promote import promote_model
-
-    raise typer.Exit(promote_model(model, alias, as_json=as_json, store_url=store))
+    """Make a version champion, if its recorded evaluation passed. With an older version: roll back."""
 
 
-@app.command()
+@command("promote")
 def history(
     model: Annotated[str, typer.Argument(help="Name of a model in the registry, such as adult-budro.")],
     as_json: Json = False,
-    store: StoreOption = None,
+    store_url: StoreOption = None,
 ) -> None:
     """Print who gave which version which alias, when, and by which evaluation."""
-    from evenhand.flows.commands.promote import print_history
-
-    raise typer.Exit(print_history(model, as_json=as_json, store_url=store))
 
 
-@app.command()
+@command("services")
 def notify(
-    config: Annotated[Path, typer.Argument(help="File that says who is told, such as deploy/notify.yaml.")],
+    config: Annotated[Path, typer.Argument(help="File of notifications, such as deploy/notify.yaml.")],
 ) -> None:
-    """Bring the file that says who is told of failed runs to the Prefect server."""
-    from evenhand.flows.commands.notify import configure_notifications
-
-    raise typer.Exit(configure_notifications(config))
+    """Configure the Prefect server to notify people of failed runs."""
 
 
-@app.command()
+@command("services")
 def serve(
     config: Annotated[Path, typer.Argument(help="File with deployments.", show_default=True)] = Path(
         "deploy/prefect.yaml"
@@ -276,15 +240,12 @@ def serve(
         list[str] | None, typer.Option("--only", help="Name of a deployment; may be repeated (default: all).")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Runs at a time.")] = 1,
-    store: StoreOption = None,
+    store_url: StoreOption = None,
 ) -> None:
-    """Run the deployments of a file when they are due, on this machine and with no work pool."""
-    from evenhand.flows.commands.serve import serve as serve_here
-
-    raise typer.Exit(serve_here(config, only or [], limit=limit, store_url=store))
+    """Run the deployments of a file on their schedules, on this machine and with no work pool."""
 
 
-@app.command()
+@command("init")
 def init(
     table: Annotated[str, typer.Argument(help="CSV or Parquet file, or folder of Parquet files.")],
     label: Annotated[str, typer.Option("--label", help="Column to predict; it must have two values.")],
@@ -301,167 +262,58 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Write a starter contract and job for a new table, ready to run."""
-    from evenhand.flows.commands.init import write_starter_files
-
-    _carry_out(
-        lambda: write_starter_files(
-            table,
-            label=label,
-            sensitive=sensitive,
-            positive=positive,
-            ids=identifier or [],
-            name=name,
-            method=method,
-            folder=folder,
-            force=force,
-        )
-    )
 
 
-@app.command()
-def demo(store: StoreOption = None) -> None:
-    """Show what it is for: three models on a generated table, side by side."""
-    from evenhand.flows.commands.demo import run_demo
-
-    raise typer.Exit(run_demo(store))
+@command("demo")
+def demo(store_url: StoreOption = None) -> None:
+    """Compare three models on a generated table: plain, without the sensitive column, individually fair."""
 
 
-@app.command()
+@command("lists")
 def jobs() -> None:
     """List the shipped jobs."""
-    from evenhand.flows.job import shipped_jobs
-
-    _rows(shipped_jobs().items())
 
 
-@app.command()
+@command("lists")
 def datasets() -> None:
     """List the known tables."""
-    from evenhand.fairlib.datasets.generated import GENERATED
-    from evenhand.fairlib.datasets.recipes import RECIPES
-
-    _rows((name, table.summary) for name, table in {**GENERATED, **RECIPES}.items())
 
 
-@app.command()
+@command("lists")
 def methods() -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
-    from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
-
-    def lacking(spec: MethodSpec) -> str:
-        return "" if installed(spec) else f" (not installed: {spec.install_command})"
-
-    _rows(
-        [
-            *(
-                (spec.name, f"{spec.summary} [{', '.join(spec.tasks)}]{lacking(spec)}")
-                for spec in METHODS.values()
-            ),
-            *((proxy.name, f"{proxy.summary} [proxy]") for proxy in PROXIES.values()),
-        ]
-    )
 
 
-@app.command()
+@command("lists")
 def metrics() -> None:
     """List the metrics that gates may name."""
-    from evenhand.fairlib.catalogue import METRICS
-
-    def line(info: MetricInfo) -> str:
-        way = f", {info.direction} is better" if info.direction else ""
-        kind = "" if info.kind == "classifier" else f" [{info.kind}]"
-        return f"{info.title}{way}: {info.explanation.replace('{subject}', info.subject)}{kind}"
-
-    _rows([(name, line(info)) for name, info in METRICS.items()])
 
 
-@app.command()
+@command("report")
 def report(
     run_id: Annotated[str | None, typer.Argument(help="A run's id, or `latest` (the default).")] = None,
-    store: StoreOption = None,
+    store_url: StoreOption = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     all_runs: Annotated[
         bool, typer.Option("--all", help="Write a page over all runs of the store, and print its path.")
     ] = False,
 ) -> None:
     """Print the path of a run's report, or of a page over all runs."""
-    from evenhand.flows.commands.report import report_path, write_index
-    from evenhand.tasks.errors import InputError
-
-    def show() -> None:
-        if all_runs and run_id is not None:
-            raise InputError(f"--all is about every run: leave out {run_id!r}.")
-        path = write_index(store) if all_runs else report_path(run_id or "latest", store)
-        print(path)
-        if open_it:
-            typer.launch(path)
-
-    _carry_out(show)
 
 
-@cache_app.command("ls")
-def cache_ls(store: StoreOption = None, as_json: Json = False) -> None:
+@command("lists", "ls", to=cache_app)
+def cached_steps(store_url: StoreOption = None, as_json: Json = False) -> None:
     """List finished steps, newest first."""
-    from evenhand.tasks.store import Store
-
-    def show() -> None:
-        rows = Store(store).usage()
-        if as_json:
-            print(json.dumps(rows))
-            return
-        for row in rows:
-            size, age = row["bytes"] / 1e6, row["age_s"] / 3600
-            print(f"{row['step']:12} {row['key'][:12]} {size:9.2f} MB {age:8.1f} h old")
-        print(f"{len(rows)} steps, {sum(row['bytes'] for row in rows) / 1e6:.2f} MB")
-
-    _carry_out(show)
 
 
-@cache_app.command("gc")
-def cache_gc(
+@command("lists", "gc", to=cache_app)
+def prune_cache(
     keep: Annotated[int, typer.Option("--keep", min=0, help="Newest records of each step to keep.")] = 5,
-    store: StoreOption = None,
+    store_url: StoreOption = None,
 ) -> None:
-    """Delete all but the newest results of each step, and what only they point at."""
-    from evenhand.tasks.store import Store
-
-    def prune() -> None:
-        records, freed = Store(store).prune(keep)
-        print(f"removed {records} steps, freed {freed / 1e6:.2f} MB")
-
-    _carry_out(prune)
+    """Delete all but the newest results of each step, and the artifacts that only they refer to."""
 
 
-@cache_app.command("clear")
-def cache_clear(store: StoreOption = None) -> None:
+@command("lists", "clear", to=cache_app)
+def clear_cache(store_url: StoreOption = None) -> None:
     """Delete all cached steps. Runs, reports and published models stay."""
-    cache_gc(keep=0, store=store)
-
-
-def _carry_out(action: Callable[[], Any]) -> None:
-    """Do it; an error of ours becomes one line on stderr and its exit code."""
-    from evenhand.tasks.errors import EvenhandError, internal_fault
-
-    try:
-        action()
-    except EvenhandError as error:
-        print(f"evenhand: {error}", file=sys.stderr)
-        raise typer.Exit(error.exit_code) from None
-    except BrokenPipeError:  # whoever reads our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
-    except Exception as error:  # noqa: BLE001 - any fault of ours
-        if os.environ.get("EVENHAND_LOG"):
-            traceback.print_exc()
-        # a traceback would end with exit code 1, which means that a gate refused
-        fault = internal_fault(error)
-        print(f"evenhand: {fault}", file=sys.stderr)
-        raise typer.Exit(fault.exit_code) from None
-
-
-def _rows(rows: Any) -> None:
-    """Two columns, the first as wide as its longest entry."""
-    pairs = list(rows)
-    width = max(len(name) for name, _ in pairs)
-    for name, text in pairs:
-        print(f"{name:{width}}  {text}")

@@ -19,8 +19,8 @@ from evenhand.fairlib.evaluation.acquisition import (
     question_report,
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.progress import Progress
 from evenhand.tasks.dataset import Dataset
 
 __all__ = ["Acquired", "Acquires", "FullInformation", "questions_of", "write_acquisition"]

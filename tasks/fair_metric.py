@@ -12,8 +12,9 @@ from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
-from evenhand.fairlib.randomness import derive_seed
-from evenhand.tasks.counterfactuals import counterfactual_copies
+from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.preprocessing.counterfactuals import all_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
@@ -54,7 +55,9 @@ def _fit(context: StepContext, data: Dataset) -> Metric:
     # Comparable people have equal values in some columns, or are a person and the person's copies.
     columns = parameters["comparable_by"]
     if not columns:
-        return metric.fit(data.X, counterfactuals=counterfactual_copies(context, data.X))
+        encoder = TableEncoder.load(context.inputs["encoder"])
+        copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
+        return metric.fit(data.X, counterfactuals=copies)
     positions = [position for name in columns for position in data.groups[name]]
     _, groups = np.unique(data.X[:, positions], axis=0, return_inverse=True)
     return metric.fit(data.X, groups=groups)

@@ -6,10 +6,10 @@ import inspect
 
 import numpy as np
 
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from evenhand.data_contracts.arrow import bin_names, group_labels
 from evenhand.data_contracts.column import Column
-from evenhand.data_contracts.groups import bin_names, group_labels
 from evenhand.data_contracts.model import Contract
-from evenhand.fairlib.evaluation.counts import score_histograms
 from evenhand.fairlib.evaluation.evaluate import evaluate
-from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.paired import compare
-from evenhand.tasks.counterfactuals import check_counterfactuals
+from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Published, bootstrap_settings, decide_table, mean_asked
 from evenhand.tasks.step import StepContext, StepResult
@@ -44,8 +43,8 @@ def measure_model(context: StepContext) -> StepResult:
     ]
     for one in models:
         try:
-            check_counterfactuals(counterfactuals, one.encoder)
-        except InputError as error:
+            check_counterfactuals(one.encoder, counterfactuals)
+        except ValueError as error:
             raise InputError(f"the {one.role}: {error}") from None
     table = pq.read_table(context.inputs["checked"])
     features = table.select([column.name for column in contract.features])

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.registry import load_proxy, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.evaluation import MEASURES, ProxyMeasures, generalisation_bound
 from evenhand.fairlib.proxies.evaluation import measure_proxy as measures_of
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.fairlib.randomness import derive_seed, generator
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import StepContext, StepResult
 

@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from evenhand.data_contracts.arrow import bin_names, group_labels
 from evenhand.data_contracts.checking import CheckResult, check_encoded
-from evenhand.data_contracts.groups import bin_names, group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
-from evenhand.fairlib.preprocessing.split import split_rows
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
@@ -41,6 +40,8 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
 
 def preprocess(context: StepContext) -> StepResult:
     """Write ``train/`` and ``test/``, ``encoder.json``, and the results of checking both matrices."""
+    from sklearn.model_selection import train_test_split
+
     contract = Contract.from_dict(context.parameters["contract"])
     table = pq.read_table(context.inputs["checked"])
     label = contract.label
@@ -49,11 +50,14 @@ def preprocess(context: StepContext) -> StepResult:
     by_groups = context.parameters.get("strata") == "groups"
     split = context.parameters["split"]
     try:
-        train, test = split_rows(
-            group_strata(sensitive) if by_groups else y,
-            test=split["test"],
-            stratify=split["stratify"],
-            seed=context.parameters["seed"],
+        train, test = map(
+            np.sort,
+            train_test_split(
+                np.arange(len(y)),
+                test_size=split["test"],
+                random_state=context.parameters["seed"],
+                stratify=(group_strata(sensitive) if by_groups else y) if split["stratify"] else None,
+            ),
         )
     except ValueError as error:
         raise InputError(f"the table cannot be split: {error}") from None

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode
-from evenhand.data_contracts.groups import group_labels
+from evenhand.data_contracts.arrow import decode, group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import fsspec
 
 from evenhand.fairlib.datasets.recipes import RECIPES, RawFile
-from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.execution import Progress
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.store import Artifact, Store, sha256_of_file, sha256_of_path
 

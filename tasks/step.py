@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.execution import Progress
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.store import Artifact, StepRecord, Store
 

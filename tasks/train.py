@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
-from evenhand.fairlib.randomness import derive_seed
-from evenhand.tasks.counterfactuals import counterfactual_copies
+from evenhand.fairlib.preprocessing.counterfactuals import all_copies
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import StepContext, StepResult
@@ -38,7 +39,11 @@ def train(context: StepContext) -> StepResult:
     groups = {name: data.sensitive[name].astype(str) for name in chosen}
     options: dict[str, Any] = {"checkpoint": context.checkpoint} if spec.resumable else {}
     if spec.needs_counterfactuals:
-        options["counterfactuals"] = counterfactual_copies(context, data.X)
+        encoder = TableEncoder.load(context.inputs["encoder"])
+        try:
+            options["counterfactuals"] = all_copies(encoder, data.X, context.parameters["counterfactuals"])
+        except ValueError as error:
+            raise InputError(str(error)) from None
     if spec.needs_feature_groups:
         # In the order of the matrix; the dataset lists them by name.
         options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))

@@ -1,4 +1,8 @@
-"""The reference as Markdown, from the models, signatures and tables that the program itself uses."""
+"""
+Pages of docs/reference made from the models, signatures and tables that the program itself uses.
+
+They are committed, so that links to them work in a checkout; running this file renews them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -19,7 +24,9 @@ from evenhand.flows.job import Job
 from evenhand.flows.job_sections import METRIC_KINDS
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS
 
-__all__ = ["command_line_page", "contract_page", "job_page", "method_keys_page", "metrics_page", "pages"]
+__all__ = ["pages", "write_pages"]
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 Schema = dict[str, Any]
 
@@ -32,7 +39,7 @@ TYPES = {
     "null": "null",
 }
 LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-# Keys whose docstrings give no more than a type, because the name says it to whoever reads the code.
+# Meaning of keys whose docstrings give only a type.
 PLAIN_KEYS = {
     "batch_size": "Rows of a mini-batch.",
     "constraint": "What must be alike in all groups.",
@@ -48,15 +55,22 @@ SYMBOLS = {
 }  # fmt: skip
 
 
+def write_pages(folder: Path) -> None:
+    """Write every generated page below a copy of docs/."""
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 def pages() -> dict[str, str]:
     """Text of every generated page by its path under docs/."""
-    return {
+    made = {
         "reference/job.md": job_page(),
         "reference/method-keys.md": method_keys_page(),
         "reference/contract.md": contract_page(),
         "reference/command-line.md": command_line_page(),
         "reference/metrics.md": metrics_page(),
     }
+    return {name: f"{text.rstrip()}\n" for name, text in made.items()}
 
 
 # ------------------------------------------------------------------------------------------------- the job
@@ -447,3 +461,7 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    write_pages(DOCS)

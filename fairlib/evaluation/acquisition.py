@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.execution import generator
 
 __all__ = [
     "Category",

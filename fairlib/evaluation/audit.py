@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.evaluate import check_settings
+from evenhand.fairlib.execution import Progress, generator, shifted
 from evenhand.fairlib.numerics import log_losses
-from evenhand.fairlib.progress import Progress, shifted
-from evenhand.fairlib.randomness import generator
 from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes

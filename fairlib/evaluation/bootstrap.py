@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.evaluation.metrics import auc
-from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.execution import Progress
 
 CHUNK_BYTES = 64 * 2**20
 """Largest size of one array of draws; a few such arrays exist at a time."""

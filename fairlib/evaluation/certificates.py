@@ -14,13 +14,11 @@ from torch import Tensor, nn
 from evenhand.fairlib.auditor.differentiable_model import as_differentiable
 from evenhand.fairlib.auditor.objectives import LogitDistance
 from evenhand.fairlib.auditor.search import Auditor
-from evenhand.fairlib.cores import one_thread
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
 from evenhand.fairlib.evaluation.evaluate import check_settings
-from evenhand.fairlib.progress import Progress
-from evenhand.fairlib.randomness import derive_seed, generator
+from evenhand.fairlib.execution import Progress, derive_seed, generator, one_thread
 
 __all__ = ["Certificate", "certify"]
 

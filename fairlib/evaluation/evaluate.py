@@ -18,11 +18,9 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
-from evenhand.fairlib.evaluation.counts import list_cells
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
-from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
-from evenhand.fairlib.progress import Progress, shifted
-from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
+from evenhand.fairlib.execution import Progress, generator, shifted
 
 Status = Literal["ok", "insufficient_evidence"]
 

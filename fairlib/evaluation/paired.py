@@ -27,7 +27,7 @@ from evenhand.fairlib.evaluation.evaluate import (
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
-from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.execution import generator
 
 __all__ = ["Comparison", "compare"]
 

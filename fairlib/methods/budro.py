@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.cores import available_cores
 from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.execution import available_cores, derive_seed
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import GBDTClassifier, without_cache
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
-from evenhand.fairlib.randomness import derive_seed
-from evenhand.fairlib.transport.problem import TransportProblem
-from evenhand.fairlib.transport.solvers import Solver, SolverName, make_solver
+from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
 
 if TYPE_CHECKING:
     import xgboost as xgb

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
 
-__all__ = ["check_copies", "encoded_copies"]
+__all__ = ["Counterfactuals", "all_copies", "check_copies", "check_counterfactuals", "encoded_copies"]
 
 Float32 = NDArray[np.float32]
+Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
+"""By the counterfactual's name: by table column the values that it gets, or ``"all"``."""
 
 
 def encoded_copies(
@@ -95,3 +97,38 @@ def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> li
     if all(np.array_equal(copy, rows) for copy in copies):
         raise ValueError("the counterfactual changes nothing: every copy equals its row.")
     return copies
+
+
+def check_counterfactuals(encoder: TableEncoder, counterfactuals: Counterfactuals) -> None:
+    """
+    Hold counterfactuals against the training rows' values.
+
+    Raises
+    ------
+    ValueError
+        A category that no training row had, or copies that are all the same.
+    """
+    for name, changes in counterfactuals.items():
+        copies = 1
+        for column, listed in changes.items():
+            known = encoder.categories_.get(column, ())
+            copies *= len(known) if listed == "all" else len(set(listed))
+            unknown = [
+                value for value in listed if known and listed != "all" and category_name(value) not in known
+            ]
+            if unknown:
+                raise ValueError(
+                    f"the counterfactual {name!r} gives {column!r} the value {unknown[0]!r}, which no "
+                    "training row has: list values of the table."
+                )
+        if copies < 2:
+            raise ValueError(
+                f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has one value "
+                "in the training rows; change another column."
+            )
+
+
+def all_copies(encoder: TableEncoder, X: NDArray[Any], counterfactuals: Counterfactuals) -> list[Float32]:
+    """Copies of encoded rows under all checked counterfactuals, see :func:`encoded_copies`."""
+    check_counterfactuals(encoder, counterfactuals)
+    return [copy for changes in counterfactuals.values() for copy in encoded_copies(encoder, X, changes)]

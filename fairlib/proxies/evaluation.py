@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.catalogue import names_of
-from evenhand.fairlib.progress import Progress
+from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree

@@ -8,10 +8,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.randomness import derive_seed, generator
-from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.execution import derive_seed, generator
+from evenhand.fairlib.transport.problem import SGDSolver, Solver, TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
-from evenhand.fairlib.transport.solvers import SGDSolver, Solver
 
 __all__ = ["Allocation", "DualSGDSolver", "DualSolver", "allocate_budget", "envelope_moves", "plan_of"]
 

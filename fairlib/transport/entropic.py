@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.cores import map_in_threads
+from evenhand.fairlib.execution import map_in_threads
 from evenhand.fairlib.transport._kernels import all_distances, least_positive_cost, softmax_moments
-from evenhand.fairlib.transport.problem import TransportPlan
-from evenhand.fairlib.transport.solvers import SGDSolver, Solver
+from evenhand.fairlib.transport.problem import SGDSolver, Solver, TransportPlan
 
 __all__ = ["EntropicSGDSolver", "EntropicSolver"]
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.numerics import pairwise_squared_distances
-from evenhand.fairlib.transport.problem import TransportPlan
-from evenhand.fairlib.transport.solvers import Solver
+from evenhand.fairlib.transport.problem import Solver, TransportPlan
 
 __all__ = ["LPSolver"]
 

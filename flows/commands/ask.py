@@ -8,51 +8,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from evenhand.flows.commands.terminal import one_line_errors
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.addresses import ModelAddress
 
-__all__ = ["ask_model"]
+__all__ = ["ask"]
 
 INTERRUPTED = "interrupted: no answer was kept."
-ENDED = "the input ended before the questions did: no answer was kept."
-HOW = "Press Enter at what you would rather not say; ? shows what is known so far."
+INPUT_ENDED = "the input ended before the questions did: no answer was kept."
+INSTRUCTIONS = "Press Enter to skip a question; ? shows the answers so far."
 
 
 @dataclass
 class _Interview:
-    """Answers so far, by feature; what was asked in order; what the person would rather not tell."""
+    """Answers so far by feature, features asked in order, and features that the person declined to answer."""
 
     known: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
 
 
-def ask_model(model: str, given: Sequence[str], *, as_json: bool, store_url: str | None) -> int:
-    """Ask until the agent stops, print what it predicts, and return the exit code. No answer is kept."""
+def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str | None) -> None:
+    """Ask until the agent stops, and print its prediction. No answer is kept."""
     interview, out = _Interview(), sys.stderr if as_json else sys.stdout
-    with one_line_errors(interrupted=INTERRUPTED) as caught:
+    try:
         questionnaire = _load(model, store_url)
-        interview.known |= _given(questionnaire, given)
+        interview.known |= _given(questionnaire, known or ())
         _ask_all(questionnaire, interview, out)
-        outcome = _outcome(questionnaire, interview)
-    if caught.error is not None:
-        if as_json:
-            print(json.dumps({"error": str(caught.error)}))
-        print(f"evenhand: {caught.error}", file=sys.stderr)
-        return caught.error.exit_code
+        result = _result(questionnaire, interview)
+    except KeyboardInterrupt:
+        raise NotCarriedOut(INTERRUPTED) from None
     if as_json:
-        print(json.dumps(outcome))
+        print(json.dumps(result))
     else:
-        _print(questionnaire, outcome)
-    return 0
+        _print(questionnaire, result)
 
 
 def _load(model: str, store_url: str | None) -> Questionnaire:
-    """Read a bundle's folder, or a version from the registry."""
+    """Load the questionnaire of a bundle's folder, or of a version in the registry."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.addresses import parse_address
 
@@ -68,7 +63,7 @@ def _load(model: str, store_url: str | None) -> Questionnaire:
 
 
 def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:
-    """Fetch a version from the registry; its files are read and gone."""
+    """Load a version from the registry; its files are deleted after they were read."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.flows.runtime import prepare_environment
     from evenhand.tasks.addresses import find_version
@@ -85,12 +80,12 @@ def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:
             return Questionnaire.load(folder)
         except ValueError:
             raise InputError(
-                f"the model {address.name!r} asks nothing: only those of the method dadi do."
+                f"the model {address.name!r} asks no questions: only models of the method dadi do."
             ) from None
 
 
 def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]:
-    """Answers from the command line."""
+    """Read the answers of the command line."""
     known = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -104,7 +99,7 @@ def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]
 
 
 def _read(questionnaire: Questionnaire, name: str, text: str) -> Any:
-    """An answer as the table's column would hold it; ValueError if it is none."""
+    """Convert an answer to a value of the table's column; ValueError if it is not one."""
     from evenhand.fairlib.methods.dadi.questionnaire import MISSING
 
     value = None if text == MISSING else text
@@ -113,23 +108,23 @@ def _read(questionnaire: Questionnaire, name: str, text: str) -> Any:
 
 
 def _ask_all(questionnaire: Questionnaire, interview: _Interview, out: TextIO) -> None:
-    """Put question after question, until the agent stops."""
+    """Ask questions until the agent stops."""
     first = True
     while True:
         name = questionnaire.next_feature(interview.known, excluded=interview.declined)
         if name is None:
             return
         if first:
-            print(HOW, file=out)
+            print(INSTRUCTIONS, file=out)
             first = False
         interview.asked.append(name)
         _ask(questionnaire, name, interview, out)
 
 
 def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: TextIO) -> None:
-    """Put one question until there is an answer, or the person passes it by."""
+    """Ask one question until there is a valid answer, or the person skips it."""
     choices = questionnaire.choices(name) or []
-    # where the values are numbers themselves, a number would be read in two ways
+    # choices that are numbers are not numbered: an answer would be ambiguous
     numbered = not any(choice.lstrip("-").replace(".", "", 1).isdigit() for choice in choices)
     print(f"\n{name}: {questionnaire.questions[name].description}", file=out)
     for place, choice in enumerate(choices, 1):
@@ -155,12 +150,12 @@ def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: Te
 
 
 def _line(out: TextIO) -> str:
-    """One line from the person, or from a pipe."""
+    """Read one line from the terminal or a pipe."""
     print("> ", end="", file=out, flush=True)
     line = sys.stdin.readline()
     if not line:
         print(file=out)
-        raise NotCarriedOut(ENDED)
+        raise NotCarriedOut(INPUT_ENDED)
     return line.strip()
 
 
@@ -171,21 +166,21 @@ def _show(known: Mapping[str, Any], out: TextIO) -> None:
         print("  nothing yet", file=out)
 
 
-def _outcome(questionnaire: Questionnaire, interview: _Interview) -> dict[str, Any]:
-    """What is printed in the end: names, never answers."""
-    touched = {*interview.known, *interview.declined}
+def _result(questionnaire: Questionnaire, interview: _Interview) -> dict[str, Any]:
+    """Return the prediction and the names of the features that were asked; never an answer."""
+    asked = {*interview.known, *interview.declined}
     return questionnaire.predict(interview.known) | {
         "asked": interview.asked,
         "declined": interview.declined,
         "known": list(interview.known),
-        "never_asked": [name for name in questionnaire.model.groups_ if name not in touched],
+        "never_asked": [name for name in questionnaire.model.groups_ if name not in asked],
     }
 
 
-def _print(questionnaire: Questionnaire, outcome: Mapping[str, Any]) -> None:
+def _print(questionnaire: Questionnaire, result: Mapping[str, Any]) -> None:
     positive = questionnaire.label_values[1]
-    print(f"\nprediction   {outcome['prediction']}")
-    print(f"probability  {outcome['probability']:.3f} of {positive}")
-    for key, words in (("asked", "asked"), ("declined", "not told"), ("never_asked", "never asked")):
-        if outcome[key]:
-            print(f"{words:11}  {', '.join(outcome[key])}")
+    print(f"\nprediction   {result['prediction']}")
+    print(f"probability  {result['probability']:.3f} of {positive}")
+    for key in ("asked", "declined", "never_asked"):
+        if result[key]:
+            print(f"{key.replace('_', ' '):11}  {', '.join(result[key])}")

@@ -1,4 +1,4 @@
-"""``evenhand demo``: three models on a generated table, in one small table and on one page."""
+"""``evenhand demo``: three models on a generated table, compared in the terminal and on one page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from evenhand.flows import run as retraining
-from evenhand.flows.commands.terminal import estimate, one_line_errors, print_table, report_error
+from evenhand.flows.commands.terminal import estimate, print_table
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import resolve
@@ -17,7 +17,7 @@ from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.demo import CONSISTENCY, GAP, depends
 from evenhand.tasks.store import Store
 
-__all__ = ["run_demo"]
+__all__ = ["demo"]
 
 JOBS = {
     "hiring-gbdt": "trees",
@@ -27,33 +27,31 @@ JOBS = {
 HEAD = ["", "accuracy", "depends on gender or club", "gap between groups"]
 
 
-def run_demo(store_url: str | None) -> int:
-    """Run the jobs, print the table, write the page, and return the exit code."""
-    with one_line_errors() as caught:
-        prepare_environment(store_url)
-        store, models = Store(store_url), []
-        print("Past hiring decisions that favoured men, and three models that learn from them:\n")
-        for name, label in JOBS.items():
-            print(f"  {name:12} ", end="", flush=True)
-            run_id = new_run_id(name)
-            verdict = retraining.execute(resolve(*load_job(name)), store, run_id, DirectEngine(store))
-            print(f"{sum(verdict.seconds.values()):6.1f} s")
-            measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
-            models.append(
-                {
-                    "name": name,
-                    "label": label,
-                    "href": f"{run_id}/report.html",
-                    "metrics": measured["metrics"],
-                }
-            )
-        print()
-        print_table([HEAD, *(_row(model) for model in models)], "  ")
-        print("\n  measured on held-out applicants; 95% intervals in brackets")
-        documents = {"models": models, "run": {"rows": measured["n"], "created": now()}}
-        page = store.write_text(write_page("demo", documents, store), "runs", "demo.html")
-        print(f"\npage      {page}")
-    return 0 if caught.error is None else report_error(caught.error)
+def demo(store_url: str | None) -> None:
+    """Run the jobs, print the table, and write the page."""
+    prepare_environment(store_url)
+    store, models = Store(store_url), []
+    print("Past hiring decisions that favoured men, and three models that learn from them:\n")
+    for name, label in JOBS.items():
+        print(f"  {name:12} ", end="", flush=True)
+        run_id = new_run_id(name)
+        verdict = retraining.execute(resolve(*load_job(name)), store, run_id, DirectEngine(store))
+        print(f"{sum(verdict.seconds.values()):6.1f} s")
+        measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
+        models.append(
+            {
+                "name": name,
+                "label": label,
+                "href": f"{run_id}/report.html",
+                "metrics": measured["metrics"],
+            }
+        )
+    print()
+    print_table([HEAD, *(_row(model) for model in models)], "  ")
+    print("\n  measured on held-out applicants; 95% intervals in brackets")
+    documents = {"models": models, "run": {"rows": measured["n"], "created": now()}}
+    page = store.write_text(write_page("demo", documents, store), "runs", "demo.html")
+    print(f"\npage      {page}")
 
 
 def _row(model: dict[str, Any]) -> list[str]:

@@ -1,9 +1,7 @@
-"""``evenhand run``: carry a job out, print the result, and give the exit code of its verdict."""
+"""``evenhand run``: run a job, print the result, and return the exit code of its verdict."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 
 from evenhand.flows import run as retraining
@@ -12,6 +10,7 @@ from evenhand.flows.commands.terminal import (
     print_end,
     print_gates,
     print_metrics,
+    print_result,
     print_steps,
     run_verb,
 )
@@ -21,11 +20,11 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.verdict import Verdict
 from evenhand.tasks.store import Store
 
-__all__ = ["run_job", "verb_of"]
+__all__ = ["print_published", "run", "verb_of"]
 
 
 def verb_of(resolved: ResolvedJob, job: str, overrides: Sequence[str]) -> Verb:
-    """The verb of a job's run."""
+    """Return the verb that runs a job."""
     return Verb(
         resolved.job.name,
         lambda store, run_id, engine: retraining.execute(resolved, store, run_id, engine),
@@ -34,26 +33,25 @@ def verb_of(resolved: ResolvedJob, job: str, overrides: Sequence[str]) -> Verb:
     )
 
 
-def run_job(
-    name: str,
-    overrides: Sequence[str],
-    *,
+def run(
+    job: str,
+    overrides: Sequence[str] | None,
     as_json: bool,
     store_url: str | None,
     direct: bool,
-    only_if_changed: bool = False,
+    if_changed: bool,
 ) -> int:
-    """Run, print, and return the exit code."""
+    """Run a job, unless `if_changed` finds its model up to date, and print the result."""
     resolved: list[ResolvedJob] = []
 
     def plan() -> Verb:
-        resolved.append(resolve(*load_job(name, overrides)))
-        return verb_of(resolved[0], name, overrides)
+        resolved.append(resolve(*load_job(job, overrides or ())))
+        return verb_of(resolved[0], job, overrides or ())
 
     def nothing_to_do(store: Store, run_id: str) -> bool:
         from evenhand.flows.up_to_date import up_to_date
 
-        # compared in this process: that is too little work for a server
+        # compared in this process: a server would take longer to start
         return up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
     verdict, _, seconds = run_verb(
@@ -61,18 +59,14 @@ def run_job(
         as_json=as_json,
         store_url=store_url,
         direct=direct,
-        skip=nothing_to_do if only_if_changed else None,
+        skip=nothing_to_do if if_changed else None,
     )
-    if as_json:
-        print(json.dumps(verdict.to_dict()))
-    elif not verdict.error:
-        _print(verdict, seconds)
-    if verdict.error:
-        print(f"evenhand: {verdict.error}", file=sys.stderr)
-    return verdict.exit_code
+    return print_result(verdict, verdict.to_dict() if as_json else None, lambda: _print(verdict, seconds))
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
+    if verdict.error:
+        return
     if verdict.status == "up_to_date":
         print("\n".join(verdict.notes))
         print(f"run       {verdict.run_id}, {seconds:.1f} s")

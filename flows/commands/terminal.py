@@ -1,4 +1,4 @@
-"""What the commands share: one way to carry a verb out, progress, tables, and one line for a fault."""
+"""Shared by the commands: carrying a verb out, errors as one line, progress bars, and tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.flows.engine import CacheMiss, DirectEngine, Engine
-from evenhand.flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
-from evenhand.flows.server import start_temporary_server
+from evenhand.flows.runtime import (
+    SERVER_START_S,
+    prepare_environment,
+    prepare_prefect_home,
+    quiet_console,
+    start_temporary_server,
+)
 from evenhand.flows.verdict import Verdict, new_run_id, read_verdict
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, internal_fault
 from evenhand.tasks.step import Listener, listen
@@ -26,25 +31,28 @@ __all__ = [
     "Caught",
     "Verb",
     "execute_verb",
-    "run_verb",
     "one_line_errors",
+    "print_end",
     "print_gates",
     "print_metrics",
+    "print_model",
+    "print_result",
     "print_steps",
     "print_table",
     "progress_bars",
-    "quiet_console",
+    "report_error",
+    "run_verb",
 ]
 
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
-# Imported while the server starts.
+# Imported while the temporary server starts.
 PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
 
 
 @dataclass(frozen=True)
 class Verb:
     """
-    What a command carries out.
+    The work of a command.
 
     Attributes
     ----------
@@ -53,7 +61,7 @@ class Verb:
     execute : callable
         ``(store, run_id, engine) -> Verdict``, without Prefect.
     flow : str
-        Name in :mod:`flows.prefect_flows` of the flow that does the same.
+        Name of the same work's flow in :mod:`flows.prefect_flows`.
     arguments : mapping
         Of the flow, beside the store and the run's id.
     cacheable : bool
@@ -71,13 +79,13 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
     """
     Execute a verb: directly, from the cache, or as a flow on the user's Prefect server or a temporary one.
 
-    Where the flow left a verdict, that says more than Prefect's own error.
+    An error of Prefect's is raised only where the flow left no verdict, which is more precise.
     """
     if direct:
         verb.execute(store, run_id, DirectEngine(store))
         return
     if verb.cacheable and not os.environ.get("PREFECT_API_URL"):
-        # starting a server would take most of the time of a run that computes nothing
+        # a run that computes nothing would spend most of its time on starting a server
         with contextlib.suppress(CacheMiss):
             verb.execute(store, run_id, DirectEngine(store, cached_only=True))
             return
@@ -106,30 +114,25 @@ def run_verb(
     store_url: str | None,
     direct: bool,
     interrupted: str = STEPS_KEPT,
-    check: Callable[[], None] | None = None,
     skip: Callable[[Store, str], bool] | None = None,
 ) -> tuple[Verdict, Store | None, float]:
     """
-    Plan a verb, carry it out, and give its verdict, the store, and the seconds that it took.
+    Plan a verb, execute it, and return its verdict, the store, and the seconds that it took.
 
     Parameters
     ----------
     plan : callable
-        Builds the verb; its errors are those of the command.
+        Checks the options and builds the verb; its errors end the command.
     as_json, store_url, direct
         Options of the command.
     interrupted : str
-        Line after Ctrl-C.
-    check : callable, optional
-        Called first, before anything is prepared.
+        Message after Ctrl-C.
     skip : callable, optional
         ``(store, run_id) -> bool``: whether there is nothing to do.
     """
     started = time.perf_counter()
     run_id, store = "", None  # type: str, Store | None
     with one_line_errors(interrupted=interrupted) as caught:
-        if check is not None:
-            check()
         home = prepare_environment(store_url)
         verb = plan()
         store = Store(store_url)
@@ -141,10 +144,21 @@ def run_verb(
 
 
 def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> Verdict:
-    """The verdict of a run; one that left none has failed."""
-    left = read_verdict(store, run_id) if store is not None and run_id else None
+    """Read the verdict of a run; a run without one has failed."""
+    found = read_verdict(store, run_id) if store is not None and run_id else None
     message = str(error) if error else "the run ended without a verdict: see the log above."
-    return left or Verdict(run_id, "failed", error.exit_code if error else 4, message)
+    return found or Verdict(run_id, "failed", error.exit_code if error else 4, message)
+
+
+def print_result(verdict: Verdict, document: Mapping[str, Any] | None, show: Callable[[], None]) -> int:
+    """Print the document as JSON, or call `show` if there is none; print the error; return the exit code."""
+    if document is not None:
+        print(json.dumps(document))
+    else:
+        show()
+    if verdict.error:
+        print(f"evenhand: {verdict.error}", file=sys.stderr)
+    return verdict.exit_code
 
 
 # errors and progress
@@ -152,63 +166,59 @@ def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) ->
 
 @dataclass
 class Caught:
-    """The error that ended a command early; None if it came to its end."""
+    """The error that ended a block; None if it ended normally."""
 
     error: EvenhandError | None = None
 
 
 @contextlib.contextmanager
 def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[Caught]:
-    """
-    Keep an error, or an interruption, as one line with its exit code.
-
-    `interrupted` is the line after Ctrl-C. With EVENHAND_LOG set, the traceback of a fault, and of an error
-    with a cause, goes to stderr.
-    """
+    """Catch an error or Ctrl-C (with the message `interrupted`) as an error of one line with an exit code."""
     caught = Caught()
     try:
         yield caught
-    except EvenhandError as error:
-        if os.environ.get("EVENHAND_LOG") and error.__cause__ is not None:
-            traceback.print_exc()
-        caught.error = error
-    except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a refusal (exit code 1)
-        if os.environ.get("EVENHAND_LOG"):
-            traceback.print_exc()
-        caught.error = internal_fault(error)
-    except KeyboardInterrupt:
-        caught.error = NotCarriedOut(interrupted)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 means a refusing gate
+        caught.error = _in_one_line(error, interrupted)
 
 
-def report_error(error: EvenhandError, *, as_json: bool = False) -> int:
-    """Print an error's line, and with `as_json` its object; give its exit code."""
+def report_error(error: BaseException, *, as_json: bool = False) -> int:
+    """Print an error as one line, and with `as_json` as an object; return its exit code."""
+    named = _in_one_line(error, "interrupted: run again.")
     if as_json:
-        print(json.dumps({"error": str(error)}))
-    print(f"evenhand: {error}", file=sys.stderr)
-    return error.exit_code
+        print(json.dumps({"error": str(named)}))
+    print(f"evenhand: {named}", file=sys.stderr)
+    return named.exit_code
+
+
+def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
+    """
+    Convert any error into one of ours.
+
+    With EVENHAND_LOG set, the traceback of an internal fault, and of an error with a cause, goes to stderr.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return NotCarriedOut(interrupted)
+    ours = isinstance(error, EvenhandError)
+    if os.environ.get("EVENHAND_LOG") and not (ours and error.__cause__ is None):
+        traceback.print_exception(error)
+    return error if isinstance(error, EvenhandError) else internal_fault(error)
 
 
 def _prefect_failed(error: Exception) -> str:
-    """One line on a flow that Prefect could not carry out, with what to check."""
+    """Describe in one line that Prefect could not run a flow, and what to check."""
     reason = (str(error).splitlines() or [""])[0][:300]
     where = os.environ.get("PREFECT_API_URL")
     cure = f"is the Prefect server at {where} up?" if where else "`--direct` runs without Prefect."
     return f"the flow could not be carried out ({type(error).__name__}: {reason}): {cure}"
 
 
-def quiet_console() -> None:
-    """Keep Prefect's log off the terminal unless asked for; a server still receives it."""
-    if not os.environ.get("EVENHAND_LOG"):
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-
-
 @contextlib.contextmanager
 def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
-    """A bar on stderr for every step that takes a while, if a person is watching; it leaves no trace."""
+    """Show a bar on stderr for every slow step if stderr is a terminal; the bars are removed at the end."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from evenhand.flows.commands.bars import Bars
+    from evenhand.flows.commands.bars import Bars  # imported lazily: most commands do not use rich
 
     with Bars() as bars:
         yield bars
@@ -226,15 +236,16 @@ def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
 
 def print_steps(verdict: Verdict) -> None:
     """Print each step's seconds, or that it came from the cache."""
-    cached = {
-        step: "cached" if step in verdict.cached else f"{s:6.1f} s" for step, s in verdict.seconds.items()
-    }
-    print_table([[step, text] for step, text in cached.items()], "  ")
+    rows = [
+        [step, "cached" if step in verdict.cached else f"{seconds:6.1f} s"]
+        for step, seconds in verdict.seconds.items()
+    ]
+    print_table(rows, "  ")
     print()
 
 
 def estimate(metric: Mapping[str, Any], form: str = ".3f") -> str:
-    """Write a value with its interval."""
+    """Format a metric's value with its interval."""
     if metric["value"] is None:
         return "insufficient evidence"
     low, high = metric.get("low"), metric.get("high")
@@ -243,17 +254,17 @@ def estimate(metric: Mapping[str, Any], form: str = ".3f") -> str:
 
 
 def metric_of(metrics: Mapping[str, float | None], name: str) -> dict[str, float | None]:
-    """A metric of a verdict with the ends of its interval."""
+    """Return the value of a verdict's metric and the ends of its interval."""
     return {"value": metrics[name], "low": metrics.get(f"{name}.low"), "high": metrics.get(f"{name}.high")}
 
 
 def metric_names(verdict: Verdict) -> list[str]:
-    """Metrics of a verdict without the ends of their intervals."""
+    """Return the names of a verdict's metrics, without the ends of their intervals."""
     return [name for name in verdict.metrics if not name.endswith((".low", ".high"))]
 
 
 def print_metrics(verdict: Verdict, names: Sequence[str] | None = None) -> None:
-    """Print metrics with intervals; beside a baseline its own and the paired difference."""
+    """Print metrics with intervals; with a baseline also its values and the paired differences."""
     names = metric_names(verdict) if names is None else names
     rows = [[name, estimate(metric_of(verdict.metrics, name))] for name in names]
     if verdict.baseline:
@@ -276,7 +287,7 @@ def _differs(difference: Mapping[str, Any]) -> bool:
 
 
 def print_gates(results: Sequence[Mapping[str, Any]]) -> None:
-    """Print a line a gate."""
+    """Print one line per gate."""
     for result in results:
         word = "pass" if result["passed"] else "FAIL" if result["status"] == "ok" else "????"
         print(f"  {word}  {result['text']}")
@@ -290,6 +301,6 @@ def print_model(role: str, model: Mapping[str, Any] | None) -> None:
 
 
 def print_end(verdict: Verdict, seconds: float) -> None:
-    """Print where the report is and which run it was."""
+    """Print the report's address, the run's id and its duration."""
     print(f"report    {verdict.artifacts['report']}")
     print(f"run       {verdict.run_id}, {seconds:.1f} s")

@@ -14,18 +14,15 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.evaluation.acquisition import features_asked
 from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.execution import Progress, derive_seed
 from evenhand.fairlib.methods.registry import load_model
-from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.progress import Progress
-from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.acquisition import Acquired, Acquires
 from evenhand.tasks.errors import InputError
 
 # Rows that are encoded, copied and predicted at a time, which bounds the memory beside the table itself.
 CHUNK_ROWS = 65_536
-
-Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
 
 
 class Decides(Protocol):

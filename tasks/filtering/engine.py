@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
-from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.execution import available_cores
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.inputs import InputFile, list_inputs

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.drift import FLOOR, stability_index
-from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.execution import generator
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.inputs import Inputs
 from evenhand.tasks.filtering.output import UnitRecord

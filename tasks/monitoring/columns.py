@@ -20,7 +20,7 @@ from evenhand.fairlib.evaluation.drift import (
     share_change,
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.execution import generator
 from evenhand.tasks.monitoring.batch import Batch
 from evenhand.tasks.profile import category_counts, numbers_of
 

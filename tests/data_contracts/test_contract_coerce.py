@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people
 
-from evenhand.data_contracts.arrow import coerce
+from evenhand.data_contracts.arrow import bin_names, coerce, group_labels
 from evenhand.data_contracts.checking import check_table
 from evenhand.data_contracts.errors import ContractViolation
-from evenhand.data_contracts.groups import bin_names, group_labels
 from evenhand.data_contracts.model import Column, Contract
 
 

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.randomness import generator
 
 TINY: dict[str, Any] = {
     "gamma": 0.9,

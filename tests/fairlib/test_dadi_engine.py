@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from torch.func import functional_call
 
 from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.dadi._activations import exponential
 from evenhand.fairlib.methods.dadi._learner import Adam, adam_step
 from evenhand.fairlib.methods.dadi.config import Plan
@@ -22,7 +23,6 @@ from evenhand.fairlib.methods.dadi.objectives import CRITERIA, attribute_outcome
 from evenhand.fairlib.methods.dadi.parameters import NetworkShape
 from evenhand.fairlib.methods.dadi.problem import Problem
 from evenhand.fairlib.methods.dadi.training import JointTraining, Weights, pretrain
-from evenhand.fairlib.randomness import generator
 
 # the last group is never asked
 GROUPS = {"a": [0], "b": [2, 1], "c": [5, 3], "d": [4]}

@@ -17,6 +17,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.base import check_feature_groups
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
@@ -30,7 +31,6 @@ from evenhand.fairlib.methods.dadi.layout import Layout
 from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
 from evenhand.fairlib.methods.dadi.problem import Problem
 from evenhand.fairlib.methods.dadi.training import JointTraining, Weights, pretrain
-from evenhand.fairlib.randomness import generator
 
 PLAN: dict[str, Any] = {
     "gamma": 0.5,

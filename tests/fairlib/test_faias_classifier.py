@@ -19,7 +19,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.execution import derive_seed, one_thread
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.faias import classifier as classifier_module
 from evenhand.fairlib.methods.faias import players as players_module
@@ -27,7 +27,6 @@ from evenhand.fairlib.methods.faias import trainer as trainer_module
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.trainer import class_weights
 from evenhand.fairlib.methods.networks.training import build_network
-from evenhand.fairlib.randomness import derive_seed
 
 TINY: dict[str, Any] = {
     "hidden": (16, 16),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.execution import one_thread
 from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 from evenhand.fairlib.methods.faias.players import Features, Players
 from evenhand.fairlib.methods.faias.trainer import Trainer, class_weights, score_of, sensitivity

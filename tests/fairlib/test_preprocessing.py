@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
-from evenhand.fairlib.preprocessing.split import split_rows
 
 SPECS = [ColumnSpec("age", "standard"), ColumnSpec("sex", "binary", "F"), ColumnSpec("job", "onehot")]
 
@@ -331,40 +330,3 @@ def test_standardised_column_has_mean_zero_and_deviation_one(values: list[int]) 
     got = encoder.transform(frame)[:, 0].astype(float)
     assert abs(got.mean()) < 1e-5
     assert got.std() == pytest.approx(1.0 if len(set(values)) > 1 else 0.0, abs=1e-5)
-
-
-# --- split ---
-
-
-def test_split_keeps_the_labels_shares_and_the_order() -> None:
-    y = np.array([0] * 70 + [1] * 30)
-    train, test = split_rows(y, test=0.2, stratify=True, seed=1)
-    assert (len(train), len(test)) == (80, 20)
-    assert y[test].sum() == 6
-    np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(100))
-    assert (np.diff(train) > 0).all()
-    assert (np.diff(test) > 0).all()
-
-
-def test_split_follows_its_seed() -> None:
-    y = np.arange(100) % 2
-    first, again, other = (split_rows(y, test=0.3, stratify=False, seed=seed)[1] for seed in (5, 5, 6))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_unstratified_split_lets_the_shares_vary() -> None:
-    y = np.array([0] * 50 + [1] * 50)
-    counts = {int(y[split_rows(y, test=0.2, stratify=False, seed=s)[1]].sum()) for s in range(10)}
-    assert len(counts) > 1
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
-def test_split_refuses_a_share_outside_zero_and_one(share: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        split_rows(np.arange(10) % 2, test=share, stratify=True, seed=0)
-
-
-def test_split_refuses_too_few_rows() -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        split_rows(np.array([0, 1, 1, 1]), test=0.5, stratify=True, seed=0)

@@ -15,7 +15,7 @@ from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks
 from evenhand.fairlib.evaluation.certificates import ROUNDS, certify
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.progress import shifted
+from evenhand.fairlib.execution import shifted
 from evenhand.fairlib.proxies import evaluation as measuring
 from evenhand.fairlib.proxies.tree import ProxyTree
 

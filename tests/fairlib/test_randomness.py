@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from evenhand.fairlib.randomness import derive_seed, generator
+from evenhand.fairlib.execution import derive_seed, generator
 
 
 def test_seed_is_the_published_function_of_its_text() -> None:

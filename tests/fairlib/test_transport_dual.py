@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from evenhand.fairlib.transport import TransportPlan, TransportProblem, _cells, make_solver
+from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport import search as search_module
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]
@@ -367,7 +368,7 @@ def test_ties_fall_alike_however_places_are_grouped(seed: int, monkeypatch: pyte
     problem = TransportProblem(points, rng.integers(0, 2, 400), 0.3)
     plans = []
     for per_root in (7.0, 2.0, 0.3):
-        monkeypatch.setattr(_cells, "CELLS_PER_ROOT", per_root)
+        monkeypatch.setattr(search_module, "CELLS_PER_ROOT", per_root)
         plans.append(make_solver("dual", problem, seed=seed).solve(losses))
     for plan in plans[1:]:
         np.testing.assert_array_equal(plan.target, plans[0].target)

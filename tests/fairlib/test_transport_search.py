@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from evenhand.fairlib.transport import TransportProblem, _cells, make_solver
-from evenhand.fairlib.transport._cells import Cells, build_cells
-from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
+from evenhand.fairlib.transport import TransportProblem, make_solver
+from evenhand.fairlib.transport import search as search_module
+from evenhand.fairlib.transport.search import Cells, ColumnSearch, Envelopes, build_cells
 
 Draw = Callable[..., dict[str, Any]]
 KEY = 20240229
@@ -172,7 +172,7 @@ def test_envelopes_are_those_of_all_rows_where_cells_hold_several(kind: str, n: 
 @pytest.mark.parametrize("cells", [1e-9, 0.5, 1e9])
 @pytest.mark.parametrize("kind", ["normal", "grid", "norms"])
 def test_number_of_cells_does_not_matter(cells: float, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cells, "CELLS_PER_ROOT", cells)
+    monkeypatch.setattr(search_module, "CELLS_PER_ROOT", cells)
     rng = np.random.default_rng(0)
     problem = TransportProblem(cloud(kind, rng, 130, 3), rng.integers(0, 2, 130), 1.0)
     search = ColumnSearch(problem)
@@ -193,12 +193,12 @@ def test_memory_of_the_bounds_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     losses = table(rng, 2, 300)
     usual = ColumnSearch(problem).cells
     assert usual is not None
-    monkeypatch.setattr(_cells, "MAX_BOUNDS", 300 * 20)
+    monkeypatch.setattr(search_module, "MAX_BOUNDS", 300 * 20)
     search = ColumnSearch(problem)
     assert search.cells is not None
     assert search.cells.bounds.nbytes <= 300 * 20 < usual.bounds.nbytes
     assert_envelopes(search, losses, 0.1, 2.0)
-    monkeypatch.setattr(_cells, "MAX_BOUNDS", 1)
+    monkeypatch.setattr(search_module, "MAX_BOUNDS", 1)
     least = ColumnSearch(problem)
     assert least.cells is not None
     assert least.cells.bounds.shape == (300, 1)
@@ -213,7 +213,7 @@ def test_blocks_and_jobs_of_building_do_not_matter(
     rng = np.random.default_rng(1)
     problem = TransportProblem(rng.normal(size=(150, 3)), rng.integers(0, 2, 150), 1.0)
     losses = table(rng, 2, 150)
-    monkeypatch.setattr(_cells, "BLOCK_BYTES", block)
+    monkeypatch.setattr(search_module, "BLOCK_BYTES", block)
     search = ColumnSearch(problem, jobs=jobs)
     assert search.cells is not None
     assert_below_distances(search.cells)

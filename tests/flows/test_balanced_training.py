@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import load_model, load_proxy, method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
-from evenhand.fairlib.randomness import derive_seed
 from evenhand.tasks.dataset import read_dataset
 
 FEATURES = ["income", "job", "owner", "since"]

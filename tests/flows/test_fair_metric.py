@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.distances import EXPLORE, FACE, Metric, SensitiveSubspace, load_metric
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.randomness import derive_seed
 from evenhand.flows.job import load_job
 from evenhand.flows.job_sections import ExploreMetric, FaceMetric, SubspaceMetric
 from evenhand.tasks.dataset import Dataset, read_dataset

@@ -165,7 +165,6 @@ TOUCHED = [
         "fairlib/preprocessing/counterfactuals.py",
         {"fair_metric", "train", "evaluate", "measure_model", "measure_drift", "publish"},
     ),
-    ("fairlib/preprocessing/split.py", {"preprocess"}),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
     ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),

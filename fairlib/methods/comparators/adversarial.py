@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
 from evenhand.fairlib.methods.comparators.groups import Groups, check_labels
@@ -20,7 +20,6 @@ from evenhand.fairlib.methods.parameter_checks import (
     check_interval,
     check_widths,
 )
-from evenhand.fairlib.randomness import derive_seed, generator
 
 if TYPE_CHECKING:
     import torch

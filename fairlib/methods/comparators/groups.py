@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.execution import generator
 
 __all__ = ["Groups", "check_labels", "read_groups", "set_aside", "two_groups"]
 

@@ -1,8 +1,8 @@
 """
-The set encoder: memory vectors, and an LSTM that reads them with attention.
+The set encoder (appendix B): memory vectors, and an LSTM that reads them with attention.
 
-Every column of the table gives one memory vector per person. A column of two values has two memory vectors
-for everybody, which are computed once per update (the `table`); the others are computed per person.
+Every column of the table gives one memory vector per person. A two-valued column has two memory vectors that
+all people share: these are computed once per update (`table`), the others once per person (`own`).
 """
 
 from __future__ import annotations
@@ -12,44 +12,36 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from evenhand.fairlib.methods.dadi._activations import exponential
-from evenhand.fairlib.methods.dadi._perceptron import add_bias, relu_backward
+from evenhand.fairlib.methods.dadi._layers import (
+    add_bias,
+    exponential,
+    layer_backward,
+    relu_backward,
+    sum_rows,
+)
+from evenhand.fairlib.methods.dadi.network import Columns, Encoder, Rows
 
 __all__ = [
-    "Encoder",
     "Memory",
-    "ReadTrace",
-    "SetTrace",
+    "ProcessingTrace",
+    "ReadingTrace",
     "States",
-    "encode",
-    "encode_backward",
-    "read",
-    "read_backward",
+    "as_memory",
+    "mark_known",
+    "new_processing_trace",
+    "new_reading_trace",
+    "processing_block",
+    "processing_block_backward",
+    "read_people",
+    "reading_block_backward",
 ]
 
 ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+MINUS_INFINITY = np.float32(-3.0e38)
 
 
-class Encoder(NamedTuple):
-    r"""
-    Parameters of a set encoder, or their gradients; d columns, H units, D memory values.
-
-    ``value`` (H,) and ``column`` (d, H) are the first layer's weights of :math:`[x_j\; I(j)]`.
-    """
-
-    value: Any
-    column: Any
-    bias1: Any
-    weight2: Any
-    bias2: Any
-    weight3: Any
-    bias3: Any
-    lstm: Any
-    lstm_bias: Any
-
-
-class ReadTrace(NamedTuple):
-    """What the reading block computed: which column and value a row is, and both hidden layers."""
+class ReadingTrace(NamedTuple):
+    """Reading block: column and value of every row, and both hidden layers."""
 
     column: Any
     value: Any
@@ -83,13 +75,13 @@ class States(NamedTuple):
     known_own: Any
 
 
-class SetTrace(NamedTuple):
+class ProcessingTrace(NamedTuple):
     """
-    What the processing block computed, for P steps and n sets.
+    Processing block, for P steps and n sets.
 
     ``inputs`` (P, n, 2 D): query and reading. ``gates`` (P, n, 4 D): input, forget, output gate, candidate.
-    ``cell`` (P + 1, n, D), ``squashed`` (P, n, D): the cell and its tanh. ``query``, ``reading`` (P, n, D).
-    ``weights`` (P, n, t + c): attention. ``share`` (n,): 1 / columns known, 0 for the empty set.
+    ``cell`` (P + 1, n, D) and ``squashed`` (P, n, D): the cell and its tanh. ``query``, ``reading``
+    (P, n, D). ``weights`` (P, n, t + c): attention. ``inverse_count`` (n,): 1 / known columns, 0 for none.
     """
 
     inputs: Any
@@ -99,14 +91,67 @@ class SetTrace(NamedTuple):
     query: Any
     reading: Any
     weights: Any
-    share: Any
+    inverse_count: Any
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def read(encoder: Encoder, trace: ReadTrace, memory: Any) -> None:
-    """Memory vectors, shape (rows, D), of the columns and values that the trace names."""
-    rows, width = trace.hidden1.shape
-    for r in range(rows):
+def new_reading_trace(columns: Columns, people: int, first: int, second: int) -> ReadingTrace:
+    """Trace for all memory vectors; the people's own values are not filled in."""
+    t, c = columns.table.size, columns.own.size
+    rows = 2 * t + people * c
+    column, value = np.empty(rows, np.int64), np.zeros(rows, np.float32)
+    for j in range(t):
+        column[j], value[j] = columns.table[j], columns.low[j]
+        column[t + j], value[t + j] = columns.table[j], columns.high[j]
+    for i in range(people):
+        for k in range(c):
+            column[2 * t + i * c + k] = columns.own[k]
+    return ReadingTrace(
+        column, value, np.empty((rows, first), np.float32), np.empty((rows, second), np.float32)
+    )
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def new_processing_trace(steps: int, n: int, width: int, columns: int) -> ProcessingTrace:
+    """Trace for n sets, not filled in."""
+    return ProcessingTrace(
+        np.empty((steps, n, 2 * width), np.float32),
+        np.empty((steps, n, 4 * width), np.float32),
+        np.empty((steps + 1, n, width), np.float32),
+        np.empty((steps, n, width), np.float32),
+        np.empty((steps, n, width), np.float32),
+        np.empty((steps, n, width), np.float32),
+        np.empty((steps, n, columns), np.float32),
+        np.empty(n, np.float32),
+    )
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def as_memory(vectors: Any, t: int, people: int, c: int) -> Memory:
+    """All memory vectors, shape (2 t + people c, D), as those of the table and those of the people."""
+    return Memory(vectors[: 2 * t], vectors[2 * t :].reshape(people, c, vectors.shape[1]))
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def mark_known(states: States, columns: Columns, i: int, known: Any) -> None:
+    """Set which columns of state i are known, from the known groups."""
+    for j in range(columns.table.size):
+        states.known_table[i, j] = known[columns.table_group[j]]
+    for k in range(columns.own.size):
+        states.known_own[i, k] = known[columns.own_group[k]]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def read_people(encoder: Encoder, trace: ReadingTrace, rows: Rows, people: Any, memory: Any) -> None:
+    """Memory vectors m_j (appendix B) of the table and of the listed people."""
+    c = rows.own.shape[1]
+    start = trace.value.size - people.size * c
+    for i in range(people.size):
+        for k in range(c):
+            trace.value[start + i * c + k] = rows.own[people[i], k]
+    # first layer: the indicator I(j) selects a row of its weights
+    n, width = trace.hidden1.shape
+    for r in range(n):
         x, j = trace.value[r], trace.column[r]
         for k in range(width):
             trace.hidden1[r, k] = max(x * encoder.value[k] + encoder.column[j, k] + encoder.bias1[k], ZERO)
@@ -117,18 +162,14 @@ def read(encoder: Encoder, trace: ReadTrace, memory: Any) -> None:
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def read_backward(encoder: Encoder, trace: ReadTrace, outer: Any, gradient: Encoder) -> None:
+def reading_block_backward(encoder: Encoder, trace: ReadingTrace, outer: Any, gradient: Encoder) -> None:
     """Add the reading block's gradients; `outer` is that of the memory vectors."""
-    rows, width = trace.hidden1.shape
-    gradient.weight3[:] += np.dot(trace.hidden2.T, outer)
-    _add_rows(outer, gradient.bias3)
-    inner = np.dot(outer, encoder.weight3.T)
+    inner = layer_backward(trace.hidden2, encoder.weight3, outer, gradient.weight3, gradient.bias3)
     relu_backward(inner, trace.hidden2)
-    gradient.weight2[:] += np.dot(trace.hidden1.T, inner)
-    _add_rows(inner, gradient.bias2)
-    first = np.dot(inner, encoder.weight2.T)
+    first = layer_backward(trace.hidden1, encoder.weight2, inner, gradient.weight2, gradient.bias2)
     relu_backward(first, trace.hidden1)
-    _add_rows(first, gradient.bias1)
+    sum_rows(first, gradient.bias1)
+    rows, width = first.shape
     for r in range(rows):
         x, j = trace.value[r], trace.column[r]
         for k in range(width):
@@ -137,31 +178,24 @@ def read_backward(encoder: Encoder, trace: ReadTrace, outer: Any, gradient: Enco
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _add_rows(values: Any, total: Any) -> None:
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            total[j] += values[i, j]
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _spread(weights: Any, states: States, spread: Any) -> None:
+def _split_by_value(weights: Any, states: States, by_value: Any) -> None:
     """Weights of the two-valued columns, each at the memory vector that is the person's: (n, 2 t)."""
     n, t = states.known_table.shape
     for i in range(n):
         upper = states.upper[states.person[i]]
         for j in range(t):
             x = weights[i, j]
-            spread[i, j] = x * (ONE - upper[j])
-            spread[i, t + j] = x * upper[j]
+            by_value[i, j] = x * (ONE - upper[j])
+            by_value[i, t + j] = x * upper[j]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _weighted(weights: Any, memory: Memory, states: States, spread: Any, out: Any) -> None:
-    """Sum of memory vectors by weight, (n, D); fills `spread`."""
+def _weighted(weights: Any, memory: Memory, states: States, by_value: Any, out: Any) -> None:
+    """Sum of memory vectors by weight, (n, D); fills `by_value`."""
     n, t = states.known_table.shape
     c, width = memory.own.shape[1], memory.own.shape[2]
-    _spread(weights, states, spread)
-    np.dot(spread, memory.table, out)
+    _split_by_value(weights, states, by_value)
+    np.dot(by_value, memory.table, out)
     for i in range(n):
         own = memory.own[states.person[i]]
         for k in range(c):
@@ -172,16 +206,16 @@ def _weighted(weights: Any, memory: Memory, states: States, spread: Any, out: An
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[misc]
-def _products(vectors: Any, memory: Memory, states: States, spread: Any, out: Any) -> None:
+def _products(vectors: Any, memory: Memory, states: States, by_value: Any, out: Any) -> None:
     """Inner products of a vector per state with the person's memory vectors, (n, t + c)."""
     n, t = states.known_table.shape
     c, width = memory.own.shape[1], memory.own.shape[2]
-    np.dot(vectors, memory.table.T, spread)
+    np.dot(vectors, memory.table.T, by_value)
     for i in range(n):
         upper = states.upper[states.person[i]]
         for j in range(t):
-            low = spread[i, j]
-            out[i, j] = low + upper[j] * (spread[i, t + j] - low)
+            low = by_value[i, j]
+            out[i, j] = low + upper[j] * (by_value[i, t + j] - low)
         own = memory.own[states.person[i]]
         for k in range(c):
             total = ZERO
@@ -197,9 +231,9 @@ def _attend(scores: Any, states: States, powers: Any) -> None:
     c = states.known_own.shape[1]
     for i in range(n):
         row, known, own = scores[i], states.known_table[i], states.known_own[i]
-        top = np.float32(-3.0e38)
+        top = MINUS_INFINITY
         for j in range(t):
-            top = max(top, row[j] if known[j] > ZERO else np.float32(-3.0e38))
+            top = max(top, row[j] if known[j] > ZERO else MINUS_INFINITY)
         for k in range(c):
             if own[k] > ZERO:
                 top = max(top, row[t + k])
@@ -220,14 +254,14 @@ def _attend(scores: Any, states: States, powers: Any) -> None:
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def encode(
-    encoder: Encoder, memory: Memory, states: States, trace: SetTrace, spread: Any, powers: Any
+    encoder: Encoder, memory: Memory, states: States, trace: ProcessingTrace, by_value: Any, powers: Any
 ) -> None:
     """
     Read sets into vectors: the last of ``trace.reading``.
 
     Parameters
     ----------
-    spread : float32, shape (n, 2 t)
+    by_value : float32, shape (n, 2 t)
         Scratch.
     powers : int32
         Scratch, as long as all gates (4 n D) and a row of columns.
@@ -242,13 +276,13 @@ def encode(
         for k in range(c):
             count += states.known_own[i, k]
         share = ONE / count if count > ZERO else ZERO
-        trace.share[i] = share
+        trace.inverse_count[i] = share
         for j in range(t):
             start[i, j] = states.known_table[i, j] * share
         for k in range(c):
             start[i, t + k] = states.known_own[i, k] * share
     reading = trace.reading[0]
-    _weighted(start, memory, states, spread, reading)
+    _weighted(start, memory, states, by_value, reading)
     for i in range(n):
         for j in range(width):
             trace.inputs[0, i, j] = ZERO
@@ -256,9 +290,9 @@ def encode(
             trace.cell[0, i, j] = ZERO
     for p in range(steps):
         _lstm(encoder, trace, p, powers)
-        _products(trace.query[p], memory, states, spread, trace.weights[p])
+        _products(trace.query[p], memory, states, by_value, trace.weights[p])
         _attend(trace.weights[p], states, powers)
-        _weighted(trace.weights[p], memory, states, spread, trace.reading[p])
+        _weighted(trace.weights[p], memory, states, by_value, trace.reading[p])
         if p + 1 < steps:
             for i in range(n):
                 for j in range(width):
@@ -267,7 +301,7 @@ def encode(
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _lstm(encoder: Encoder, trace: SetTrace, p: int, powers: Any) -> None:
+def _lstm(encoder: Encoder, trace: ProcessingTrace, p: int, powers: Any) -> None:
     """One step of the LSTM, whose hidden state is the query."""
     n, width = trace.query.shape[1], trace.query.shape[2]
     gates = trace.gates[p]
@@ -302,11 +336,11 @@ def encode_backward(
     encoder: Encoder,
     memory: Memory,
     states: States,
-    trace: SetTrace,
+    trace: ProcessingTrace,
     outer: Any,
     gradient: Encoder,
     d_memory: Memory,
-    spread: Any,
+    by_value: Any,
 ) -> None:
     """
     Add the gradients of the processing block and of the memory vectors.
@@ -322,13 +356,13 @@ def encode_backward(
     d_gates = np.empty((n, 4 * width), np.float32)
     d_query = np.zeros((n, width), np.float32)
     d_cell = np.zeros((n, width), np.float32)
-    d_late = np.zeros((n, width), np.float32)
+    d_next = np.zeros((n, width), np.float32)
     for step in range(steps):
         p = steps - 1 - step
         weights, query, reading = trace.weights[p], trace.query[p], trace.reading[p]
-        _spread(weights, states, spread)
-        d_memory.table[:] += np.dot(spread.T, outer)
-        _products(outer, memory, states, spread, d_scores)
+        _split_by_value(weights, states, by_value)
+        d_memory.table[:] += np.dot(by_value.T, outer)
+        _products(outer, memory, states, by_value, d_scores)
         for i in range(n):
             mean = ZERO
             for j in range(width):
@@ -340,14 +374,14 @@ def encode_backward(
                 if weights[i, t + k] != ZERO:
                     for j in range(width):
                         own[k, j] += weights[i, t + k] * outer[i, j] + d_scores[i, t + k] * query[i, j]
-        _weighted(d_scores, memory, states, spread, d_query)
-        d_memory.table[:] += np.dot(spread.T, query)
+        _weighted(d_scores, memory, states, by_value, d_query)
+        d_memory.table[:] += np.dot(by_value.T, query)
         gates = trace.gates[p]
         for i in range(n):
             for j in range(width):
                 g_in, g_keep, g_out = gates[i, j], gates[i, width + j], gates[i, 2 * width + j]
                 candidate, squashed = gates[i, 3 * width + j], trace.squashed[p, i, j]
-                d_q = d_query[i, j] + d_late[i, j]
+                d_q = d_query[i, j] + d_next[i, j]
                 d_c = d_cell[i, j] + d_q * g_out * (ONE - squashed * squashed)
                 d_gates[i, j] = d_c * candidate * g_in * (ONE - g_in)
                 d_gates[i, width + j] = d_c * trace.cell[p, i, j] * g_keep * (ONE - g_keep)
@@ -355,19 +389,19 @@ def encode_backward(
                 d_gates[i, 3 * width + j] = d_c * g_in * (ONE - candidate * candidate)
                 d_cell[i, j] = d_c * g_keep
         gradient.lstm[:] += np.dot(trace.inputs[p].T, d_gates)
-        _add_rows(d_gates, gradient.lstm_bias)
+        sum_rows(d_gates, gradient.lstm_bias)
         d_inputs = np.dot(d_gates, encoder.lstm.T)
         for i in range(n):
             for j in range(width):
-                d_late[i, j] = d_inputs[i, j]
+                d_next[i, j] = d_inputs[i, j]
                 outer[i, j] = d_inputs[i, width + j]
     for i in range(n):
         own = d_memory.own[states.person[i]]
         for j in range(t):
-            d_scores[i, j] = states.known_table[i, j] * trace.share[i]
+            d_scores[i, j] = states.known_table[i, j] * trace.inverse_count[i]
         for k in range(c):
-            x = states.known_own[i, k] * trace.share[i]
+            x = states.known_own[i, k] * trace.inverse_count[i]
             for j in range(width):
                 own[k, j] += x * outer[i, j]
-    _spread(d_scores, states, spread)
-    d_memory.table[:] += np.dot(spread.T, outer)
+    _split_by_value(d_scores, states, by_value)
+    d_memory.table[:] += np.dot(by_value.T, outer)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.cores import available_cores
+from evenhand.fairlib.execution import Progress, available_cores
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.config import make_plan
@@ -24,7 +24,6 @@ from evenhand.fairlib.methods.dadi.problem import Setup, generator_for, prepare
 from evenhand.fairlib.methods.dadi.rollout import Acquisition, ask, check_known
 from evenhand.fairlib.methods.dadi.storing import read_network, write_network
 from evenhand.fairlib.methods.dadi.training import Weights, pretrain, readers, train
-from evenhand.fairlib.progress import Progress
 
 __all__ = ["DADIClassifier"]
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.base import Float32, Float64, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import fingerprint
 from evenhand.fairlib.methods.dadi._inference import Rows
@@ -19,7 +20,6 @@ from evenhand.fairlib.methods.dadi._learner import Outcome
 from evenhand.fairlib.methods.dadi.inference import HeldOut
 from evenhand.fairlib.methods.dadi.layout import Layout
 from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
-from evenhand.fairlib.randomness import generator
 
 __all__ = ["Problem", "Setup", "generator_for", "prepare"]
 

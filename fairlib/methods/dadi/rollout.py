@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.dadi._inference import acquire
 from evenhand.fairlib.methods.dadi.inference import CHUNK_ROWS, Known, Reader
-from evenhand.fairlib.progress import Progress
 
 __all__ = ["Acquisition", "ask", "check_known"]
 

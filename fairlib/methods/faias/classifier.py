@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from evenhand.fairlib.cores import one_thread
+from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.parameter_checks import (
@@ -21,7 +21,6 @@ from evenhand.fairlib.methods.parameter_checks import (
     check_interval,
     check_widths,
 )
-from evenhand.fairlib.randomness import derive_seed, generator
 
 if TYPE_CHECKING:
     import torch

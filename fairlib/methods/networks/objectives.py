@@ -14,9 +14,9 @@ from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, a
 from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
 from evenhand.fairlib.auditor.search import Auditor
 from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntropy
-from evenhand.fairlib.randomness import derive_seed
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.base import Callback, Float32
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.randomness import derive_seed
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier

@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.audit import _Moves, audit, audit_losses
 from evenhand.fairlib.evaluation.bootstrap import percentile_interval
-from evenhand.fairlib.randomness import generator
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.transport.search import Envelopes
 
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evenhand.fairlib.evaluation.counts import score_histograms
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
-from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 
 GROUPED = (
     "gap_max",

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evenhand.fairlib.evaluation.counts import list_cells
-from evenhand.fairlib.evaluation.outcomes import Outcomes, with_intersections
+from evenhand.fairlib.evaluation.outcomes import Outcomes, list_cells, with_intersections
 
 
 def columns(**changes: Any) -> dict[str, Any]:

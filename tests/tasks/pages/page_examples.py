@@ -1,4 +1,4 @@
-"""Documents of a page as a run of a census table would write them; the numbers are made up but fit together."""
+"""Documents of a page as a run of a census table writes them; the numbers are made up but fit together."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from torch import nn
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.flows import run_outputs
-from evenhand.tasks.certificates import certificate_content
+from evenhand.tasks.evaluate import certificate_content
 from evenhand.tasks.reporting import draw
 from evenhand.tasks.reporting.budget_plot import Point, budget_plot, log_marks
 from evenhand.tasks.reporting.invariance import TITLE, invariance_sections

@@ -21,8 +21,8 @@ from test_report_svg import assert_apart, parse
 
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.flows import run_outputs
-from evenhand.tasks.certificates import audit_content, visible_counts
 from evenhand.tasks.dataset import Dataset
+from evenhand.tasks.evaluate import audit_content, visible_counts
 from evenhand.tasks.reporting import charts, draw
 from evenhand.tasks.reporting.adversary import adversary_sections
 from evenhand.tasks.reporting.context import parse_context

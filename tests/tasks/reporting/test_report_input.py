@@ -63,10 +63,9 @@ def test_group_names_stay_out_of_messages() -> None:
 def test_an_evaluation_is_taken_as_the_science_writes_it() -> None:
     import numpy as np
 
-    from evenhand.fairlib.evaluation.counts import score_histograms
     from evenhand.fairlib.evaluation.evaluate import evaluate
     from evenhand.fairlib.evaluation.gates import decide, parse_gates
-    from evenhand.fairlib.evaluation.outcomes import Outcomes
+    from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 
     rng = np.random.default_rng(3)
     score = rng.random(400)

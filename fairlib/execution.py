@@ -1,0 +1,82 @@
+"""How a computation runs: its seeds, its threads, and the progress that it reports."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+__all__ = [
+    "Progress",
+    "available_cores",
+    "derive_seed",
+    "generator",
+    "map_in_threads",
+    "one_thread",
+    "shifted",
+]
+
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]
+"""``callback(done, total)``: `total` is the same in every call; `done` never falls, and ends at `total`."""
+
+
+def available_cores() -> int:
+    """Cores that the operating system gives this process, at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def map_in_threads(jobs: int, function: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
+    """Results of a function for several arguments, in their order; on one thread without a pool."""
+    if jobs == 1:
+        return list(map(function, *arguments))
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(function, *arguments))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """
+    Run torch on one thread, and restore the number afterwards.
+
+    Mini-batches are too small to divide: two threads took ten times as long as one on two cores. On one
+    thread the sums, and so the weights, do not depend on the number of cores either.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def shifted(callback: Progress | None, before: int, total: int) -> Progress | None:
+    """Callback for one part of a count of `total`, after earlier parts counted `before`."""
+    if callback is None:
+        return None
+    return lambda done, _: callback(before + done, total)
+
+
+def derive_seed(seed: int | None, *labels: str) -> int:
+    """
+    Seed for one purpose, a pure function of the job's seed and the purpose's names, such as ``"split"``.
+
+    Different names give unrelated seeds: a new random choice in one step changes no other step. The seed is
+    in ``[0, 2**31)``: every library accepts it. A job's seed of None counts as 0.
+    """
+    text = "\x1f".join([str(int(seed or 0)), *labels])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def generator(seed: int | None, *labels: str) -> np.random.Generator:
+    """Explicit generator seeded by :func:`derive_seed`."""
+    return np.random.default_rng(derive_seed(seed, *labels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -59,6 +60,21 @@ def test_a_library_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> N
     assert {"numpy", "pandas", "pyarrow", "scikit-learn", "torch"} <= set(versions)
     monkeypatch.setattr(evenhand.tasks.step, "library_versions", lambda: {**versions, "numpy": "0.0"})
     assert key_of_training() != before
+
+
+def test_the_key_is_the_digest_of_its_parts_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(evenhand.tasks.step, "library_versions", lambda: {"numpy": "9"})
+    monkeypatch.setattr(
+        evenhand.tasks.step, "code_digest", lambda modules: asked.append(list(modules)) or "c0de"
+    )
+    written = (
+        '{"code": "c0de", "format": 1, "inputs": {"train": "11"}, "libraries": {"numpy": "9"}, '
+        '"parameters": {"a": [true, 0.5], "b": null}, "step": "publish"}'
+    )
+    key = step_key(STEPS["publish"], {"b": None, "a": [True, 0.5]}, GIVEN, ["evenhand.x"])
+    assert key == hashlib.sha256(written.encode()).hexdigest()
+    assert asked == [["evenhand.tasks.publish", "evenhand.tasks.serving.model_code", "evenhand.x"]]
 
 
 def test_numbers_that_json_lacks_make_no_key() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import json
 import os
 import stat
@@ -11,12 +13,14 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evenhand.tasks import store as store_module
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import Step, StepContext, StepResult, run_step
-from evenhand.tasks.store import ABANDONED_S, Artifact, StepRecord, Store, sha256_of_path
+from evenhand.tasks.store import Artifact, StepRecord, Store, sha256_of_path
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,6 +75,9 @@ def test_a_file_comes_back_as_it_was(store: Store) -> None:
     assert artifact.size == 10
     assert store.is_whole(artifact)
     assert put_file(store, "some words") == artifact
+    assert artifact.sha256 == hashlib.sha256(b"some words").hexdigest()
+    assert artifact.uri.endswith(f"/artifacts/thing/{artifact.sha256}.txt")
+    assert (artifact.kind, artifact.files) == ("thing", {})
 
 
 def test_a_folder_comes_back_as_it_was_however_often_it_is_put(store: Store) -> None:
@@ -79,6 +86,8 @@ def test_a_folder_comes_back_as_it_was_however_often_it_is_put(store: Store) -> 
     found = store.fetch(artifact)
     members = {path.relative_to(found).as_posix() for path in found.rglob("*") if path.is_file()}
     assert members == {"a.json", "deep/b.bin"} == set(artifact.files)
+    assert artifact.size == 4
+    assert artifact.uri.endswith(f"/artifacts/model/{artifact.sha256}")
     assert sha256_of_path(found)[0] == artifact.sha256
 
 
@@ -116,6 +125,25 @@ def test_a_missing_artifact_is_noticed(store: Store) -> None:
     assert not store.is_whole(artifact)
     with pytest.raises(NotCarriedOut, match="missing"):
         store.fetch(artifact)
+
+
+def test_a_file_missing_in_a_folder_is_noticed(store: Store) -> None:
+    artifact = put_folder(store)
+    store.filesystem.rm(f"{store.filesystem._strip_protocol(artifact.uri)}/deep/b.bin")
+    assert not store.is_whole(artifact)
+    # nothing of the attempt to fetch it is left
+    assert list(store.scratch().iterdir()) == []
+
+
+def test_content_that_another_run_put_a_moment_ago_is_taken(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_run_was_first(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes())
+        raise FileExistsError(target)
+
+    monkeypatch.setattr(Path, "rename", other_run_was_first)
+    assert local.fetch(put_file(local)).read_text() == "content"
 
 
 def test_a_damaged_local_copy_of_a_remote_artifact_is_fetched_again(
@@ -305,19 +333,59 @@ def test_cleaning_keeps_what_two_records_share_until_both_are_gone(store: Store)
 
 
 def test_cleaning_removes_what_killed_runs_left_but_nothing_in_use(local: Store) -> None:
-    old, young = local.scratch() / "old", local.scratch() / "young"
-    old.mkdir()
-    young.mkdir()
-    long_ago = time.time() - ABANDONED_S - 60
-    os.utime(old, (long_ago, long_ago))
+    # of three days and a minute, and of a minute less than three days
+    for name, seconds in (("old", 72 * 3600 + 60), ("young", 72 * 3600 - 60)):
+        (local.scratch() / name).mkdir()
+        then = time.time() - seconds
+        os.utime(local.scratch() / name, (then, then))
     local.prune(5)
     assert [path.name for path in local.scratch().iterdir()] == ["young"]
+
+
+def test_cleaning_counts_every_step_by_itself(store: Store) -> None:
+    for name in ("one", "two"):
+        step = Step(name, writes(name).function)
+        run_step(store, step, "k", {}, {})
+    assert store.prune(1) == (0, 0)
+    assert {row["step"] for row in store.usage()} == {"one", "two"}
 
 
 def test_cleaning_leaves_runs_alone(store: Store) -> None:
     store.write_text("{}", "runs", "r1", "verdict.json")
     store.prune(0)
     assert store.runs() == ["r1"]
+
+
+@pytest.mark.parametrize("zone", [datetime.UTC, None])
+def test_the_age_of_a_record_is_since_its_last_change(
+    store: Store, zone: datetime.timezone | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_step(store, writes("x"), "k", {}, {})
+    now = datetime.datetime.now(datetime.UTC)
+    for age, seconds in ((7200.0, 7200.0), (-60.0, 0.0)):  # the clock of another machine may be ahead
+        changed = (now - datetime.timedelta(seconds=age)).replace(tzinfo=zone)
+        # file systems give times with a zone, or without one in UTC
+        monkeypatch.setattr(store.filesystem, "modified", lambda path, changed=changed: changed)
+        assert store.usage()[0]["age_s"] == pytest.approx(seconds, abs=30)
+
+
+def test_runs_are_folders_in_order_of_their_ids(store: Store) -> None:
+    for run in ("r2", "r10", "r1"):
+        store.write_text("{}", "runs", run, "verdict.json")
+    store.write_text("{}", "runs", "r10", "card.json")
+    store.write_text("<p>", "runs", "index.html")
+    assert store.runs() == ["r1", "r10", "r2"]
+    found = store.runs_with("card.json")
+    assert list(found) == ["r10"]
+    assert found["r10"].endswith("/runs/r10/card.json")
+    assert store.filesystem.cat_file(found["r10"]) == b"{}"
+
+
+def test_a_forgotten_record_makes_its_step_run_again(store: Store) -> None:
+    run_step(store, writes("x"), "k", {}, {})
+    store.forget("probe", "k")
+    store.forget("probe", "no such key")
+    assert store.find("probe", "k") is None
 
 
 # text, places, rights
@@ -369,6 +437,78 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     for url in (str(tmp_path / "file"), str(tmp_path / "file" / "store")):
         with pytest.raises(InputError, match="cannot be written .*: set EVENHAND_STORE"):
             Store(url)
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), RuntimeError("secret")])
+def test_a_remote_store_that_cannot_be_written_says_so(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    url = f"memory://{uuid.uuid4().hex}/store"
+    filesystem = Store(url).filesystem
+    assert filesystem.find(f"/{url.removeprefix('memory://')}") == []
+    monkeypatch.setattr(filesystem, "pipe_file", fail)
+    reason = "Permission denied" if isinstance(error, PermissionError) else "RuntimeError"
+    with pytest.raises(InputError, match=rf"cannot be written \({reason}\): set EVENHAND_STORE"):
+        Store(url)
+
+
+def test_trying_a_store_out_leaves_nothing(local: Store) -> None:
+    assert list(local.local.iterdir()) == []
+
+
+def test_a_store_of_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(InputError, match=r"the store 'nosuch://x' cannot be opened: .*nosuch"):
+        Store("nosuch://x")
+
+
+def test_the_store_is_by_default_the_one_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "mine"))
+    assert Store().local == tmp_path / "mine"
+    assert Store(str(tmp_path / "other")).local == tmp_path / "other"
+    monkeypatch.setenv("EVENHAND_STORE", "")
+    assert Store().local.resolve() == tmp_path / "evenhand-store"
+    monkeypatch.delenv("EVENHAND_STORE")
+    assert Store().url == "evenhand-store"
+
+
+def test_a_lock_is_waited_for_as_long_as_a_step_may_take(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Path, float]] = []
+    original = store_module.FileLock
+
+    def lock(path: Path, timeout: float) -> Any:
+        asked.append((path, timeout))
+        return original(path, timeout=timeout)
+
+    monkeypatch.setattr(store_module, "FileLock", lock)
+    with local.lock("train-k"):
+        pass
+    assert asked == [(local.local / "locks" / "train-k.lock", 6 * 3600)]
+
+
+def test_the_local_folder_of_a_store(local: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert Store.local_folder("some/store") == Path("some/store")
+    assert Store.local_folder("file:///some/store") == Path("/some/store")
+    url = "s3://bucket/" + "deep/" * 20
+    digest = hashlib.sha256(url.encode()).hexdigest()
+    readable = ("s3---bucket-" + "deep-" * 20)[:60]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Store.local_folder(url) == tmp_path / "evenhand" / "stores" / f"{readable}-{digest[:12]}"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert Store.local_folder(url).parent == Path.home() / ".cache" / "evenhand" / "stores"
+    # a local store's name is of its whole path
+    monkeypatch.chdir(tmp_path)
+    assert local.name_of("store") == local.name_of(str(tmp_path / "store"))
+    assert local.name_of("store") == hashlib.sha256(str(tmp_path / "store").encode()).hexdigest()[:12]
 
 
 def test_two_remote_stores_do_not_share_a_local_folder() -> None:

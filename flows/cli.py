@@ -1,4 +1,4 @@
-"""The command line: the options of each command; the work is in `flows/commands`, imported when it is called."""
+"""The command line: the options of each command. Their code, in `flows/commands`, is imported lazily."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def command(module: str, name: str | None = None, *, to: typer.Typer = app) -> C
     """
     Register a function's signature and docstring as a command.
 
-    The command calls the function of that name in `flows.commands.MODULE` with its options. The return value is
-    the exit code (None: 0); an exception becomes one line on stderr and its exit code.
+    The command calls the function of the same name in `flows.commands.MODULE` with its options. The return
+    value is the exit code (None: 0); an exception becomes one line on stderr and its exit code.
     """
 
     def register(signature: Callable[..., None]) -> Callable[..., None]:
@@ -165,7 +165,7 @@ def evaluate(
         bool, typer.Option("--no-record", help="Do not record the gates' verdict on the model's version.")
     ] = False,
 ) -> None:
-    """Evaluate a published model on a table by gates, beside a baseline, for CI: JUnit, Markdown, exit code."""
+    """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit code."""
 
 
 @command("monitor")

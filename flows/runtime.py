@@ -1,24 +1,42 @@
-"""Environment of a run: quiet, offline unless told otherwise, and with everything inside the store."""
+"""Environment of a run: no telemetry, Prefect's files in the store, and a temporary Prefect server."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 from filelock import FileLock
 
+from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.registry import MLFLOW_DEFAULTS
 from evenhand.tasks.store import Store, default_store_url
 
-__all__ = ["SERVER_START_S", "make_prefect_home", "prepare_environment", "prepare_prefect_home"]
+__all__ = [
+    "SERVER_START_S",
+    "make_prefect_home",
+    "prepare_environment",
+    "prepare_prefect_home",
+    "quiet_console",
+    "start_temporary_server",
+]
 
 SERVER_START_S = 120
+PR_SET_PDEATHSIG = 1
+MAX_STARTS = 4
 DEFAULTS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -31,10 +49,9 @@ DEFAULTS = {
 
 def prepare_environment(store_url: str | None = None) -> Path:
     """
-    Set what is not set: no telemetry, JSON results, a patient server start, a Prefect home in the store.
+    Set environment variables that are not set: no telemetry, JSON results, a Prefect home in the store.
 
-    Must run before Prefect is imported. A user who has a server (``PREFECT_API_URL``) or a Prefect home of
-    their own keeps it.
+    Must run before Prefect is imported. A server (``PREFECT_API_URL``) or Prefect home of the user's is kept.
 
     Returns
     -------
@@ -50,7 +67,7 @@ def prepare_environment(store_url: str | None = None) -> Path:
 
 
 def make_prefect_home(home: Path) -> None:
-    """Make the folder, for Prefect makes no parents; a store that cannot be written is reported later."""
+    """Create the folder and its parents, which Prefect does not; an unwritable store is reported later."""
     if os.environ.get("PREFECT_HOME") == str(home):
         with contextlib.suppress(OSError):
             home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -59,11 +76,10 @@ def make_prefect_home(home: Path) -> None:
 
 def prepare_prefect_home(home: Path) -> None:
     """
-    Put a migrated database into a new Prefect home.
+    Copy a migrated database into a new Prefect home.
 
-    A new database needs some seconds of migrations. They are run once per user and Prefect version, on an
-    empty database that new stores then start from; a lock keeps runs that start together from migrating the
-    same file at once.
+    The migrations of a new database take some seconds. They are run once per user and Prefect version, on an
+    empty database that new stores start from. A lock prevents that two runs migrate the same file.
     """
     if os.environ.get("PREFECT_API_URL") or os.environ.get("PREFECT_HOME") != str(home):
         return
@@ -92,3 +108,103 @@ def _migrated_template() -> Path:
                 )
                 (Path(folder) / "prefect.db").replace(template)
     return template
+
+
+def quiet_console() -> None:
+    """Keep Prefect's log off the terminal unless EVENHAND_LOG is set; a server still receives it."""
+    if not os.environ.get("EVENHAND_LOG"):
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
+
+def start_temporary_server(timeout_s: float, *, services: bool = False) -> Callable[[], None]:
+    """
+    Start a Prefect server on a free local port and set ``PREFECT_API_URL``; do nothing if that is set.
+
+    Prefect would start one itself, but only when the first task needs it, and would import the whole server
+    in this process too: that takes twice as long. This one starts while the libraries are imported.
+
+    The server ends with this process, also if that is killed; not earlier, because Prefect sends its last
+    logs and events while the interpreter shuts down. `services` starts the services that schedule runs and
+    act on events; a single run does not need them.
+
+    Returns
+    -------
+    callable
+        Waits until the server answers. Call it before the first flow.
+
+    Raises
+    ------
+    NotCarriedOut
+        From the returned function: no answer within the time limit, or the server ended.
+    """
+    if os.environ.get("PREFECT_API_URL"):
+        return lambda: None
+    server = _Server(_free_port(), services=services)
+    os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{server.port}/api"
+    # registered before Prefect is imported, and so called after Prefect's own exit functions
+    atexit.register(server.stop)
+    return lambda: server.wait(timeout_s)
+
+
+class _Server:
+    """A server process, restarted if it ends before it answers."""
+
+    def __init__(self, port: int, *, services: bool = False) -> None:
+        self.port, self.services = port, services
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = ("server", "start", "--host", "127.0.0.1", "--port", str(self.port))
+        return subprocess.Popen(
+            [sys.executable, "-m", "prefect", *command, *(() if self.services else ("--no-services",))],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            # Ctrl-C must not reach the server: the run reports its end to it
+            start_new_session=True,
+            env={**os.environ, "PREFECT_LOGGING_LEVEL": "CRITICAL"},
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+
+    def stop(self) -> None:
+        """Terminate the server; kill it if it does not end within three seconds."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=3)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when the server answers."""
+        deadline = time.monotonic() + timeout_s
+        starts = 1
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                # two servers that start at the same time on one SQLite database can find it locked
+                if starts == MAX_STARTS:
+                    raise NotCarriedOut(
+                        "Prefect's temporary server ends at once: `--direct` runs without Prefect."
+                    )
+                time.sleep(starts)
+                starts += 1
+                self.process = self._start()
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/health", timeout=2):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.05)
+        raise NotCarriedOut(
+            f"Prefect's temporary server did not answer within {timeout_s:.0f} s: "
+            "`--direct` runs without Prefect."
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _end_with_parent() -> None:
+    """Have the kernel kill the server if this process is killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The bars of :func:`flows.commands.terminal.progress_bars`: apart, for most commands need no rich."""
+"""Progress bars in the terminal, imported lazily: most commands do not use rich."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DELAY_S = 2.0
 
 class Bars:
     """
-    Listener to steps: what lasts gets a bar, which only moves to and fro until the step counts something.
+    Listener that shows a bar for every slow step; the bar pulses until the step reports a count.
 
     Parameters
     ----------
     console : rich.console.Console, optional
-        Where to; stderr unless given.
+        Default: stderr.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -44,7 +44,7 @@ class Bars:
             TimeRemainingColumn(),
             console=console or Console(stderr=True),
             transient=True,
-            redirect_stdout=False,  # else what is printed meanwhile would go where the bars go
+            redirect_stdout=False,  # else rich would print our stdout to its console
         )
         self._tasks: dict[str, TaskID] = {}
 
@@ -56,14 +56,14 @@ class Bars:
         self._shown.stop()
 
     def __call__(self, step: str, done: int, total: int, values: Mapping[str, float]) -> None:
-        """Show how far a step is."""
+        """Show a step's progress."""
         if step not in self._tasks:
             self._tasks[step] = self._shown.add_task(step, total=total)
         self._shown.update(self._tasks[step], completed=done, total=total)
 
     @contextmanager
     def working(self, step: str) -> Iterator[None]:
-        """Show a step as long as it is under way."""
+        """Show a step while the block runs."""
         if step not in self._tasks:
             self._tasks[step] = self._shown.add_task(step, total=None)
         try:
@@ -73,17 +73,17 @@ class Bars:
 
 
 class _SlowSteps(Progress):
-    """Bars of what has lasted for a while: most steps are over before anyone could read their names."""
+    """Bars of the steps that have run for longer than the delay: most steps end before."""
 
     def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
-        """All rows."""
+        """Return the rows of the slow steps."""
         return super().make_tasks_table([task for task in tasks if (task.elapsed or 0.0) >= DELAY_S])
 
 
 class _Count(ProgressColumn):
-    """How many of how many, where there is something to count."""
+    """Column with the count and the total, if the step has reported them."""
 
     def render(self, task: Task) -> Text:
-        """One row's text."""
+        """Return the text of one row."""
         counted = "" if task.total is None else f"{int(task.completed)}/{int(task.total)}"
         return Text(counted, style="progress.download")

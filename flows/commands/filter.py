@@ -1,39 +1,37 @@
-"""``evenhand filter``: filter files with a published proxy, print the result, and give the exit code."""
+"""``evenhand filter``: filter files with a published proxy, and print the result."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 
-from evenhand.flows.commands.terminal import Verb, print_end, run_verb
+from evenhand.flows.commands.terminal import Verb, print_end, print_result, run_verb
 from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError
 
 __all__ = ["run_filter"]
 
-INTERRUPTED = "interrupted: run again with the same output, what is finished is kept."
+INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
 
 def run_filter(
-    name: str,
+    job: str,
     input_url: str,
     output_url: str,
-    *,
-    overrides: Sequence[str],
+    overrides: Sequence[str] | None,
     as_json: bool,
     store_url: str | None,
     direct: bool,
 ) -> int:
-    """Run, print, and return the exit code."""
+    """Filter, and print the result."""
+    overrides = list(overrides or ())
 
     def plan() -> Verb:
         from evenhand.flows.filter import execute, plan_filter, progress_reporter
 
-        found = plan_filter(name, overrides, input_url, output_url)
+        found = plan_filter(job, overrides, input_url, output_url)
         if direct and found.resolved.job.filter.engine == "dask":
-            raise InputError("--direct runs without Prefect, and so without Dask: leave one of them out.")
-        given = {"job": name, "input": input_url, "output": output_url, "overrides": list(overrides)}
+            raise InputError("--direct runs without Prefect, and Dask needs Prefect: leave one of them out.")
+        given = {"job": job, "input": input_url, "output": output_url, "overrides": overrides}
         return Verb(
             found.run_name,
             lambda store, run_id, _: execute(found, store, run_id, progress_reporter()),
@@ -45,18 +43,15 @@ def run_filter(
     verdict, _, seconds = run_verb(
         plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED
     )
-    if as_json:
-        print(json.dumps(verdict.to_dict()))
-    elif verdict.status == "up_to_date":
-        print("\n".join(verdict.notes))
-    elif verdict.metrics:
-        _print(verdict, seconds)
-    if verdict.error:
-        print(f"evenhand: {verdict.error}", file=sys.stderr)
-    return verdict.exit_code
+    return print_result(verdict, verdict.to_dict() if as_json else None, lambda: _print(verdict, seconds))
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
+    if verdict.status == "up_to_date":
+        print("\n".join(verdict.notes))
+        return
+    if not verdict.metrics:
+        return
     found = verdict.metrics
     rows_in, rows_out = int(found["rows_in"] or 0), int(found["rows_out"] or 0)
     before = int(found["files_done_before"] or 0)

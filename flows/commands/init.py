@@ -1,4 +1,4 @@
-"""``evenhand init``: a starter contract and job for a table."""
+"""``evenhand init``: write a starter contract and job for a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evenhand.flows.job import NAME
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.ingest import read_table
 
-__all__ = ["write_starter_files"]
+__all__ = ["init"]
 
 COMMENTS = """\
 # Counterfactual copies: consistency.NAME is the share of people whose prediction is the same on all copies.
@@ -30,13 +30,12 @@ COMMENTS = """\
 """
 
 
-def write_starter_files(
+def init(
     table: str,
-    *,
     label: str,
     sensitive: Sequence[str],
     positive: str | None,
-    ids: Sequence[str],
+    identifier: Sequence[str] | None,
     name: str | None,
     method: str,
     folder: Path,
@@ -56,7 +55,9 @@ def write_starter_files(
     if method not in METHODS:
         raise InputError(f"method {method!r} is not known; known: {', '.join(METHODS)}.")
     if name is not None and not NAME.fullmatch(name):
-        raise InputError(f"--name {name!r} is no job's name: use letters, digits, dots, dashes, underscores.")
+        raise InputError(
+            f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, underscores."
+        )
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name.split(".")[0])[:60].strip("-_")
     name = name or plain or "table"
     contract_file, job_file = folder / f"{name}.contract.yaml", folder / f"{name}.yaml"
@@ -65,7 +66,7 @@ def write_starter_files(
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
     try:
         rows = read_table(source, {"path": str(source)})
-        contract = infer_contract(rows, name, label, sensitive, positive, ids)
+        contract = infer_contract(rows, name, label, sensitive, positive, identifier or [])
     except ContractError as error:
         raise InputError(str(error)) from None
     job = {

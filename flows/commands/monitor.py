@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from evenhand.flows.commands.terminal import (
     print_gates,
     print_metrics,
     print_model,
+    print_result,
     print_steps,
     progress_bars,
     run_verb,
@@ -30,25 +30,25 @@ from evenhand.flows.verdict import Verdict, new_run_id
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
 
-__all__ = ["monitor_model"]
+__all__ = ["monitor"]
 
 SHOWN_COLUMNS = 10
 SHOWN_GATES = 10
 OUTCOMES = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence for a gate"}
 
 
-def monitor_model(
+def monitor(
     model: str,
     data: str,
     gates: str | None,
-    overrides: Sequence[str],
+    overrides: Sequence[str] | None,
     retrain: str | None,
-    *,
     as_json: bool,
     store_url: str | None,
     direct: bool,
 ) -> int:
-    """Compare, print, retrain if the gates refuse and a job is named, and return the gates' exit code."""
+    """Measure drift, print it, and run the job `retrain` if the gates refuse; the exit code is the gates'."""
+    overrides = list(overrides or ())
     successor: list[ResolvedJob] = []
 
     def plan() -> Verb:
@@ -57,7 +57,7 @@ def monitor_model(
         found = plan_monitoring(model, data, gates, overrides)
         if retrain is not None:
             successor.append(resolve(*load_job(retrain, ())))
-        given = {"model": model, "data": data, "gates": found.gates, "overrides": list(overrides)}
+        given = {"model": model, "data": data, "gates": found.gates, "overrides": overrides}
         return Verb(
             found.run_name,
             lambda store, run_id, engine: execute(found, store, run_id, engine),
@@ -76,17 +76,14 @@ def monitor_model(
         retrained = _retrain(str(retrain), successor[0], store, verdict, as_json=as_json, direct=direct)
         if not as_json:
             _print_retrained(retrained)
-    if as_json:
-        print(json.dumps(verdict.to_dict() | ({"retrained": retrained.to_dict()} if retrained else {})))
-    if verdict.error:
-        print(f"evenhand: {verdict.error}", file=sys.stderr)
-    return verdict.exit_code
+    document = verdict.to_dict() | ({"retrained": retrained.to_dict()} if retrained else {})
+    return print_result(verdict, document if as_json else None, lambda: None)
 
 
 def _retrain(
     name: str, resolved: ResolvedJob, store: Store, verdict: Verdict, *, as_json: bool, direct: bool
 ) -> Verdict:
-    """Run the job unless its model is up to date; its verdict's address is stored with the drift verdict."""
+    """Run the job unless its model is up to date; store the address of its verdict in the drift verdict."""
     from evenhand.flows.monitor import add_retraining
     from evenhand.flows.up_to_date import up_to_date
 
@@ -111,7 +108,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
 
 
 def _print_metrics(verdict: Verdict) -> None:
-    """Metrics of all rows, and the columns that changed most; the report has all."""
+    """Print the metrics of the whole table and the most drifted columns; the report has all."""
     metrics, names = verdict.metrics, metric_names(verdict)
     columns = [name for name in names if name.startswith("psi.")]
     columns.sort(key=lambda name: -(metrics[name] or 0.0))
@@ -127,7 +124,7 @@ def _print_metrics(verdict: Verdict) -> None:
 
 
 def _print_gates(gates: Mapping[str, Any]) -> None:
-    """Every gate that did not pass, and the number of the others."""
+    """Print the gates that did not pass, and how many passed."""
     results = gates["results"]
     failed = sorted((r for r in results if not r["passed"]), key=lambda result: result["status"] != "ok")
     print_gates(failed[:SHOWN_GATES])

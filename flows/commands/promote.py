@@ -1,68 +1,62 @@
-"""``evenhand promote`` and ``evenhand history``: who is champion, since when, and by whose decision."""
+"""``evenhand promote`` and ``evenhand history``: move an alias, and print the record of all moves."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 
-from evenhand.flows.commands.terminal import one_line_errors, print_table, report_error
+from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.job_sections import check_alias
 from evenhand.flows.runtime import prepare_environment
+from evenhand.tasks import aliases
 from evenhand.tasks.addresses import ModelAddress, find_version, parse_address
-from evenhand.tasks.aliases import AliasChange, History, alias_history, promote
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.aliases import AliasChange, History, alias_history
+from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.registry import tracking_uri
 from evenhand.tasks.store import Store
 
-__all__ = ["print_history", "promote_model"]
+__all__ = ["history", "promote"]
 
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
 
 
-def promote_model(model: str, alias: str, *, as_json: bool, store_url: str | None) -> int:
-    """Give a version an alias if its recorded evaluation passed, print that, and return the exit code."""
-
-    def work() -> int:
-        try:
-            check_alias(alias)
-        except ValueError as error:
-            raise InputError(f"--to {alias}: {error}.") from None
+def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> None:
+    """Give a version an alias if its recorded evaluation passed, and print the change."""
+    try:
+        check_alias(alias)
+    except ValueError as error:
+        raise InputError(f"--to {alias}: {error}.") from None
+    try:
         address, registry = _address(model, store_url)
         version = find_version(registry, address).version
-        change = promote(registry, address.name, version, alias)
-        if as_json:
-            print(json.dumps({"name": address.name, "version": version, "change": change and asdict(change)}))
-        elif change is None:
-            print(f"{address.name} version {version} is {alias} already: nothing was changed.")
-        else:
-            before = f", in place of version {change.from_version}" if change.from_version else ""
-            print(f"{address.name} version {version} is now {alias}{before}.")
-            print(f"record {change.number}: {change.when}, {change.who}, {describe_evaluation(change)}")
-        return 0
+        change = aliases.promote(registry, address.name, version, alias)
+    except KeyboardInterrupt:
+        raise NotCarriedOut(INTERRUPTED) from None
+    if as_json:
+        print(json.dumps({"name": address.name, "version": version, "change": change and asdict(change)}))
+    elif change is None:
+        print(f"{address.name} version {version} is {alias} already: nothing was changed.")
+    else:
+        before = f", in place of version {change.from_version}" if change.from_version else ""
+        print(f"{address.name} version {version} is now {alias}{before}.")
+        print(f"record {change.number}: {change.when}, {change.who}, {describe_evaluation(change)}")
 
-    return _carry_out(work, as_json=as_json)
 
-
-def print_history(model: str, *, as_json: bool, store_url: str | None) -> int:
+def history(model: str, as_json: bool, store_url: str | None) -> int:
     """Print every recorded move of a model's aliases; the exit code is 1 if the record has faults."""
-
-    def work() -> int:
-        address, registry = _address(model, store_url)
-        history = alias_history(registry, address.name)
-        if as_json:
-            changes = [{**asdict(change), "digest": change.digest} for change in history.changes]
-            print(json.dumps({**asdict(history), "changes": changes}))
-        else:
-            _print(history)
-        return 1 if history.faults else 0
-
-    return _carry_out(work, as_json=as_json)
+    address, registry = _address(model, store_url)
+    found = alias_history(registry, address.name)
+    if as_json:
+        changes = [{**asdict(change), "digest": change.digest} for change in found.changes]
+        print(json.dumps({**asdict(found), "changes": changes}))
+    else:
+        _print(found)
+    return 1 if found.faults else 0
 
 
 def describe_evaluation(change: AliasChange) -> str:
-    """Say on what evaluation a change rests."""
+    """Describe the evaluation that allowed a change."""
     evaluation = change.evaluation
     kind = evaluation.get("run_id") or "the gates of its own run"
     verdict = str(evaluation.get("verdict", "not recorded")).replace("_", " ")
@@ -99,10 +93,3 @@ def _print(history: History) -> None:
     print(f"\n{history.name}: {now or 'no alias is set'}")
     for fault in history.faults:
         print(f"evenhand: {fault}", file=sys.stderr)
-
-
-def _carry_out(work: Callable[[], int], *, as_json: bool) -> int:
-    code = 4
-    with one_line_errors(interrupted=INTERRUPTED) as caught:
-        code = work()
-    return code if caught.error is None else report_error(caught.error, as_json=as_json)

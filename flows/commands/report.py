@@ -1,4 +1,4 @@
-"""``evenhand report``: where a run's report is, and the index of all of them."""
+"""``evenhand report``: the address of a run's report, and the page over all runs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ import json
 import os
 from typing import Any
 
+import typer
+
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.index import RUN_ID
 from evenhand.tasks.store import Store
 
-__all__ = ["report_path", "write_index"]
+__all__ = ["report"]
+
+
+def report(run_id: str | None, store_url: str | None, open_it: bool, all_runs: bool) -> None:
+    """Print the address of a run's report, or of the page over all runs, and open it if asked to."""
+    if all_runs and run_id is not None:
+        raise InputError(f"--all is about every run: leave out {run_id!r}.")
+    path = write_index(store_url) if all_runs else report_path(run_id or "latest", store_url)
+    print(path)
+    if open_it:
+        typer.launch(path)
 
 
 def report_path(run_id: str, store_url: str | None) -> str:
     """
-    Address of a run's report.
+    Return the address of a run's report.
 
     Raises
     ------
     InputError
-        No such run, or one that ended before there was a report.
+        No such run, or a run that ended before it wrote a report.
     """
     store = Store(store_url)
     runs = store.runs()
@@ -41,7 +53,7 @@ def report_path(run_id: str, store_url: str | None) -> str:
 
 
 def write_index(store_url: str | None) -> str:
-    """Write ``runs/index.html``, the page over all runs of a store, and give its address."""
+    """Write ``runs/index.html``, the page over all runs of a store, and return its address."""
     store = Store(store_url)
     runs = _indexed(store)
     documents = {
@@ -53,7 +65,7 @@ def write_index(store_url: str | None) -> str:
 
 
 def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, str]] | None:
-    """Aliases of the models that the runs made, now; None if the registry cannot be asked."""
+    """Return the current aliases of the models that the runs made; None if the registry does not answer."""
     names = {
         str(model["name"])
         for run in runs
@@ -74,7 +86,7 @@ def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, st
 
 
 def _indexed(store: Store) -> list[dict[str, Any]]:
-    """Every run with what its verdict file holds; the files are listed at once, and read at once."""
+    """Return every run with its verdict; the files are listed in one call and read in one call."""
     verdicts, reports = store.runs_with("verdict.json"), store.runs_with("report.html")
     read = store.filesystem.cat(list(verdicts.values()), on_error="return") if verdicts else {}
     indexed = []
@@ -86,7 +98,7 @@ def _indexed(store: Store) -> list[dict[str, Any]]:
                 "run_id": run_id,
                 "verdict": content,
                 "damage": damage,
-                # the id tells the time of most runs
+                # most ids contain the time of the run
                 "modified": None if path is None or RUN_ID.fullmatch(run_id) else _modified(store, path),
                 "report": f"{run_id}/report.html" if run_id in reports else None,
             }
@@ -95,7 +107,7 @@ def _indexed(store: Store) -> list[dict[str, Any]]:
 
 
 def _content(read: Any) -> tuple[Any, str | None]:
-    """JSON of a file, or why there is none; `read` is its bytes, or what went wrong with them."""
+    """Return a file's JSON, or why there is none; `read` is its bytes, or the error of reading them."""
     try:
         return json.loads(read), None
     except (TypeError, ValueError, RecursionError):
@@ -103,7 +115,7 @@ def _content(read: Any) -> tuple[Any, str | None]:
 
 
 def _modified(store: Store, path: str) -> str | None:
-    """When a file was written, where the file system says."""
+    """Return when a file was written, if the file system records it."""
     try:
         return str(store.filesystem.modified(path).isoformat())
     except (OSError, NotImplementedError):

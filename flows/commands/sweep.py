@@ -1,14 +1,12 @@
-"""``evenhand sweep``: run a grid, print its trade-offs, and give the exit code."""
+"""``evenhand sweep``: run a grid of jobs, and print its trade-offs."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.flows.commands.terminal import Verb, print_table, run_verb
+from evenhand.flows.commands.terminal import Verb, print_result, print_table, run_verb
 from evenhand.flows.engine import DirectEngine, Engine
 from evenhand.flows.grid import make_grid
 from evenhand.flows.sweep import cached_points, execute, read_tradeoffs, run_points
@@ -16,7 +14,7 @@ from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store
 
-__all__ = ["run_sweep"]
+__all__ = ["sweep"]
 
 SHOWN_COLUMNS = 4
 MAIN_KINDS = (
@@ -30,44 +28,40 @@ MAIN_KINDS = (
 )
 
 
-def run_sweep(
-    name: str,
+def sweep(
+    job: str,
     over: Sequence[str],
-    *,
     seeds: int,
-    overrides: Sequence[str],
+    overrides: Sequence[str] | None,
     best: str | None,
+    workers: int | None,
     as_json: bool,
     store_url: str | None,
     direct: bool,
 ) -> int:
-    """Run, print, and return the exit code."""
+    """Run the grid, and print the metrics of each of its values."""
+    overrides = [*(overrides or ()), *([f"sweep.workers={workers}"] if workers is not None else [])]
 
     def plan() -> Verb:
-        grid = make_grid(name, over, seeds=seeds, overrides=overrides, best=best)
+        grid = make_grid(job, over, seeds=seeds, overrides=overrides, best=best)
         if direct and grid.job.sweep.engine == "dask":
-            raise InputError("--direct runs without Prefect, and so without Dask: leave one of them out.")
+            raise InputError("--direct runs without Prefect, and Dask needs Prefect: leave one of them out.")
 
         def execute_points(store: Store, run_id: str, engine: Engine) -> Verdict:
             cached = isinstance(engine, DirectEngine) and engine.cached_only
             return execute(grid, store, run_id, cached_points if cached else run_points)
 
-        given = {"job": name, "over": list(over), "seeds": seeds, "overrides": list(overrides), "best": best}
+        given = {"job": job, "over": list(over), "seeds": seeds, "overrides": overrides, "best": best}
         return Verb(grid.run_name, execute_points, "sweep", given)
 
     verdict, store, _ = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
     document = read_tradeoffs(store, verdict.run_id) if store is not None and verdict.run_id else None
-    if as_json:
-        print(json.dumps(_summary(verdict, document)))
-    elif document is not None and "sweep" in verdict.artifacts:  # else it ended early
-        _print_table(verdict, document)
-    if verdict.error:
-        print(f"evenhand: {verdict.error}", file=sys.stderr)
-    return verdict.exit_code
+    summary = _summary(verdict, document) if as_json else None
+    return print_result(verdict, summary, lambda: _print(verdict, document))
 
 
 def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The one object that --json prints."""
+    """Return the object that --json prints."""
     found = document or {"points": [], "values": [], "front": [], "fronts": {}, "best": None}
     cached = Counter(step for point in found["points"] for step in point["cached"])
     return {
@@ -83,8 +77,10 @@ def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, 
     }
 
 
-def _print_table(verdict: Verdict, document: Mapping[str, Any]) -> None:
-    """One line a grid value, the best one marked."""
+def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
+    """Print one line per grid value, the best one marked; nothing if the sweep ended early."""
+    if document is None or "sweep" not in verdict.artifacts:
+        return
     metrics = _main_metrics(document)
     best = document["best"]["value"] if document["best"] else None
     rows = [["", ", ".join(document["keys"]), "runs", "gates", *metrics]]
@@ -108,7 +104,7 @@ def _print_table(verdict: Verdict, document: Mapping[str, Any]) -> None:
 
 
 def _main_metrics(document: Mapping[str, Any]) -> list[str]:
-    """The goal's metrics, then performance, consistency and gaps, as many as a terminal shows."""
+    """Choose the goal's metrics, then performance, consistency and gaps, as many as fit a terminal."""
     goal = document["goal_metrics"]
     kinds = (document["performance"], *MAIN_KINDS)
     order = [*goal, *(name for kind in kinds for name in document["metrics"] if _is_of(name, kind))]

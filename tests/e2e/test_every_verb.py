@@ -64,12 +64,11 @@ SWEEP = ("--over", "method.eta=0.3,-1", "--seeds", "2", "--workers", "2")
 SCRIPT = """
 import json, os, sys
 from typer.testing import CliRunner
-from evenhand.flows.runtime import SERVER_START_S, prepare_environment, prepare_prefect_home
-from evenhand.flows.server import start_temporary_server
+from evenhand.flows import runtime
 
-prepare_prefect_home(prepare_environment(os.environ["EVENHAND_STORE"]))
+runtime.prepare_prefect_home(runtime.prepare_environment(os.environ["EVENHAND_STORE"]))
 os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
-wait = start_temporary_server(SERVER_START_S, services=True)
+wait = runtime.start_temporary_server(runtime.SERVER_START_S, services=True)
 from evenhand.flows.cli import app
 wait()
 print(json.dumps(os.environ["PREFECT_API_URL"]), flush=True)

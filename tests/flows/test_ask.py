@@ -98,7 +98,7 @@ def test_whoever_would_rather_not_say_is_asked_the_next_best(bundle: Path, askin
     expected = asking.predict({name: ANSWERS[name] for name in ("job", "since")})
     assert said["probability"] == pytest.approx(expected["probability"])
     shown = ask(bundle, typed=typed("job") + "\n" + typed("since")).stdout
-    assert "not told     income\n" in shown
+    assert "declined     income\n" in shown
 
 
 def test_whoever_says_nothing_gets_the_prediction_of_nobody_known(
@@ -199,7 +199,7 @@ def test_a_model_is_found_in_the_registry(agent_store: Path, model: str) -> None
         ("people-dada", ["'people-dada' is not published", "evenhand run"]),
         ("people-dadi@other", ["'people-dadi'", "the alias 'other'"]),
         ("models:/people-dadi/7", ["'people-dadi'", "version 7"]),
-        ("people-gbdt", ["'people-gbdt' asks nothing", "dadi"]),
+        ("people-gbdt", ["'people-gbdt' asks no questions", "dadi"]),
         ("runs:/12/model", ["there is no model 'runs:/12/model'", "models:/NAME@ALIAS"]),
     ],
 )

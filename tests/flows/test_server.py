@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from evenhand.flows import server
+from evenhand.flows import runtime as server
 from evenhand.tasks.errors import NotCarriedOut
 
 

@@ -1,0 +1,63 @@
+"""``evenhand serve`` and ``evenhand notify``: deployments on this machine, and notifications of failures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from evenhand.flows.runtime import (
+    SERVER_START_S,
+    prepare_environment,
+    prepare_prefect_home,
+    quiet_console,
+    start_temporary_server,
+)
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.store import Store, default_store_url
+
+__all__ = ["notify", "serve"]
+
+
+def serve(config: Path, only: list[str] | None, limit: int, store_url: str | None) -> None:
+    """Serve the deployments of a file, or those of them named in `only`, until Ctrl-C."""
+    place = store_url or default_store_url()
+    # a run's working folder is not this one, so the store needs an absolute path
+    os.environ["EVENHAND_STORE"] = place if "://" in place else str(Path(place).expanduser().resolve())
+    os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
+    Store(os.environ["EVENHAND_STORE"])
+    home = prepare_environment(os.environ["EVENHAND_STORE"])
+    from evenhand.flows.serve import read_deployments, serve_deployments
+
+    deployments, names = read_deployments(config), only or []
+    unknown = sorted(set(names) - {item.name for item in deployments})
+    if unknown:
+        known = ", ".join(item.name for item in deployments)
+        raise InputError(f"{config} has no deployment {unknown[0]!r}; there are {known}.")
+    chosen = [item for item in deployments if not names or item.name in names]
+    try:
+        prepare_prefect_home(home)
+        quiet_console()
+        start_temporary_server(SERVER_START_S, services=True)()
+        print(f"server    {os.environ['PREFECT_API_URL']}")
+        print(f"store     {os.environ['EVENHAND_STORE']}")
+        for item in chosen:
+            times = ", ".join(s.cron or f"every {s.interval:g} s" for s in item.schedules) or "on demand"
+            print(f"serving   {item.name}: {times}", flush=True)
+        serve_deployments(chosen, limit)
+    except KeyboardInterrupt:
+        return
+
+
+def notify(config: Path) -> None:
+    """Configure the notifications of a file on the Prefect server, and print who is notified now."""
+    prepare_environment()
+    if not os.environ.get("PREFECT_API_URL"):
+        raise InputError("notifications are kept on a Prefect server: set PREFECT_API_URL to yours.")
+    from evenhand.flows.notify import configure_server, read_notifications
+
+    notifications = read_notifications(config)
+    channels = configure_server(notifications)
+    if channels:
+        print(f"notifies by {' and '.join(channels)}: {', '.join(notifications.states)}")
+    else:
+        print("nobody is notified: the file names neither a webhook nor an e-mail address")

@@ -361,7 +361,8 @@ class Store:
 
     def prune(self, keep: int) -> tuple[int, int]:
         """
-        Keep the newest `keep` records of every step and what they point at; delete the rest.
+        Keep the newest `keep` records of every step and what they point at; delete the rest, and all kept
+        pictures of charts, of which pages have copies.
 
         Returns
         -------
@@ -382,7 +383,8 @@ class Store:
             artifact.uri for _, record in self._records() if record for artifact in record.outputs.values()
         }
         freed = 0
-        for path in self.filesystem.glob(self._path("artifacts", "*", "*")):
+        pictures = self.filesystem.glob(self._path("charts", "*"))
+        for path in [*self.filesystem.glob(self._path("artifacts", "*", "*")), *pictures]:
             if self._uri(path) not in alive:
                 freed += int(self.filesystem.du(path))
                 self.filesystem.rm(path, recursive=True)

@@ -1,0 +1,168 @@
+"""Methods side by side in a sweep: every number in a table, tests, and sentences that follow from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from page_blocks import charts, headings, page, rows, said, table, tables
+from sweep_documents import EOD, method_documents, sweep_documents
+
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.build import cells
+from evenhand.tasks.pages.model import Chart, Section
+
+BY_TITLE = {
+    "accuracy": "Accuracy",
+    EOD: "Equal opportunity difference by sex",
+    "theil_index": "Theil index of benefits",
+}
+
+
+def section(documents: dict[str, Any]) -> Section:
+    return page("sweep", documents)["methods"]
+
+
+def findings(documents: dict[str, Any]) -> str:
+    return str(section(documents).blocks[0])
+
+
+def chart(documents: dict[str, Any], metric: str) -> Chart:
+    (found,) = [c for c in charts(section(documents)) if c.title == f"{BY_TITLE[metric]}, method by method"]
+    return found
+
+
+def verdicts(documents: dict[str, Any], caption: str, place: int = 0) -> dict[str, str]:
+    """Second line of a column of a table, by method."""
+    found = table(section(documents), caption)
+    texts = [cells(list(row)) for row in found.rows]
+    return {row[0].text: " ".join(row[1 + place].below) for row in texts}
+
+
+def test_only_a_sweep_over_methods_has_the_section() -> None:
+    assert "methods" not in page("sweep", sweep_documents())
+    documents = method_documents()
+    del documents["tradeoff"]["comparison"]
+    assert "methods" not in page("sweep", documents), "documents of earlier releases have no comparison"
+
+
+def test_a_chart_a_metric_for_all_attributes_and_none_for_intersections() -> None:
+    found = section(method_documents())
+    assert headings(found) == ["Performance", "Differences and inequality"]
+    assert [c.title.removesuffix(", method by method") for c in charts(found)] == [
+        "Accuracy",
+        "Balanced accuracy",
+        "Equal opportunity difference by sex",
+        "Average odds difference by sex",
+        "Average odds difference by race",
+        "Theil index of benefits",
+    ]
+    assert [item.caption.partition(":")[0] for item in tables(found)[:4]] == [
+        "Overall",
+        "By sex",
+        "By race",
+        "By sex and race",
+    ]
+
+
+def test_marks_are_means_with_a_standard_deviation_to_either_side_beside_the_reference() -> None:
+    documents = method_documents()
+    summaries = [documents["tradeoff"]["values"][i]["metrics"]["accuracy"] for i in (1, 0, 2)]
+    found = chart(documents, "accuracy").data["rows"]
+    assert [(row["value"], row["low"], row["high"], row["limit"]) for row in found] == [
+        (s["mean"], s["mean"] - s["sd"], s["mean"] + s["sd"], summaries[0]["mean"]) for s in summaries
+    ]
+    assert [row["label"] for row in found] == ["gbdt (the reference)", "nn (n.s.)", "reweigh"]
+
+
+def test_sentences_and_tables_say_what_is_significant() -> None:
+    documents = method_documents()
+    assert findings(documents) == (
+        "Compared with gbdt, the reference, on the same 5 splits: reweigh is significantly better in equal "
+        "opportunity difference by sex, and significantly worse in accuracy. No significant difference was "
+        "found for nn."
+    )
+    text = said(section(documents))
+    assert "corrected resampled t-test (Nadeau and Bengio 2003)" in text
+    assert "Holm’s correction" in text
+    assert "it does not say that two methods are alike" in text
+    assert verdicts(documents, "Overall") == {"gbdt": "", "nn": "n.s.", "reweigh": "worse"}
+    assert verdicts(documents, "Overall", 2) == {"gbdt": "", "nn": "n.s.", "reweigh": "n.s."}
+    assert [row["label"] for row in chart(documents, "theil_index").data["rows"]][1:] == [
+        "nn (n.s.)",
+        "reweigh (n.s.)",
+    ]
+    described = chart(documents, "accuracy").description
+    assert "(worse)" in described
+    assert "(n.s.)" in described
+
+
+def test_every_number_and_test_stands_in_a_table() -> None:
+    documents = method_documents()
+    sweep = documents["tradeoff"]
+    overall = rows(table(section(documents), "Overall: mean ± standard deviation over the seeds"))
+    for value in sweep["values"]:
+        head = "gbdt | the reference" if value["label"] == "gbdt" else value["label"]
+        for text, name in zip(overall[head], ("accuracy", "balanced_accuracy", "theil_index"), strict=True):
+            summary = value["metrics"][name]
+            assert text.startswith(f"{summary['mean']:.3f} ± {summary['sd']:.3f}")
+    tests = table(section(documents), "Every difference from the reference, and how it was tested")
+    compared = sweep["comparison"]["values"][1:]
+    assert tests.folded
+    assert len(tests.rows) == sum(len(entry["tests"]) for entry in compared) == 14
+    test = compared[0]["tests"]["accuracy"]
+    assert [cell.text for cell in cells(list(tests.rows[0]))] == [
+        "nn",
+        "Accuracy",
+        "gbdt",
+        formats.signed(test["difference"]),
+        *(formats.number(test[key]) for key in ("t", "p", "p_holm")),
+        "5",
+        "not significant",
+    ]
+
+
+def test_missing_splits_are_counted_and_fewer_than_two_are_no_test() -> None:
+    # nn comes first: of its five splits one, then four, have no number
+    some, most = (method_documents(lacking=lacking) for lacking in ((0,), (0, 1, 2, 3)))
+    assert verdicts(some, "By sex:")["nn"] == "n.s. (4 of 5 splits)"
+    assert verdicts(most, "By sex:")["nn"] == "no test (1 of 5 splits)"
+    assert verdicts(most, "By sex:")["reweigh"] == "better"
+    assert "nn (no test)" in [row["label"] for row in chart(most, EOD).data["rows"]]
+
+
+def test_one_split_is_no_test_and_has_no_marks() -> None:
+    documents = method_documents(seeds=1)
+    assert findings(documents).startswith("One split: no test. The differences from gbdt, the reference,")
+    found = section(documents)
+    for word in ("n.s.", "no test", "±"):
+        assert not any(word in str(c.data["rows"]) + c.description for c in charts(found))
+        assert not any(word in str(rows(item)) for item in tables(found))
+    assert not any("Every difference" in item.caption for item in tables(found))
+
+
+def test_a_method_that_never_finished_has_no_number() -> None:
+    documents = method_documents(failing=(0, 1, 2, 3, 4))
+    assert "Nothing could be tested for nn." in findings(documents)
+    (row,) = [row for row in chart(documents, "accuracy").data["rows"] if row["label"].startswith("nn")]
+    assert (row["value"], row["low"]) == (None, None)
+
+
+def test_the_method_of_the_job_may_be_missing_and_all_may_differ() -> None:
+    text = findings(method_documents("method=budro,reweigh"))
+    assert text.startswith("Compared with budro, the reference, on the same 5 splits: reweigh is ")
+    assert "better in equal opportunity difference by sex and theil index of benefits" in text.lower()
+    assert "No significant difference" not in text
+
+
+def test_another_key_is_named_in_sentences_and_labels() -> None:
+    text = findings(method_documents("method=gbdt,reweigh", "split.test=0.2,0.5"))
+    assert text.startswith("Compared with gbdt, the reference, at the same values of the other keys, on the")
+    assert "method=reweigh, test=0.2 is significantly" in text
+
+
+def test_of_many_values_the_first_are_drawn_and_all_are_in_the_tables() -> None:
+    shares = ",".join(f"0.{i}" for i in range(11, 20))
+    documents = method_documents("method=gbdt,reweigh,nn", f"split.test={shares}", seeds=2)
+    assert "The charts show the first values; 3 more are in the tables." in said(section(documents))
+    assert len(chart(documents, "accuracy").data["rows"]) == 24
+    assert len(table(section(documents), "Overall").rows) == 27

@@ -255,7 +255,7 @@ def _how_many(counts: Sequence[int]) -> list[Block]:
     said = f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of people."
     rows = [(str(i), n, share) for i, (n, share) in enumerate(zip(counts, shares, strict=True))]
     caption = "People by the number of features that they are asked for"
-    table = Table(caption, ["Features asked", "People", "Share"], rows, folded=True)
+    table = Table(caption, [title("features_asked"), "People", "Share"], rows, folded=True)
     titles = {"x_title": "features asked of a person", "y_title": "share of people"}
     edges = [i - 0.5 for i in range(len(counts) + 1)]
     data = {"edges": edges, "counts": counts, "shares": True, **titles}

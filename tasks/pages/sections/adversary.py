@@ -31,7 +31,7 @@ def build(documents: Documents) -> Iterator[Section]:
             blocks += _flow(spoken(name), flow, cells, metrics["settings"]["min_cell"])
     if audit["pairs"]:
         blocks += _pairs(audit["pairs"])
-    yield Section("audit", "Loss increase under comparable treatment", blocks)
+    yield Section("audit", title("certificate.drf"), blocks)
     found, without = metrics["metrics"], documents.get("without_adversary") or {}
     both = {name: (found[name]["value"], without[name]) for name in found if name in without}
     if both:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.catalogue import METRICS, spoken
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.filter_numbers import ExpectedShare, expected_by_attribute, proxy_groups
 from evenhand.tasks.pages.fronts.filter import drift_sentence, interval_name, without_balance
@@ -128,7 +128,7 @@ def _groups(documents: Documents) -> list[Block]:
         value, limit = formats.apart(found["psi"], documents["settings"]["max_drift"])
         chance = "below 0.001" if found["p_value"] < 0.001 else formats.number(found["p_value"])
         pairs = [
-            ("Population stability index", value),
+            (METRICS["psi.<column>"].title, value),
             ("Its limit (filter.max_drift)", limit),
             ("Chi-square statistic", formats.number(found["chi_square"])),
             ("Its p-value", chance),

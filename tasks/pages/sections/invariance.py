@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import interval_name
@@ -66,7 +67,7 @@ def build(documents: Documents) -> Section:
         *(_curve(points, certificate["budget"], interval) if len(points) > 1 else []),
         _numbers(certificate, interval, ends),
     ]
-    return Section("invariance", "Output change under comparable treatment", blocks)
+    return Section("invariance", title("certificate.dif"), blocks)
 
 
 def _share(certificate: Json) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from evenhand.fairlib.proxies import splitting
 from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, play_game, solve_program
 
 
@@ -76,6 +77,58 @@ def within(limits: Limits, tally: np.ndarray) -> bool:
     shares = tally[:-1] / tally[-1]
     near = bool((np.abs(shares - limits.base_rates) <= limits.alpha + 1e-11).all())
     return near and bool(tally[-1] >= limits.least_rows * (1 - 1e-6))
+
+
+def test_limits_by_hand() -> None:
+    limits = Limits(np.array([0.25, 0.75]), 0.1, 10.0)
+    tally = np.array([3.0, 7.0, 10.0])
+    assert limits.disclosivity(tally) == pytest.approx(0.05, rel=1e-12)
+    assert limits.disclosivity(np.zeros(3)) == 0.0
+    # N - r M is 0.5 and -0.5, and the slack is 0.1 times 10
+    np.testing.assert_allclose(limits.excess(tally, 0.1), [-0.5, -1.5, -1.5, -0.5], rtol=1e-12)
+    np.testing.assert_allclose(
+        limits.excess(np.stack([tally, 2 * tally]), 0.01), [[0.4, -0.6, -0.6, 0.4], [0.8, -1.2, -1.2, 0.8]]
+    )
+    assert limits.allow(tally)
+    assert replace(limits, alpha=0.05).allow(tally)  # a difference as large as the limit, but for rounding
+    assert not replace(limits, alpha=0.05 - 1e-9).allow(tally)
+    # as few rows as required, but for rounding
+    assert replace(limits, least_rows=10.0 * (1 + 5e-10)).allow(tally)
+    assert not replace(limits, least_rows=10.0 * (1 + 2e-9)).allow(tally)
+
+
+def test_a_halfspace_does_not_select_the_rows_on_its_edge() -> None:
+    scores = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    pool = Hypotheses(scores, np.eye(2)[[0, 0, 1]], np.array([1.0, 10.0, 100.0]))
+    np.testing.assert_array_equal(pool.total, [11.0, 100.0, 111.0])
+    pool.add(np.array([1.0, 0.0]), 0.5)
+    pool.add(np.array([1.0, 0.0]), 0.25)
+    np.testing.assert_array_equal(pool.tallies, [[1.0, 0.0, 1.0], [11.0, 0.0, 11.0]])
+
+
+def test_the_cuts_of_a_sweep_by_hand() -> None:
+    # Cumulated weights 0.3, 1.3, ..., 98.3, 98.9. The shares begin at 2 rows: 2, 9.9, 49.5, 89 and 96.9 rows.
+    weights = np.ones(100)
+    weights[[0, -1]] = 0.3, 0.6
+    scores = np.linspace(1.0, 0.01, 100)
+    pool = Hypotheses(scores[:, None], np.ones((100, 1)), weights)
+    pool.sweep(np.array([1.0]), 6)
+    rows = [1.3, 2.3, 9.3, 10.3, 49.3, 50.3, 88.3, 89.3, 96.3, 97.3]
+    np.testing.assert_allclose(pool.tallies[:, -1], rows, rtol=1e-12)
+    # halfway between the last score that is selected and the next
+    np.testing.assert_allclose(pool.cuts, [1.005 - 0.01 * np.ceil(count) for count in rows], rtol=1e-9)
+    # of few rows the least share is a half
+    few = Hypotheses(np.array([[3.0], [1.0]]), np.ones((2, 1)), np.array([0.5, 0.5]))
+    few.sweep(np.array([1.0]), 2)
+    np.testing.assert_array_equal(few.tallies, [[0.5, 0.5]])
+    assert few.cuts == [2.0]
+
+
+def test_scores_that_rounding_tells_apart_are_not_cut_between() -> None:
+    scores = np.array([1.0, 1.0 - 5e-11, 0.5, 0.5 - 2e-10])
+    pool = Hypotheses(scores[:, None], np.ones((4, 1)), np.full(4, 10.0))
+    pool.sweep(np.array([1.0]), 32)
+    assert pool.tallies[:, -1].tolist() == [20.0, 30.0]
 
 
 def test_tallies_of_a_sweep_are_what_its_halfspaces_select() -> None:
@@ -257,6 +310,46 @@ def test_limits_that_nothing_meets_give_no_mixture() -> None:
     assert solve_program(pool, replace(limits, base_rates=composition, alpha=1.0), direction, 0.0) is not None
 
 
+def test_a_mixture_beyond_the_limit_is_solved_again_under_a_stricter_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # of ten rows, half of each group: the mixture selects shares that are 0.1 + broken off
+    pool = Hypotheses(np.eye(2)[np.arange(10) % 2], np.eye(2)[np.arange(10) % 2], np.ones(10))
+    limits = Limits(np.array([0.5, 0.5]), 0.1, 1.0)
+    alphas: list[float] = []
+
+    def solve_by(broken: list[float]) -> None:
+        """Let the program's answers break the limit by so much, one after another."""
+
+        def solve(
+            pool: Hypotheses, limits: Limits, alpha: float, *_: object
+        ) -> tuple[np.ndarray, np.ndarray]:
+            share = 0.6 + broken[len(alphas)]
+            pool.tallies = np.array([[5 * share, 5 * (1 - share), 5.0]])
+            alphas.append(alpha)
+            return np.array([1.0]), np.array([float(len(alphas)), 0.0])
+
+        alphas.clear()
+        monkeypatch.setattr(splitting, "_solve", solve)
+
+    def solved() -> np.ndarray | None:
+        found = solve_program(pool, limits, np.array([1.0, -1.0]), 0.0)
+        return None if found is None else found[1]
+
+    solve_by([0.01, 0.005, 0.0])
+    np.testing.assert_array_equal(solved(), [3.0, 0.0])
+    np.testing.assert_allclose(alphas, [0.1, 0.08, 0.07], rtol=1e-9)
+    solve_by([0.01] * 3 + [0.0])
+    np.testing.assert_array_equal(solved(), [4.0, 0.0])
+    solve_by([0.01] * 5)
+    assert solved() is None
+    np.testing.assert_allclose(alphas, [0.1, 0.08, 0.06, 0.04], rtol=1e-9)
+    # no limit below zero is tried
+    solve_by([0.06] * 2)
+    assert solved() is None
+    assert alphas == [0.1]
+
+
 def cells(seed: int) -> tuple[Hypotheses, Limits, np.ndarray]:
     """Cells whose scores are their compositions: the regressions answer every cost exactly."""
     rng = np.random.default_rng(seed)
@@ -311,3 +404,69 @@ def test_a_mixture_of_the_game_that_breaks_the_limit_is_refused() -> None:
         free = play_game(pool, replace(limits, alpha=1.0), towards, 0.0, 1)
         assert free is not None
         assert free.tolist() == [1.0]
+
+
+def plain_game(
+    scores: np.ndarray, weights: np.ndarray, limits: Limits, towards: np.ndarray, offset: float, rounds: int
+) -> list[np.ndarray]:
+    """Algorithm 3, constraint by constraint: which cells the learner selects in every round."""
+    share = weights / weights.sum()
+    alpha = 0.95 * limits.alpha
+
+    def constraints(selected: np.ndarray) -> np.ndarray:
+        """How far both children break each limit, in shares of the vertex; linear in the selection."""
+        broken = []
+        for child in (selected, 1 - selected):
+            for sign in (1, -1):
+                for k, base in enumerate(limits.base_rates):
+                    group, rows = (share * child) @ scores[:, k], (share * child).sum()
+                    broken.append(sign * (group - base * rows) - alpha * rows)
+        return np.array(broken)
+
+    def gain(selected: np.ndarray) -> float:
+        rows = share * selected
+        composition = share @ scores
+        return float(towards @ (rows @ scores) - (towards @ composition + offset) * rows.sum())
+
+    nothing, everything = np.zeros(len(share)), np.eye(len(share))
+    duals = np.zeros(len(constraints(nothing)))
+    answers = []
+    for t in range(1, rounds + 1):
+
+        def cost(selected: np.ndarray, duals: np.ndarray = duals) -> float:
+            return float(duals @ constraints(selected)) - gain(selected)
+
+        answers.append(np.array([float(cost(row) < cost(nothing)) for row in everything]))
+        duals = np.maximum(duals + constraints(answers[-1]) / np.sqrt(t), 0.0)
+    return answers
+
+
+def test_the_game_is_the_plain_loop() -> None:
+    allowed = changed = 0
+    for seed, alpha in product(range(6), (0.02, 0.12, 0.3)):
+        pool, limits, towards = cells(seed)
+        limits = replace(limits, alpha=alpha)
+        answers = plain_game(pool.scores, pool.counted[:, -1], limits, towards, 0.05, 8)
+        changed += len({tuple(answer) for answer in answers}) > 1
+        # hypotheses from before take no part in the mixture
+        pool.sweep(towards, 4)
+        before = len(pool.cuts)
+        mixture = play_game(pool, replace(limits, least_rows=0.0), towards, 0.05, 8)
+        for answer, tally in zip(answers, pool.tallies[before:], strict=True):
+            np.testing.assert_allclose(tally, answer @ pool.counted, rtol=1e-12)
+        if mixture is not None:
+            allowed += 1
+            assert mixture.tolist() == [0.0] * before + [0.125] * 8
+    assert changed >= 3
+    assert allowed >= 1
+
+
+def test_a_game_without_enough_rows_on_a_side_is_refused() -> None:
+    pool, limits, towards = cells(0)
+    limits = replace(limits, alpha=1.0)
+    assert play_game(pool, limits, towards, 0.0, 1) is not None
+    selected = float(pool.tallies[0, -1])
+    rest = float(pool.total[-1]) - selected
+    for least, allowed in ((min(selected, rest) - 1, True), (min(selected, rest) + 1, False)):
+        pool, _, _ = cells(0)
+        assert (play_game(pool, replace(limits, least_rows=least), towards, 0.0, 1) is not None) == allowed

@@ -265,6 +265,6 @@ def _accessible(svg: str, chart: Chart, form: str, uid: str) -> Markup:
     head = (
         f'<svg class="plot {form}" role="img" aria-labelledby="{uid}-t {uid}-d" viewBox="{box}" '
         f'width="{width}" height="{height}"><title id="{uid}-t">{escape(chart.title)}</title>'
-        f'<desc id="{uid}-d">{escape(chart.description)}</desc>'
+        f'<desc id="{uid}-d">{escape(chart.description)} The tables of this page have every number.</desc>'
     )
     return Markup(head + body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from markupsafe import Markup
@@ -63,9 +63,14 @@ def count(value: int | None) -> str:
     return MISSING if value is None else f"{value:,}"
 
 
-def interval(low: float | None, high: float | None) -> str:
+def interval(low: float | None, high: float | None, form: Callable[[float], str] = number) -> str:
     """Write both ends in words, so that a screen reader says them as a range."""
-    return "no interval" if low is None or high is None else f"{number(low)} to {number(high)}"
+    return "no interval" if low is None or high is None else f"{form(low)} to {form(high)}"
+
+
+def p_value(value: float | None) -> str:
+    """Write a p-value."""
+    return "below 0.001" if value is not None and value < 0.001 else number(value)
 
 
 def seconds(value: float) -> str:
@@ -110,6 +115,11 @@ def join(items: list[str], last: str = "and") -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def sentence(text: str) -> str:
+    """Begin a text with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def shortlist(names: list[str], most: int = 8) -> str:

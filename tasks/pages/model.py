@@ -75,7 +75,8 @@ class Chart:
     A figure: a function of :mod:`fairlib.plots` by name, its JSON arguments, and its text alternative.
 
     `plot` is ``module.function``; the chart is drawn only when the store has no picture of the same name,
-    arguments and code. `description` says in words what the chart shows; `table` holds its numbers.
+    arguments and code. `description` says in words what the chart shows; the page adds that its tables have
+    every number. `table` holds them where no other table of the section does.
     """
 
     plot: str

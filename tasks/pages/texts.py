@@ -1,11 +1,11 @@
-"""Sentences that several pages share: on gates, on the treatment of groups, on metrics."""
+"""Sentences and cells that several pages share: on gates, on the treatment of groups, on metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeVar
 
 from evenhand.fairlib import catalogue
 from evenhand.fairlib.catalogue import spoken, title
@@ -13,6 +13,7 @@ from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Cell, Json
 
+Item = TypeVar("Item")
 GATE_STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passed"),
     "refused": ("\u2715", "Refused"),
@@ -21,8 +22,15 @@ GATE_STATUS: dict[str, tuple[str, str]] = {
 
 
 def interval_name(settings: Json) -> str:
-    """Name of an evaluation's intervals: '95% interval'."""
+    """Name of the intervals of one level: '95% interval'."""
     return f"{100 * settings.get('level', 0.95):g}% interval"
+
+
+def called(model: Json) -> str:
+    """Name, version and alias of a model or a proxy, as far as it has them."""
+    version = "" if model["version"] is None else f", version {model['version']}"
+    alias = f", {model['alias']}" if model.get("alias") else ""
+    return f"{model['name']}{version}{alias}"
 
 
 def summary_of(method: str) -> str:
@@ -42,6 +50,36 @@ def plotted(metrics: Mapping[str, Any], counts: Mapping[str, Any]) -> list[str]:
     return [name for name in metrics if not is_intersection(name, counts)]
 
 
+def better_or_worse(name: str, change: float) -> str:
+    """Whether a change of a metric is better or worse; no word where it is neither."""
+    way = catalogue.direction(name)
+    if way is None or change == 0:
+        return ""
+    return "better" if (change > 0) == (way == "higher") else "worse"
+
+
+def ends(metric: Json) -> dict[str, float | None]:
+    """An estimate with both ends of its interval, and nothing else."""
+    return {end: metric.get(end) for end in ("value", "low", "high")}
+
+
+def lack(text: str, *below: str, span: int = 1) -> Cell:
+    """A cell that says why there is no number."""
+    return Cell(text, below, kind="lack", span=span)
+
+
+def largest(items: Sequence[Item], most: int, size: Callable[[Item], float]) -> list[Item]:
+    """The largest of many items, in their own order."""
+    top = sorted(items, key=size, reverse=True)[:most]
+    return [item for item in items if item in top]
+
+
+def left_out(drawn: Sequence[Any], known: Sequence[Any], which: str) -> str:
+    """Caption of a chart that does not show all; nothing where it does."""
+    left = len(known) - len(drawn)
+    return f"{which}; {left} more are in the table." if left else ""
+
+
 def metric_cell(name: str, *below: str) -> Cell:
     """Head of a metric's row: its title, its name in code, further lines."""
     return Cell(title(name), tuple(text for text in below if text), code=name)
@@ -52,13 +90,11 @@ def estimate_cell(
 ) -> Cell:
     """A value with its interval beneath; or why there is none."""
     if metric is None:
-        return Cell("not measured", kind="lack", span=span)
+        return lack("not measured", span=span)
     if metric["value"] is None:
-        reason = metric.get("reason")
-        return Cell("not enough evidence", (reason,) if reason else (), kind="lack", span=span)
-    low, high = metric.get("low"), metric.get("high")
-    ends = "no interval" if low is None or high is None else f"{form(low)} to {form(high)}"
-    return Cell(form(metric["value"]), (ends,))
+        reasons = [metric["reason"]] if metric.get("reason") else []
+        return lack("not enough evidence", *reasons, span=span)
+    return Cell(form(metric["value"]), (formats.interval(metric.get("low"), metric.get("high"), form),))
 
 
 # rates of groups
@@ -185,6 +221,19 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
 # gates
 
 
+def gate_results(documents: Json) -> Sequence[Json]:
+    """Results of the gates; none where the job has none."""
+    found: Sequence[Json] = (documents.get("decision") or {"results": []})["results"]
+    return found
+
+
+def gate_kind(result: Json) -> str:
+    """Which of :data:`GATE_STATUS` a gate's result is."""
+    if result["status"] == "insufficient_evidence":
+        return "insufficient_evidence"
+    return "passed" if result["passed"] else "refused"
+
+
 def gate_margin(result: Json) -> float | None:
     """Distance of the value from the limit, positive on the side that passes; None without evidence."""
     if result["status"] == "insufficient_evidence":
@@ -227,7 +276,7 @@ def gate_sentence(result: Json, interval: str, reason: str | None = None) -> str
     """Say what a gate asked, what was found, and by how much it differs, or why it cannot be judged."""
     asked, found, compared = compared_number(result, interval)
     name = title(result["metric"])
-    if result["status"] == "insufficient_evidence":
+    if gate_kind(result) == "insufficient_evidence":
         return f"{name}: not enough evidence to judge ({asked} was asked){f'; {reason}' if reason else ''}."
     if result["bound"] == "interval":
         found = f"the {compared} is {found}"
@@ -238,8 +287,8 @@ def gate_sentence(result: Json, interval: str, reason: str | None = None) -> str
 
 def gate_findings(results: Sequence[Json], metrics: Json | None, interval: str, lead: str) -> list[str]:
     """Say which gates refused and by how much, and which could not be judged; `lead` starts it."""
-    refused = [r for r in results if not r["passed"] and r["status"] != "insufficient_evidence"]
-    unclear = [r for r in results if r["status"] == "insufficient_evidence"]
+    refused = [r for r in results if gate_kind(r) == "refused"]
+    unclear = [r for r in results if gate_kind(r) == "insufficient_evidence"]
     if refused:
         sentences = [f"{lead}: {len(refused)} of {formats.plural(len(results), 'gate')} refused it."]
         sentences += [gate_sentence(result, interval) for result in refused]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import direction, estimate_cell, metric_cell
+from evenhand.tasks.pages.texts import better_or_worse, estimate_cell, gate_results, lack, metric_cell
 
 PAGES = {"run": 20}
 NEEDS = ("champion", "metrics", "run")
@@ -13,45 +13,41 @@ NEEDS = ("champion", "metrics", "run")
 MOST_NAMED = 2
 # Metrics that come first where no gate says which matter.
 LEADING = ("balanced_accuracy", "auc", "accuracy", "imbalance")
+# By whether both were trained on the same table, None if it is not recorded: a paragraph, and a part of the
+# headline.
+TABLES = {
+    True: ("Both were trained on the same table.", "on the same table"),
+    False: ("The table has changed since, so the two were evaluated on different rows.", "on new data"),
+    None: ("Which table the champion was trained on is not recorded.", ""),
+}
 
 
 def build(documents: Documents) -> Section:
     """Every metric of the champion and of this run, and what the two were made from where it differs."""
     run, found, champion = documents["run"], documents["metrics"]["metrics"], documents["champion"]
-    heading = "What changed since the champion"
+    version = f"version {champion['version']}"
+    blocks: list[Block] = [f"Before this run the champion was {version} ({champion['uri']})."]
     if _is_own(run, champion):
-        return Section(
-            "champion",
-            heading,
-            [
-                f"Nothing: this run’s model has the same content as version {champion['version']}, which was "
-                f"champion before ({champion['uri']})."
-            ],
+        blocks = [
+            f"Nothing: this run’s model has the same content as {version}, which was champion before "
+            f"({champion['uri']})."
+        ]
+    elif not _has_card(champion):
+        blocks.append("Its model card could not be read.")
+    else:
+        blocks.append(
+            f"{TABLES[_same_table(run, champion)][0]} A change between intervals that overlap may be chance; "
+            "`evenhand evaluate --baseline` compares two versions on the same rows."
         )
-    blocks: list[Block] = [
-        f"Before this run the champion was version {champion['version']} ({champion['uri']})."
-    ]
-    if not _has_card(champion):
-        return Section("champion", heading, [*blocks, "Its model card could not be read."])
-    same = _same_table(run, champion)
-    rows = {
-        True: "Both were trained on the same table.",
-        False: "The table has changed since, so the two were evaluated on different rows.",
-        None: "Which table the champion was trained on is not recorded.",
-    }[same]
-    blocks.append(
-        f"{rows} A change between intervals that overlap may be chance; `evenhand evaluate --baseline` "
-        "compares two versions on the same rows."
-    )
-    before = champion["metrics"]
-    table = [_row(name, before.get(name), found.get(name)) for name in dict.fromkeys([*found, *before])]
-    caption = "Metrics with their intervals: the champion, this run, and the change"
-    blocks.append(Table(caption, ["Metric", "Champion", "This run", "Change"], table))
-    settings = _settings(run, champion)
-    if settings:
-        caption = "What the two were made from, where it differs"
-        blocks.append(Table(caption, ["What", "Champion", "This run"], settings, pairs=True))
-    return Section("champion", heading, blocks)
+        before = champion["metrics"]
+        table = [_row(name, before.get(name), found.get(name)) for name in dict.fromkeys([*found, *before])]
+        caption = "Metrics with their intervals: the champion, this run, and the change"
+        blocks.append(Table(caption, ["Metric", "Champion", "This run", "Change"], table))
+        settings = _settings(run, champion)
+        if settings:
+            caption = "What the two were made from, where it differs"
+            blocks.append(Table(caption, ["What", "Champion", "This run"], settings, pairs=True))
+    return Section("champion", "What changed since the champion", blocks)
 
 
 def champion_sentence(documents: Documents) -> str:
@@ -63,8 +59,8 @@ def champion_sentence(documents: Documents) -> str:
     was = f"Version {champion['version']} was champion before{stays}"
     if not _has_card(champion):
         return f"{was}; its model card could not be read."
-    moved = [text for name in _leading(documents) if (text := _moved(documents, champion, name)) is not None]
-    parts = [*moved[:MOST_NAMED], _data(run, champion), _parameters(run, champion)]
+    moved = [text for name in _leading(documents) if (text := _moved(documents, name))]
+    parts = [*moved[:MOST_NAMED], TABLES[_same_table(run, champion)][1], _parameters(run, champion)]
     return f"{was}: {', '.join(part for part in parts if part)}."
 
 
@@ -83,8 +79,7 @@ def _same_table(run: Json, champion: Json) -> bool | None:
 
 def _leading(documents: Documents) -> list[str]:
     """Metrics that were refused, else one of performance; then the widest difference of selection rates."""
-    results = documents["decision"]["results"] if documents.get("decision") else []
-    found = documents["metrics"]["metrics"]
+    results, found = gate_results(documents), documents["metrics"]["metrics"]
     first = [result["metric"] for result in results if not result["passed"]]
     if not first:
         first = [name for name in (*(result["metric"] for result in results), *LEADING) if name in found][:1]
@@ -93,19 +88,16 @@ def _leading(documents: Documents) -> list[str]:
         for name, metric in found.items()
         if name.startswith("demographic_parity_difference.") and metric["value"] is not None
     ]
-    return list(dict.fromkeys([*first, *(name for _, name in sorted(gaps, reverse=True)[:1])]))
+    return list(dict.fromkeys([*first, *([max(gaps)[1]] if gaps else [])]))
 
 
-def _moved(documents: Documents, champion: Json, name: str) -> str | None:
-    before, now = champion["metrics"].get(name), documents["metrics"]["metrics"].get(name)
-    if not before or not now or before["value"] is None or now["value"] is None:
-        return None
-    old, new = formats.number(before["value"]), formats.number(now["value"])
+def _moved(documents: Documents, name: str) -> str:
+    found = (documents[key]["metrics"].get(name) or {} for key in ("champion", "metrics"))
+    before, now = (metric.get("value") for metric in found)
+    if before is None or now is None:
+        return ""
+    old, new = formats.number(before), formats.number(now)
     return f"{title(name)} is still {new}" if old == new else f"{title(name)} was {old} and is now {new}"
-
-
-def _data(run: Json, champion: Json) -> str:
-    return {True: "on the same table", False: "on new data", None: ""}[_same_table(run, champion)]
 
 
 def _parameters(run: Json, champion: Json) -> str:
@@ -121,17 +113,12 @@ def _parameters(run: Json, champion: Json) -> str:
 def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
     row = [metric_cell(name), estimate_cell(before), estimate_cell(now)]
     if not before or not now or before["value"] is None or now["value"] is None:
-        return [*row, Cell("cannot be computed", kind="lack")]
+        return [*row, lack("cannot be computed")]
     change = now["value"] - before["value"]
     if change == 0:
         return [*row, Cell("0.000", ("the same",))]
-    way = direction(name)
-    better = (
-        ("better" if (change > 0) == (way == "higher") else "worse") if way in ("higher", "lower") else ""
-    )
-    ends = [entry.get(end) for entry in (before, now) for end in ("low", "high")]
-    apart = ""
-    if None not in ends:
+    better, apart = better_or_worse(name, change), ""
+    if None not in [metric.get(end) for metric in (before, now) for end in ("low", "high")]:
         overlap = before["low"] <= now["high"] and now["low"] <= before["high"]
         apart = "intervals overlap" if overlap else "intervals apart"
     kind = {"better": "passed", "worse": "refused"}.get(better, "") if apart == "intervals apart" else ""
@@ -141,23 +128,15 @@ def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
 
 def _settings(run: Json, champion: Json) -> list[tuple[str, str, str]]:
     """Name, before, now of what differs."""
+    job, table, seed = run["job"], run["table"], run["job"].get("seed")
     rows = [
-        (name, before, now)
-        for name, before, now in (
-            ("Method", champion.get("method"), run["job"]["method"]),
-            ("Contract version", champion.get("contract_version"), run["table"]["contract_version"]),
-            (
-                "Fingerprint of the table (SHA-256)",
-                champion.get("data_fingerprint"),
-                run["table"]["fingerprint"],
-            ),
-        )
-        if before is not None and before != now
+        ("Method", champion.get("method"), job["method"]),
+        ("Contract version", champion.get("contract_version"), table["contract_version"]),
+        ("Fingerprint of the table (SHA-256)", champion.get("data_fingerprint"), table["fingerprint"]),
+        ("Seed", champion.get("seed"), "not set" if seed is None else seed),
     ]
-    seed, own = champion.get("seed"), run["job"].get("seed")
-    if seed is not None and seed != own:
-        rows.append(("Seed", str(seed), "not set" if own is None else str(own)))
-    return rows + _changed(run, champion)
+    differ = [row for row in rows if row[1] is not None and row[1] != row[2]]
+    return [(name, str(before), str(now)) for name, before, now in differ] + _changed(run, champion)
 
 
 def _changed(run: Json, champion: Json) -> list[tuple[str, str, str]]:

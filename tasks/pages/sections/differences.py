@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evenhand.fairlib.catalogue import title
+from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Chart, Documents, Heading, Section
 from evenhand.tasks.pages.sections.metrics import FINDINGS, by_scale, finding
-from evenhand.tasks.pages.texts import direction, interval_name, plotted
+from evenhand.tasks.pages.texts import ends, gate_results, interval_name, plotted
 
 PAGES = {"evaluation": 30}
 NEEDS = ("comparison", "metrics")
@@ -18,7 +18,7 @@ def build(documents: Documents) -> Section | None:
     interval = interval_name(documents["metrics"]["settings"])
     limits = {
         result["metric"]: result["limit"]
-        for result in (documents.get("decision") or {"results": []})["results"]
+        for result in gate_results(documents)
         if result["kind"] == "no_worse_than_baseline"
     }
     blocks: list[Block] = [
@@ -28,24 +28,14 @@ def build(documents: Documents) -> Section | None:
     for _, text, names in by_scale(plotted(differences, documents["metrics"]["counts"])):
         rows, said, way = [], [], direction(names[0])
         for name in names:
-            found = differences[name]
+            found, limit = differences[name], limits.get(name)
             kind = finding(name, found)
-            clear = kind in ("better", "worse", "other", "same")
-            limit = limits.get(name)
-            rows.append(
-                {
-                    "label": title(name),
-                    **{end: found[end] for end in ("value", "low", "high")},
-                    "finding": "difference" if clear else "no difference can be told",
-                    "limit": limit if limit is None or way == "lower" else -limit,
-                }
-            )
+            row = {"label": title(name), **ends(found)}
+            row["finding"] = "difference" if kind not in ("unclear", "lacking") else FINDINGS["unclear"]
+            row["limit"] = limit if limit is None or way == "lower" else -limit
+            rows.append(row)
             said.append(f"{title(name)}: {formats.signed(found['value'])}, {FINDINGS[kind]}")
-        better = way if way in ("higher", "lower") else None
-        data = {"rows": rows, "better": better, "interval": interval}
-        described = f"{'; '.join(said)}. The table above has every number."
-        blocks += [
-            Heading(text),
-            Chart("intervals.differences", data, f"{text}: model less baseline", described),
-        ]
+        data = {"rows": rows, "better": way, "interval": interval}
+        shown = f"{text}: model less baseline"
+        blocks += [Heading(text), Chart("intervals.differences", data, shown, f"{'; '.join(said)}.")]
     return Section("differences", "Beside the baseline", blocks) if len(blocks) > 1 else None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell, Documents, Section, Table
+from evenhand.tasks.pages.model import Cell, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import (
     GATE_STATUS,
     compared_number,
+    gate_kind,
     gate_margin,
     interval_name,
+    lack,
     metric_cell,
     too,
 )
@@ -32,37 +36,27 @@ def build(documents: Documents) -> Section | None:
         blocks = ["The job sets no gate, so the model was not held to any limit."]
         return Section("gates", "Gates", blocks) if "job" in documents["run"] else None
     interval = interval_name(documents["metrics"]["settings"])
-    results = sorted(decision["results"], key=lambda result: result["passed"])
-    rows = []
-    for result in results:
-        kind = "passed" if result["passed"] else result["status"]
-        kind = kind if kind in GATE_STATUS else "refused"
-        symbol, verdict = GATE_STATUS[kind]
-        asked, found, compared = compared_number(result, interval)
-        margin = gate_margin(result)
-        distance = "cannot be computed"
-        if margin is not None:
-            distance = (
-                f"{formats.number(margin)} to spare"
-                if margin >= 0
-                else f"{formats.number(-margin)} {too(result)}"
-            )
-        unclear = kind == "insufficient_evidence"
-        rows.append(
-            [
-                metric_cell(result["metric"], "" if result["passed"] else result["text"]),
-                Cell(verdict, kind=kind, symbol=symbol),
-                Cell(asked, (compared,)),
-                Cell("not enough evidence", kind="lack") if unclear else found,
-                distance,
-            ]
-        )
-    ends = ENDS[decision["verdict"]]
-    lead = f"A gate is a limit set before the run. A model passes if every gate passes; {ends}."
-    table = Table(
-        "Every gate, what it asked and what it found",
-        ["Gate", "Result", "Asked", "Found", "Distance"],
-        rows,
-        folded=len(rows) > MOST_OPEN,
+    rows = [_row(result, interval) for result in sorted(decision["results"], key=lambda r: r["passed"])]
+    lead = (
+        "A gate is a limit set before the run. A model passes if every gate passes; "
+        f"{ENDS[decision['verdict']]}."
     )
+    caption, columns = "Every gate, what it asked and what it found", ["Gate", "Result", "Asked", "Found"]
+    table = Table(caption, [*columns, "Distance"], rows, folded=len(rows) > MOST_OPEN)
     return Section("gates", "Gates", [lead, table])
+
+
+def _row(result: Json, interval: str) -> list[Any]:
+    kind, margin = gate_kind(result), gate_margin(result)
+    symbol, verdict = GATE_STATUS[kind]
+    asked, found, compared = compared_number(result, interval)
+    distance = "cannot be computed"
+    if margin is not None:
+        distance = f"{formats.number(abs(margin))} {'to spare' if margin >= 0 else too(result)}"
+    return [
+        metric_cell(result["metric"], "" if result["passed"] else result["text"]),
+        Cell(verdict, kind=kind, symbol=symbol),
+        Cell(asked, (compared,)),
+        lack("not enough evidence") if kind == "insufficient_evidence" else found,
+        distance,
+    ]

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.catalogue import spoken, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Section, Table
-from evenhand.tasks.pages.texts import GroupRates, Rate, group_rates, interval_name, is_intersection
+from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.texts import (
+    GroupRates,
+    Rate,
+    group_rates,
+    interval_name,
+    is_intersection,
+    lack,
+    largest,
+    left_out,
+)
 
 PAGES = {"run": 40, "evaluation": 40}
 NEEDS = ("metrics",)
 
 # A chart with more groups cannot be read; the tables have every group.
 MOST_GROUPS = 8
-RATES = (
-    ("selected", "Selection rate"),
-    ("tpr", "True positive rate (TPR)"),
-    ("tnr", "True negative rate (TNR)"),
-)
+RATES = {
+    "selected": title("prediction_rate"),
+    "tpr": "True positive rate (TPR)",
+    "tnr": "True negative rate (TNR)",
+}
 
 
 def build(documents: Documents) -> list[Section]:
     """The rates of the model, and of the baseline where there is one; the model's scores."""
-    found = (
-        [_rates(documents["metrics"], documents.get("baseline"))] if documents["metrics"]["counts"] else []
-    )
-    return found + ([_scores(documents["histograms"])] if documents.get("histograms") else [])
+    metrics, baseline = documents["metrics"], documents.get("baseline")
+    rates = [_rates(metrics, baseline)] if metrics["counts"] else []
+    return rates + ([_scores(documents["histograms"])] if documents.get("histograms") else [])
 
 
-def _rates(metrics: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Section:
+def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     lead = (
         "The selection rate is the share of a group that is predicted positive; TPR and TNR are the shares "
@@ -39,63 +47,50 @@ def _rates(metrics: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Se
         f"over fewer than {settings.get('min_cell', 5)} rows is not shown."
     )
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
-    if baseline:
-        blocks += _of(baseline, "The baseline: ")
-    return Section("rates", "Group by group", blocks)
+    return Section(
+        "rates", "Group by group", [*blocks, *(_of(baseline, "The baseline: ") if baseline else [])]
+    )
 
 
-def _of(metrics: Mapping[str, Any], who: str) -> list[Block]:
+def _of(metrics: Json, who: str) -> list[Block]:
     settings, counts = metrics["settings"], metrics["counts"]
+    numbers = f"with counts and {interval_name(settings)}s"
     blocks: list[Block] = []
     for name, cells in counts.items():
         groups = group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
-        blocks.append(
-            Heading(f"{who}by {spoken(name)}".capitalize() if not who else f"{who}by {spoken(name)}")
-        )
+        blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
         if not is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups))
-        blocks.append(_table(f"{who}rates by {spoken(name)}", groups, interval_name(settings)))
+        caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
+        rows = [[group.group, group.n, *(_cell(getattr(group, key)) for key in RATES)] for group in groups]
+        blocks.append(Table(caption, ["Group", "Rows", *RATES.values()], rows))
     return blocks
 
 
 def _chart(about: str, groups: Sequence[GroupRates]) -> Chart:
-    largest = sorted(groups, key=lambda group: -group.n)[:MOST_GROUPS]
-    shown = [group for group in groups if group in largest]
+    shown = largest(groups, MOST_GROUPS, lambda group: group.n)
     rows, said = [], []
-    for key, text in RATES:
-        rates: list[Rate] = [getattr(group, key) for group in groups]
-        known = [rate.value for rate in rates if rate.value is not None]
-        apart = formats.points(max(known) - min(known)) if len(known) > 1 else "nothing to compare"
-        said.append(f"{text}: groups {apart} apart" if len(known) > 1 else f"{text}: {apart}")
+    for key, text in RATES.items():
+        known = [value for group in groups if (value := getattr(group, key).value) is not None]
+        apart = f"groups {formats.points(max(known) - min(known))} apart" if len(known) > 1 else ""
+        said.append(f"{text}: {apart or 'nothing to compare'}")
         for group in shown:
-            rate = getattr(group, key)
-            rows.append(
-                {"rate": text, "group": group.group, "value": rate.value, "low": rate.low, "high": rate.high}
-            )
-    left = len(groups) - len(shown)
-    caption = f"The largest groups; {left} more are in the table." if left else ""
-    described = f"{'; '.join(said)}. The table below has every number."
-    return Chart("groups.group_rates", {"rows": rows}, f"Rates by {about}", described, caption)
-
-
-def _table(caption: str, groups: Sequence[GroupRates], interval: str) -> Table:
-    rows: list[list[Any]] = [
-        [f"{group.group}", group.n, *(_cell(getattr(group, key)) for key, _ in RATES)] for group in groups
-    ]
-    head = ["Group", "Rows", *(text for _, text in RATES)]
-    return Table(f"{caption[0].upper()}{caption[1:]}, with counts and {interval}s", head, rows)
+            rate: Rate = getattr(group, key)
+            row = {"rate": text, "group": group.group}
+            rows.append(row | {"value": rate.value, "low": rate.low, "high": rate.high})
+    caption = left_out(shown, groups, "The largest groups")
+    return Chart("groups.group_rates", {"rows": rows}, f"Rates by {about}", f"{'; '.join(said)}.", caption)
 
 
 def _cell(rate: Rate) -> Cell:
     if rate.value is None:
-        return Cell("too few rows", (formats.count(rate.n),), kind="lack")
+        return lack("too few rows", formats.count(rate.n))
     counts = f"{formats.count(rate.hits)} of {formats.count(rate.n)}"
-    return Cell(
-        formats.percent(rate.value), (counts, f"{formats.percent(rate.low)} to {formats.percent(rate.high)}")
-    )
+    ends = formats.interval(rate.low, rate.high, formats.percent)
+    return Cell(formats.percent(rate.value), (counts, ends))
 
 
-def _scores(histograms: Mapping[str, Any]) -> Section:
+def _scores(histograms: Json) -> Section:
     """A small chart a group, and a table with the numbers of rows."""
     blocks: list[Block] = [
         "The distribution of the predicted probability within each group; the dashed outline is that of all "
@@ -106,16 +101,14 @@ def _scores(histograms: Mapping[str, Any]) -> Section:
     return Section("scores", "Scores", blocks)
 
 
-def _shares(counts: list[int]) -> list[float]:
+def _shares(counts: Sequence[int]) -> list[float]:
     total = sum(counts)
     return [n / total if total else 0.0 for n in counts]
 
 
-def _distribution(about: str, histogram: Mapping[str, Any], crossed: bool) -> list[Block]:
+def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
     edges = histogram["edges"]
-    kept = {
-        group: counts for group, counts in histogram["groups"].items() if counts is not None and any(counts)
-    }
+    kept = {group: counts for group, counts in histogram["groups"].items() if counts and any(counts)}
     hidden = [group for group in histogram["groups"] if group not in kept]
     blocks: list[Block] = [Heading(f"Scores by {about}")]
     if hidden:
@@ -124,34 +117,28 @@ def _distribution(about: str, histogram: Mapping[str, Any], crossed: bool) -> li
         return blocks
     summed = [sum(column) for column in zip(*kept.values(), strict=True)]
     reference, shares = _shares(summed), {group: _shares(counts) for group, counts in kept.items()}
-    top = max(max(values) for values in [*shares.values(), reference]) or 1.0
-    largest = sorted(kept, key=lambda group: -sum(kept[group]))[:MOST_GROUPS]
+    top = max(map(max, [*shares.values(), reference])) or 1.0
     charts = []
-    for group in (g for g in kept if g in largest and not crossed):
+    for group in [] if crossed else largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group])):
         peak = max(range(len(shares[group])), key=shares[group].__getitem__)
         described = (
             f"The fullest range is {edges[peak]:.3g} to {edges[peak + 1]:.3g}, with "
-            f"{formats.percent(shares[group][peak])}. The table below has every number."
+            f"{formats.percent(shares[group][peak])}."
         )
         data = {"edges": edges, "shares": shares[group], "reference": reference, "top": top}
         caption = f"{group}: {formats.plural(sum(kept[group]), 'row')}"
         charts.append(Chart("groups.score_distribution", data, f"Scores of {group}", described, caption))
     if charts:
-        blocks.append(Charts(charts))
-        left = len(kept) - len(charts)
-        if left:
-            blocks.append(f"The charts show the largest groups; {left} more are in the table.")
+        blocks += [Charts(charts), left_out(charts, kept, "The charts show the largest groups")]
     decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
-    rows: list[list[Any]] = []
-    for place, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
-        found = [(shares[group][place], kept[group][place]) for group in kept]
-        rows.append(
-            [
-                f"{low:.{decimals}f} to {high:.{decimals}f}",
-                *(Cell(formats.percent(share), (formats.count(n),)) for share, n in found),
-                Cell(formats.percent(reference[place]), (formats.count(summed[place]),)),
-            ]
-        )
+    columns = [*zip(shares.values(), kept.values(), strict=True), (reference, summed)]
+    rows: list[list[Any]] = [
+        [
+            f"{low:.{decimals}f} to {high:.{decimals}f}",
+            *(Cell(formats.percent(part[i]), (formats.count(counts[i]),)) for part, counts in columns),
+        ]
+        for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False))
+    ]
     caption = f"Scores by {about}: part of each group in each range, with the number of rows"
     blocks.append(Table(caption, ["Score", *kept, "All shown groups"], rows, folded=True))
-    return blocks
+    return [block for block in blocks if block]

@@ -5,68 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import summary_of
+from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table, Value
+from evenhand.tasks.pages.texts import called, summary_of
 
 PAGES = {"run": 1000, "evaluation": 1000, "drift": 1000, "filter": 1000, "sweep": 1000}
 NEEDS = ("run",)
 
-Pairs = list[tuple[str, str]]
+Pairs = Sequence[tuple[str, Value]]
 
 
 def build(documents: Documents) -> list[Section]:
     """The steps with their times; tables of names and values for everything that is recorded."""
-    steps = documents["run"].get("steps")
-    return [*([_steps(steps)] if steps else []), _made(documents)]
-
-
-def _steps(taken: Sequence[Json]) -> Section:
-    """A row a step, with a bar of its time."""
-    total, longest = sum(step["seconds"] for step in taken), max(step["seconds"] for step in taken)
-    reused = any(step["cached"] for step in taken)
-    cached = (
-        "Steps whose inputs had not changed were reused from the cache."
-        if reused
-        else "Every step was computed."
-    )
-    rows = [
-        [
-            step["name"],
-            Cell(formats.seconds(step["seconds"]), bar=step["seconds"] / longest if longest else 0.0),
-            "reused from the cache" if step["cached"] else "computed",
-        ]
-        for step in taken
-    ]
-    lead = f"{formats.seconds(total)} in all. {cached}"
-    return Section("steps", "Steps", [lead, Table("Time of each step", ["Step", "Time", "Result"], rows)])
-
-
-def _made(documents: Documents) -> Section:
     run = documents["run"]
-    groups: list[tuple[str, Pairs]] = []
-    for caption, key, rows in (
-        ("The job", "job", _job),
-        ("The table", "table", _table),
-        ("The model", "judged", _model),
-        ("The baseline", "baseline", _model),
-        ("The data", "data", _data),
-    ):
-        if run.get(key):
-            groups.append((caption, rows(run[key])))
-    groups += [(caption, [(name, value) for name, value in rows]) for caption, rows in run.get("made", [])]
+    parts = (("table", _table), ("judged", _model), ("baseline", _model), ("data", _data))
+    groups: list[tuple[str, Pairs]] = [("The job", _job(run["job"]))] if run.get("job") else []
+    titles = {"judged": "The model"}
+    groups += [(titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)]
+    groups += run.get("made", [])
     if documents.get("summary"):
         groups += _filter(documents)
-    if documents.get("metrics") and "settings" in documents["metrics"]:
+    if "settings" in (documents.get("metrics") or {}):
         groups.append(("The evaluation", _evaluation(documents)))
     groups.append(("The machine and the code", [("Run", run["id"]), *machine(run["environment"])]))
     blocks: list[Block] = [Table(caption, ["What", "Value"], rows, pairs=True) for caption, rows in groups]
     files = [[Cell(file["name"], href=file["href"]), file["href"]] for file in run.get("files", [])]
     if files:
-        blocks += [
-            Heading("Files of this run"),
-            Table("Files beside this page", ["File", "Name"], files, pairs=True),
-        ]
-    return Section("made", "How it was made", blocks)
+        blocks.append(Heading("Files of this run"))
+        blocks.append(Table("Files beside this page", ["File", "Name"], files, pairs=True))
+    steps = [_steps(run["steps"])] if run.get("steps") else []
+    return [*steps, Section("made", "How it was made", blocks)]
+
+
+def _steps(taken: Sequence[Json]) -> Section:
+    """A row a step, with a bar of its time."""
+    total, longest = sum(step["seconds"] for step in taken), max(step["seconds"] for step in taken)
+    cached = "Every step was computed."
+    if any(step["cached"] for step in taken):
+        cached = "Steps whose inputs had not changed were reused from the cache."
+    rows = []
+    for step in taken:
+        time = Cell(formats.seconds(step["seconds"]), bar=step["seconds"] / longest if longest else 0.0)
+        rows.append([step["name"], time, "reused from the cache" if step["cached"] else "computed"])
+    lead = f"{formats.seconds(total)} in all. {cached}"
+    return Section("steps", "Steps", [lead, Table("Time of each step", ["Step", "Time", "Result"], rows)])
 
 
 def _job(job: Json) -> Pairs:
@@ -78,10 +59,10 @@ def _job(job: Json) -> Pairs:
 def _table(table: Json) -> Pairs:
     return [
         ("Table", table["name"]),
-        ("Rows", formats.count(table["rows"])),
-        ("Training rows", formats.count(table["train_rows"])),
-        ("Test rows", formats.count(table["test_rows"])),
-        ("Features", formats.count(table["features"])),
+        ("Rows", table["rows"]),
+        ("Training rows", table["train_rows"]),
+        ("Test rows", table["test_rows"]),
+        ("Features", table["features"]),
         ("Fingerprint (SHA-256)", table["fingerprint"]),
         ("Contract", f"{table['contract_name']}, version {table['contract_version']}"),
     ]
@@ -93,61 +74,49 @@ def _model(model: Json) -> Pairs:
         ("Version", "not registered" if model["version"] is None else str(model["version"])),
         ("Address", model["uri"]),
         ("Method", f"{model['method']}: {summary_of(model['method'])}"),
-        ("Contract", f"{model['contract']['name']}, version {model['contract']['version']}"),
+        ("Contract", called(model["contract"])),
         ("Content (SHA-256)", model["content"]),
     ]
 
 
 def _data(data: Json) -> Pairs:
-    rows = [("Data", data["shown"])]
-    if "rows" in data:
-        rows += [
-            ("Rows", formats.count(data["rows"])),
-            ("Rows set aside", formats.count(data["rows_set_aside"])),
-        ]
-    rows.append(("Fingerprint (SHA-256)", data["fingerprint"]))
-    return rows + [(name, str(value)) for name, value in data.get("more", {}).items()]
+    counts = {"Rows": "rows", "Rows set aside": "rows_set_aside"}
+    return [
+        ("Data", data["shown"]),
+        *((text, data[key]) for text, key in counts.items() if key in data),
+        ("Fingerprint (SHA-256)", data["fingerprint"]),
+        *((name, str(value)) for name, value in data.get("more", {}).items()),
+    ]
 
 
 def _evaluation(documents: Documents) -> Pairs:
-    metrics = documents["metrics"]
+    metrics, comparison = documents["metrics"], documents.get("comparison")
     settings = metrics["settings"]
-    rows = [
-        ("Rows evaluated", formats.count(metrics["n"])),
+    paired = [("Draws of the paired bootstrap", comparison["settings"]["draws"])] if comparison else []
+    return [
+        ("Rows evaluated", metrics["n"]),
         ("Level of the intervals", f"{100 * settings.get('level', 0.95):g}%"),
-        ("Bootstrap draws", formats.count(settings.get("draws"))),
-        ("Rows that a rate needs", formats.count(settings.get("min_cell"))),
+        ("Bootstrap draws", settings.get("draws")),
+        ("Rows that a rate needs", settings.get("min_cell")),
+        *paired,
     ]
-    if documents.get("comparison"):
-        rows.append(
-            ("Draws of the paired bootstrap", formats.count(documents["comparison"]["settings"]["draws"]))
-        )
-    return rows
 
 
 def _filter(documents: Documents) -> list[tuple[str, Pairs]]:
-    run = documents["run"]
-    proxy, proxies = run["proxy"], documents["summary"]["proxies"]
-    return [
-        (
-            "The run",
-            [
-                ("Job", run["job_name"]),
-                ("Proxy", f"{proxy['name']}, version {proxy['version']}"),
-                ("Input", run["input"]),
-                ("Output", run["output"]),
-                ("Time", formats.seconds(run["seconds"])),
-            ],
-        ),
-        ("The settings", formats.flatten(documents["settings"])),
-        (
-            "Proxies that filtered the output's files",
-            [
-                (f"Version {item['version']}", f"{formats.plural(item['files'], 'file')}; SHA-256 {digest}")
-                for digest, item in sorted(proxies.items())
-            ],
-        ),
+    run, proxies = documents["run"], documents["summary"]["proxies"]
+    own = [
+        ("Job", run["job_name"]),
+        ("Proxy", f"{run['proxy']['name']}, version {run['proxy']['version']}"),
+        ("Input", run["input"]),
+        ("Output", run["output"]),
+        ("Time", formats.seconds(run["seconds"])),
     ]
+    used = [
+        (f"Version {item['version']}", f"{formats.plural(item['files'], 'file')}; SHA-256 {digest}")
+        for digest, item in sorted(proxies.items())
+    ]
+    settings = formats.flatten(documents["settings"])
+    return [("The run", own), ("The settings", settings), ("Proxies that filtered the output's files", used)]
 
 
 def machine(environment: Json) -> Pairs:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import describe, spoken, title
+from evenhand.fairlib.catalogue import MetricInfo, describe, direction, spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table, Terms
-from evenhand.tasks.pages.texts import direction, estimate_cell, interval_name, metric_cell, plotted
+from evenhand.tasks.pages.texts import (
+    better_or_worse,
+    ends,
+    estimate_cell,
+    gate_results,
+    interval_name,
+    lack,
+    metric_cell,
+    plotted,
+)
 
 PAGES = {"run": 30, "evaluation": 20}
 NEEDS = ("metrics",)
@@ -49,10 +58,8 @@ def build(documents: Documents) -> Section | None:
     if hidden:
         crossed = formats.plural(hidden, "metric of intersections", "metrics of intersections")
         blocks.append(f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only.")
-    table = _beside_baseline(documents, interval) if baseline else _alone(documents, interval)
-    return Section(
-        "metrics", "Performance and fairness", [*blocks, table, *glossary(list(metrics["metrics"]))]
-    )
+    blocks.append(_beside_baseline(documents, interval) if baseline else _alone(documents, interval))
+    return Section("metrics", "Performance and fairness", [*blocks, *glossary(metrics["metrics"])])
 
 
 def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
@@ -67,8 +74,7 @@ def _scale(name: str) -> str:
         return "certificate"
     if name.endswith(".bound"):
         return "bound"
-    known = direction(name)
-    return SCALES.get(name) or (known if known in ("higher", "lower") else "other")
+    return SCALES.get(name) or direction(name) or "other"
 
 
 def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
@@ -76,42 +82,30 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
     paper = (documents["run"].get("paper") or {}).get("row", {})
     others = (documents.get("baseline") or {}).get("metrics", {})
     limits = {
-        result["metric"]: result
-        for result in (documents.get("decision") or {"results": []})["results"]
+        result["metric"]: result["limit"]
+        for result in gate_results(documents)
         if result["kind"] != "no_worse_than_baseline"
     }
     blocks: list[Block] = []
     for key, text, names in by_scale(plotted(found, documents["metrics"]["counts"])):
         rows, said = [], []
         for name in names:
-            metric, other, limit = found[name], others.get(name) or {}, limits.get(name, {})
+            metric, other = found[name], ends(others.get(name) or {})
             mean, deviation = paper.get(name, (None, None))
-            rows.append(
-                {
-                    "label": title(name),
-                    **{end: metric.get(end) for end in ("value", "low", "high")},
-                    "paper": mean,
-                    "paper_sd": deviation,
-                    "baseline": other.get("value"),
-                    "baseline_low": other.get("low"),
-                    "baseline_high": other.get("high"),
-                    "limit": limit.get("limit"),
-                }
-            )
-            value = "not enough evidence" if metric["value"] is None else formats.number(metric["value"])
-            beside = f" (baseline {formats.number(other['value'])})" if other.get("value") is not None else ""
-            said.append(f"{title(name)} {value}{beside}")
+            row = {"label": title(name), **ends(metric), "paper": mean, "paper_sd": deviation}
+            row |= {"baseline": other["value"], "limit": limits.get(name)}
+            rows.append(row | {"baseline_low": other["low"], "baseline_high": other["high"]})
+            beside = "" if other["value"] is None else f" (baseline {formats.number(other['value'])})"
+            said.append(f"{title(name)} {estimate_cell(metric).text}{beside}")
         lows = [row[end] for row in rows for end in ("value", "low") if row[end] is not None]
-        ends = {
+        data = {
+            "rows": rows,
+            "interval": interval,
             "floor": 0.0 if key in ("lower", "asked") and min(lows, default=0.0) >= 0 else None,
             "ceiling": 1.0 if key == "higher" else None,
         }
-        described = f"{'; '.join(said)}. The table below has every number."
-        data = {"rows": rows, "interval": interval, **ends}
-        blocks += [
-            Heading(text),
-            Chart("intervals.metric_intervals", data, f"{text}: metrics with {interval}s", described),
-        ]
+        shown, described = f"{text}: metrics with {interval}s", f"{'; '.join(said)}."
+        blocks += [Heading(text), Chart("intervals.metric_intervals", data, shown, described)]
     return blocks
 
 
@@ -119,19 +113,18 @@ def _alone(documents: Documents, interval: str) -> Table:
     metrics, paper = documents["metrics"]["metrics"], documents["run"].get("paper")
     printed = paper["row"] if paper else {}
     rows = []
-    for name in [*metrics, *(name for name in printed if name not in metrics)]:
+    for name in dict.fromkeys([*metrics, *printed]):
         found = metrics.get(name)
         row: list[Any] = [metric_cell(name)]
         if found is None:
-            row.append(Cell("not measured in this run", kind="lack", span=2))
+            row.append(lack("not measured in this run", span=2))
         elif found["value"] is None:
-            reason = (found["reason"],) if found.get("reason") else ()
-            row.append(Cell("not enough evidence", reason, kind="lack", span=2))
+            row.append(estimate_cell(found, span=2))
         else:
             row += [formats.number(found["value"]), formats.interval(found.get("low"), found.get("high"))]
         if paper:
             row += _printed(printed.get(name), found)
-        rows.append([*row, direction(name)])
+        rows.append([*row, direction(name) or "not stated"])
     beside = ["Paper", "Difference"] if paper else []
     caption = f"All metrics, beside {paper['source']}" if paper else "All metrics"
     return Table(caption, ["Metric", "This run", interval, *beside, "Better"], rows)
@@ -140,11 +133,11 @@ def _alone(documents: Documents, interval: str) -> Table:
 def _printed(row: tuple[float, float | None] | None, found: Json | None) -> list[Cell]:
     """A paper's number, and how far this run's is from it."""
     if row is None:
-        return [Cell("not in the paper", kind="lack", span=2)]
+        return [lack("not in the paper", span=2)]
     mean, deviation = row
     text = formats.number(mean) + (f" ± {formats.number(deviation)}" if deviation is not None else "")
     if found is None or found["value"] is None:
-        return [Cell(text), Cell("cannot be computed", kind="lack")]
+        return [Cell(text), lack("cannot be computed")]
     return [Cell(text), Cell(formats.signed(found["value"] - mean))]
 
 
@@ -155,17 +148,10 @@ def _beside_baseline(documents: Documents, interval: str) -> Table:
     rows = []
     for name in dict.fromkeys([*own, *other]):
         way = direction(name)
-        rows.append(
-            [
-                metric_cell(name, f"{way} is better" if way in ("higher", "lower") else ""),
-                estimate_cell(own.get(name)),
-                estimate_cell(other.get(name)),
-                difference_cell(name, compared.get(name)),
-            ]
-        )
-    caption = (
-        f"All metrics with their {interval}s, and whether the model is better or worse than the baseline"
-    )
+        numbers = estimate_cell(own.get(name)), estimate_cell(other.get(name))
+        head = metric_cell(name, f"{way} is better" if way else "")
+        rows.append([head, *numbers, difference_cell(name, compared.get(name))])
+    caption = f"All metrics with their {interval}s"
     return Table(caption, ["Metric", "Model", "Baseline", "Model less baseline"], rows)
 
 
@@ -190,16 +176,13 @@ def finding(name: str, difference: Json) -> str:
         return "same"
     if low <= 0 <= high:
         return "unclear"
-    way = direction(name)
-    if way not in ("higher", "lower"):
-        return "other"
-    return "better" if (value > 0) == (way == "higher") else "worse"
+    return better_or_worse(name, value) or "other"
 
 
 def difference_cell(name: str, difference: Json | None) -> Cell:
     """A paired difference with its interval and what follows from it."""
     if difference is None:
-        return Cell("not compared", kind="lack")
+        return lack("not compared")
     kind = finding(name, difference)
     if kind == "lacking":
         return estimate_cell(difference)
@@ -209,26 +192,20 @@ def difference_cell(name: str, difference: Json | None) -> Cell:
     return Cell(cell.text, (*cell.below, f"{symbol} {FINDINGS[kind]}".strip()), kind=colour)
 
 
-def glossary(names: Sequence[str]) -> list[Block]:
+def glossary(names: Iterable[str]) -> list[Block]:
     """Explain each metric once, for all the subjects that it is reported by."""
-    subjects: dict[str, list[str]] = {}
-    infos = {}
+    subjects: dict[MetricInfo, list[str]] = {}
     for name in names:
         try:
             info, subject = describe(name)
         except KeyError:
             continue
-        infos[info.pattern] = info
-        subjects.setdefault(info.pattern, []).append(spoken(subject))
+        subjects.setdefault(info, []).extend([spoken(subject)] if subject else [])
     entries = []
-    for pattern, info in infos.items():
-        about = [subject for subject in subjects[pattern] if subject]
+    for info, about in subjects.items():
         listed = formats.join(about, "or") if len(about) < 5 else "several attributes, one at a time"
         way = f"{info.direction} is better" if info.direction else ""
+        source = f" ({info.source})" if info.source else ""
         text = info.explanation.replace("{subject}", listed)
-        entries.append((info.title, way, f"{text} {_formula(info.formula, info.source)}"))
+        entries.append((info.title, way, f"{text} Formula: `{info.formula}`{source}."))
     return [Heading("What the numbers mean"), Terms(entries)] if entries else []
-
-
-def _formula(formula: str, source: str) -> str:
-    return f"Formula: `{formula}`{f' ({source})' if source else ''}."

@@ -39,30 +39,24 @@ def curves_section(title: str, steps: Sequence[int], series: Mapping[str, Sequen
     kept = sorted({round(k * last / max(wanted - 1, 1)) for k in range(wanted)})
     shown = [steps[k] for k in kept]
     thinned = {name.replace("_", " "): [_finite(values[k]) for k in kept] for name, values in series.items()}
-    together = [list(thinned)] if _alike(thinned) else [[name] for name in thinned]
     blocks: list[Block] = []
-    for names in together:
+    for names in [list(thinned)] if _alike(thinned) else [[name] for name in thinned]:
         rows = [
             {"step": step, "series": name, "value": value}
             for name in names
             for step, value in zip(shown, thinned[name], strict=True)
         ]
-        ends = {name: [v for v in thinned[name] if v is not None] for name in names}
+        known = {name: [v for v in thinned[name] if v is not None] for name in names}
         said = [
-            f"{n} goes from {formats.number(v[0])} to {formats.number(v[-1])}" for n, v in ends.items() if v
+            f"{n} goes from {formats.number(v[0])} to {formats.number(v[-1])}" for n, v in known.items() if v
         ]
-        described = f"{'; '.join(said)}. The table below has every number."
-        blocks.append(
-            Chart("curves.training_curves", {"rows": rows}, f"{formats.join(names)} by step", described)
-        )
+        text = f"{formats.join(names)} by step"
+        blocks.append(Chart("curves.training_curves", {"rows": rows}, text, f"{'; '.join(said)}."))
     caption = "Training by step"
     if len(steps) > len(shown):
         caption += f": {len(shown)} of {formats.count(len(steps))} recorded steps, evenly spaced, as plotted"
-    table = [
-        [formats.count(step), *(values[k] for values in thinned.values())] for k, step in enumerate(shown)
-    ]
-    blocks.append(Table(caption, ["Step", *thinned], table, folded=True))
-    return Section("training", title, blocks)
+    table = [[formats.count(step), *row] for step, *row in zip(shown, *thinned.values(), strict=True)]
+    return Section("training", title, [*blocks, Table(caption, ["Step", *thinned], table, folded=True)])
 
 
 def _finite(value: float | None) -> float | None:

@@ -15,6 +15,7 @@ Python of its ``.venv``.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import difflib
 import hashlib
@@ -22,10 +23,8 @@ import json
 import os
 import queue
 import re
-import resource
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -40,8 +39,7 @@ from typing import Any
 from benchmarks.common import RESULTS, log, provenance, write_result
 from benchmarks.mutants import GROUPS, Mutant, find_files, sample_mutants
 
-MEMORY_KIB = 16 << 20  # address space of a test process: a mutant may ask for any amount
-KILLS = (-signal.SIGXCPU, -signal.SIGKILL)
+RUNNER = Path(__file__).with_name("mutation_runner.py")
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,7 @@ class Done:
 
     code: int | None
     seconds: float
+    cpu: float
     output: str
 
     @property
@@ -59,39 +58,75 @@ class Done:
         return "time limit" if self.code is None else failed[1] if failed else f"exit code {self.code}"
 
 
+@dataclass
+class Baseline:
+    """Tests of a group without a fault: their seconds, and the tests that execute each line of each file."""
+
+    files: list[str]
+    seconds: dict[str, float]
+    lines: dict[str, dict[str, list[str]]]
+    total: Done
+
+    def select(self, mutant: Mutant, lines: range) -> tuple[list[str], list[str]]:
+        """
+        Choose files with tests, and the order of the tests, for a mutant.
+
+        These are the files with a test that executes one of the lines. Its tests come first, the fastest at
+        the start. The lines of compiled functions and of other processes are not known: then all files are
+        chosen, and those that are named for the module come first.
+        """
+        known = self.lines.get(mutant.file, {})
+        tests = {test for line in lines for test in known.get(str(line), ())}
+        order = sorted(tests, key=self.seconds.__getitem__)
+        if order:
+            chosen = {test.partition("::")[0] for test in order}
+            return [file for file in self.files if file in chosen], order
+        return sorted(self.files, key=lambda file: Path(mutant.file).stem not in file), []
+
+
 class Copy:
     """A copy of the checkout, in which one mutant at a time is tested."""
 
     def __init__(self, folder: Path, python: Path) -> None:
         self.folder, self.python, self.scratch = folder, python, folder.with_name(f"{folder.name}-tmp")
-
-    def run(self, tests: Sequence[str], cpu: int, wall: float, **environment: str) -> Done:
-        """Run tests up to the first failure, within limits of seconds of CPU and of the clock."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
-        own = {"PYTHONPATH": str(self.folder), "TMPDIR": str(self.scratch), "OMP_NUM_THREADS": "1"}
+        own = {"PYTHONPATH": str(folder), "TMPDIR": str(self.scratch), "OMP_NUM_THREADS": "1"}
         own |= {"HYPOTHESIS_STORAGE_DIRECTORY": str(self.scratch / "hypothesis"), "COLUMNS": "200"}
-        command = [str(self.python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        command += ["--hypothesis-seed=0", *tests]
-        started = time.perf_counter()
-        with (self.scratch / "output").open("w+", errors="replace") as output:
-            process = subprocess.Popen(
-                ["sh", "-c", f'ulimit -t {cpu} && ulimit -v {MEMORY_KIB} && exec "$@"', "sh", *command],
-                cwd=self.folder,
-                env={**os.environ, **own, **environment},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            code: int | None = None
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = process.wait(wall)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with what the tests started
-            process.wait()
-            output.seek(0)
-            text = output.read()
-        return Done(None if code in KILLS else code, time.perf_counter() - started, text)
+        self.runner = subprocess.Popen(
+            [str(python), str(RUNNER)],
+            cwd=folder,
+            env={**os.environ, **own},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self,
+        files: Sequence[str],
+        order: Sequence[str],
+        limits: tuple[int, float],
+        measured: Path | None = None,
+        **environment: str,
+    ) -> Done:
+        """Run tests up to the first failure, within limits of seconds of CPU and of the clock."""
+        for path in self.scratch.iterdir():
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+        output = self.scratch / "output"
+        request = {
+            "files": list(files),
+            "order": list(order),
+            "cpu": limits[0],
+            "wall": limits[1],
+            "coverage": str(measured) if measured else None,
+            "output": str(output),
+            "environment": environment,
+        }
+        assert self.runner.stdin is not None
+        assert self.runner.stdout is not None
+        print(json.dumps(request), file=self.runner.stdin, flush=True)
+        answer = json.loads(self.runner.stdout.readline())
+        return Done(**answer, output=output.read_text(errors="replace"))
 
     @contextlib.contextmanager
     def mutated(self, mutant: Mutant, code: str) -> Iterator[None]:
@@ -127,6 +162,21 @@ class Copy:
             size = len(affected)
             affected |= {path for path, imported in imports.items() if imported & affected}
         return [path for path in affected if "numba" in texts.get(path, "")]
+
+
+def statement_lines(source: str, line: int) -> range:
+    """Lines of the innermost statement at a line; of a statement with a body, those before the body."""
+    found = range(line, line + 1)
+    size = len(source)
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.stmt):
+            continue
+        body = getattr(node, "body", None)
+        end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+        lines = range(node.lineno, max(end, node.lineno) + 1)
+        if line in lines and len(lines) < size:
+            found, size = lines, len(lines)
+    return found
 
 
 def compiled_files(modules: Sequence[Path]) -> list[Path]:
@@ -169,42 +219,41 @@ def copy_checkout(root: Path, folder: Path, python: Path) -> Copy:
 
 
 class Tester:
-    """Copies, one for each worker, and for each group its tests with the limits of time."""
+    """Copies, one for each worker, and for each group its tests with their measurements."""
 
     def __init__(self, root: Path, folder: Path, python: Path, workers: int, groups: Sequence[str]) -> None:
         first = copy_checkout(root, folder / "0", python)
-        self.stages: dict[str, list[tuple[list[str], int, float]]] = {}
+        self.stages: dict[str, list[Baseline]] = {}
         for name in groups:
             for patterns in filter(None, (GROUPS[name].tests, GROUPS[name].slow_tests)):
-                tests = [str(path.relative_to(root)) for path in find_files(root, patterns)]
-                self.stages.setdefault(name, []).append((tests, *self.limits(first, tests)))
+                files = [str(path.relative_to(root)) for path in find_files(root, patterns)]
+                self.stages.setdefault(name, []).append(self.measure(first, files, folder / "lines.json"))
         self.copies: queue.Queue[Copy] = queue.Queue()
         self.copies.put(first)
         for number in range(1, workers):
             shutil.copytree(first.folder, folder / str(number), symlinks=True)
             self.copies.put(Copy(folder / str(number), python))
 
-    def limits(self, copy: Copy, tests: Sequence[str]) -> tuple[int, float]:
-        """Limits in seconds of CPU and of the clock, from a run without a fault that fills numba's caches."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = copy.run(tests, 7200, 7200)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    def measure(self, copy: Copy, files: list[str], measured: Path) -> Baseline:
+        """Run tests without a fault, measured, which also fills numba's caches."""
+        done = copy.run(files, [], (7200, 7200), measured)
         if done.code != 0:
-            raise SystemExit(f"tests fail without a fault: {shlex.join(tests)}\n{done.output[-5000:]}")
-        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        log(f"{done.seconds:.0f} s, {used:.0f} s of CPU: {shlex.join(tests)}")
-        return int(5 * used) + 180, 10 * done.seconds + 600
+            raise SystemExit(f"tests fail without a fault: {shlex.join(files)}\n{done.output[-5000:]}")
+        log(f"{done.seconds:.0f} s, {done.cpu:.0f} s of CPU: {shlex.join(files)}")
+        return Baseline(files, **json.loads(measured.read_text()), total=done)
 
     def test(self, mutant: Mutant, code: str) -> dict[str, Any]:
-        """Run the tests of a mutant's group up to the first failure."""
+        """Run the tests of a mutant's group that reach it, up to the first failure."""
         copy = self.copies.get()
         started, source = time.perf_counter(), (copy.folder / mutant.file).read_text()
+        lines = statement_lines(source, mutant.line)
         try:
             with copy.mutated(mutant, code):
-                for tests, cpu, wall in self.stages[mutant.group]:
-                    # the tests that are named for the module come first: they fail soonest
-                    ordered = sorted(tests, key=lambda test: Path(mutant.file).stem not in test)
-                    done = copy.run(ordered, cpu, wall, PYTHONDONTWRITEBYTECODE="1")
+                for baseline in self.stages[mutant.group]:
+                    files, order = baseline.select(mutant, lines)
+                    total = baseline.total
+                    limits = (int(5 * total.cpu) + 180, 10 * total.seconds + 300)
+                    done = copy.run(files, order, limits, PYTHONDONTWRITEBYTECODE="1")
                     if done.code != 0:
                         break
         finally:

@@ -20,7 +20,7 @@ from evenhand.fairlib.auditor.differentiable_model import (
     as_differentiable,
 )
 from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
-from evenhand.fairlib.auditor.search import Auditor, WorstCase
+from evenhand.fairlib.auditor.search import Auditor, SearchBounds, WorstCase
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.distances.base import FeatureBounds
 from evenhand.fairlib.methods.networks.training import build_network
@@ -463,7 +463,100 @@ def test_a_search_ends_where_more_steps_add_nothing_to_speak_of() -> None:
         totals.append(total(auditor.search(view, x, goal, 5.0, seeded(0)), 5.0))
         calls.append(view.calls)
     assert calls[0] > 100 > calls[1] >= calls[2]
+    # people themselves, corners, the lengths of the first move, and then: 100 steps and their end, or steps
+    # up to the second comparison after the first
+    assert calls[0] == 3 + 101
+    assert calls[2] == 3 + 11
     assert float(totals[1].mean()) == pytest.approx(float(totals[0].mean()), rel=1e-2)
+
+
+class Towards:
+    """Wants the first logit to be near a target; the slopes that it gives are set by hand."""
+
+    def __init__(self, target: float, *slopes: float) -> None:
+        self.target, self.slopes = target, list(slopes)
+
+    def value(self, logits: Tensor) -> Tensor:
+        return -10 * (logits[..., 0] - self.target).abs()
+
+    def gradient(self, logits: Tensor) -> Tensor:
+        return torch.tensor([self.slopes.pop(0), 0.0]).expand_as(logits)
+
+
+@pytest.mark.parametrize(("target", "slope"), [(0.1, 0.004), (1.0, 0.004), (0.02, 0.004), (2.0, 0.4)])
+def test_the_first_move_is_the_best_of_the_gradients_own_length_and_two_others(
+    target: float, slope: float
+) -> None:
+    # the stationary point of a slope is slope / (2 multiplier): 0.02 or 2; the other lengths are 0.1 and 1
+    view = as_differentiable(linear([[1.0, 0.0], [0.0, 0.0]]))
+    auditor = Auditor(box([-5.0] * 2, [5.0] * 2, free=()), full_steps=1)
+    found = auditor.search(view, torch.zeros(2, 2), Towards(target, slope), 0.1, seeded(0))
+    torch.testing.assert_close(found.points, torch.tensor([[target, 0.0]] * 2))
+    torch.testing.assert_close(found.squared_distance, torch.full((2,), target**2))
+    # a length that costs more than it gains is not chosen: 10 a unit against 5000 a squared unit
+    goal = Towards(1.0, 200.0)
+    found = auditor.search(view, torch.zeros(2, 2), goal, 5000.0, seeded(0))
+    torch.testing.assert_close(found.points, torch.tensor([[0.0, 0.0]] * 2))
+
+
+@pytest.mark.parametrize(("rate", "ends"), [(0.5, 1.5), (0.25, 1.25), (1.0, 2.0)])
+def test_later_steps_go_their_share_of_the_way(rate: float, ends: float) -> None:
+    # from the stationary point of the first slope, 0.2 / (2 * 0.1), towards that of the second
+    view = as_differentiable(linear([[1.0, 0.0], [0.0, 0.0]]))
+    auditor = Auditor(box([-5.0] * 2, [5.0] * 2, free=()), full_steps=2, full_rate=rate)
+    found = auditor.search(view, torch.zeros(1, 2), Towards(3.0, 0.2, 0.4), 0.1, seeded(0))
+    torch.testing.assert_close(found.points, torch.tensor([[ends, 0.0]]))
+    # and no further than the features' bounds
+    near = Auditor(box([-5.0] * 2, [1.2, 5.0], free=()), full_steps=2, full_rate=rate)
+    found = near.search(view, torch.zeros(1, 2), Towards(3.0, 0.2, 0.4), 0.1, seeded(0))
+    torch.testing.assert_close(found.points, torch.tensor([[1.0 + 0.2 * rate, 0.0]]))
+
+
+def test_a_random_start_is_anywhere_along_the_free_direction_and_near_in_full_space() -> None:
+    bounds = SearchBounds(box([-2.0, -3.0, -0.05], [6.0, 3.0, 0.02], free=(0,)), torch.zeros(4000, 3))
+    z, delta = bounds.random_start(seeded(0))
+    for values, low, high in ((z[:, 0], -2.0, 6.0), (delta[:, 1], -0.1, 0.1)):
+        assert low <= float(values.min()) < low + 0.01 * (high - low)
+        assert high - 0.01 * (high - low) < float(values.max()) <= high
+        # five standard deviations of the mean of a uniform distribution
+        assert float(values.mean()) == pytest.approx((low + high) / 2, abs=5 * (high - low) / 219)
+    # the features' own ranges cut it
+    assert (float(delta[:, 2].min()), float(delta[:, 2].max())) == pytest.approx((-0.05, 0.02))
+
+
+def test_a_move_along_the_free_direction_counts_what_delta_does_along_it() -> None:
+    bounds = SearchBounds(box([-1.0, -1.0], [1.0, 1.0], free=(0,)), torch.tensor([[0.5, 0.25]]))
+    assert bounds.free == 1
+    delta = torch.tensor([[0.25, 0.5]])
+    up = bounds.basis.sum()  # 1 or -1: the direction's own sign
+    # 0.5 + 0.25 - 1, and 0.25 + 0.5
+    torch.testing.assert_close(bounds.points(-up[None, None], delta), torch.tensor([[-0.25, 0.75]]))
+    # z and delta together would go too far, to either side
+    for z, end in ((2.0, 1.0), (-3.0, -1.0)):
+        torch.testing.assert_close(bounds.points(z * up[None, None], delta), torch.tensor([[end, 0.75]]))
+
+
+class Fixed(nn.Module):
+    """Gives logits of its own, whatever the rows are."""
+
+    def __init__(self, trains: bool) -> None:
+        super().__init__()
+        self.kept = [torch.tensor([1.0, 2.0], requires_grad=trains)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.kept[0].expand(len(x), 2)
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_logits_that_do_not_depend_on_the_rows_have_no_slope(trains: bool) -> None:
+    view = DifferentiableModel(Fixed(trains))
+    x = torch.ones(3, 4)
+    torch.testing.assert_close(view.forward(x), torch.tensor([[1.0, 2.0]] * 3))
+    assert torch.equal(view.backward(torch.ones(3, 2)), torch.zeros(3, 4))
+    found = Auditor(box([-1.0] * 4, [1.0] * 4)).search(
+        view, x, LogLoss(torch.zeros(3, dtype=torch.long)), 0.1, seeded(0)
+    )
+    assert torch.equal(found.points, x)
 
 
 def test_a_search_follows_its_generator_and_not_the_global_one() -> None:

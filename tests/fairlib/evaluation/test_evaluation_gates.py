@@ -101,6 +101,30 @@ def test_rounding_never_hides_a_refusal() -> None:
     assert decision.results[0].text.startswith("auc is 0.69999 and must be at least 0.70000: refused")
 
 
+@pytest.mark.parametrize(
+    ("value", "limit", "shown", "allowed"),
+    [
+        # three decimals, or as many as tell the two apart, up to sixteen; then all digits
+        (0.5, 0.25, "0.500", "0.250"),
+        (0.7 + 2**-53, 0.7, "0.7000000000000001", "0.7000000000000000"),
+        (2e-17, 1e-17, "2e-17", "1e-17"),
+        (0.7, 0.7, "0.700", "0.700"),
+    ],
+)
+def test_numbers_are_printed_with_the_decimals_that_tell_them_apart(
+    value: float, limit: float, shown: str, allowed: str
+) -> None:
+    evaluation = Evaluation({"auc": MetricValue(value)}, {}, 10)
+    text = decide(evaluation, [Gate("auc", min=limit)]).results[0].text
+    assert text == f"auc is {shown} and must be at least {allowed}: passed"
+
+
+def test_a_gate_may_ask_for_one_value() -> None:
+    gate = Gate("auc", min=0.8, max=0.8, no_worse_than_baseline=0)
+    assert (gate.min, gate.max, gate.bound) == (0.8, 0.8, "point")
+    assert decide(EVALUATION, [Gate("auc", min=0.8, max=0.8)]).passed
+
+
 def test_no_gates_is_said() -> None:
     decision = decide(EVALUATION, [])
     assert (decision.passed, decision.note) == (True, "no gates")

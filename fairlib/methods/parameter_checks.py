@@ -11,15 +11,15 @@ __all__ = ["check_choice", "check_counts", "check_interval", "check_widths"]
 WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite"}
 
 
-def check_counts(estimator: Any, *names: str, optional: bool = False) -> None:
-    """ValueError unless the named parameters are whole numbers of at least 1, or None if `optional`."""
+def check_counts(estimator: Any, *names: str, least: int = 1, optional: bool = False) -> None:
+    """ValueError unless the named parameters are whole numbers, at least `least`, or None if `optional`."""
     for name in names:
         value = getattr(estimator, name)
         if optional and value is None:
             continue
-        if not isinstance(value, Integral) or value < 1:
+        if not isinstance(value, Integral) or value < least:
             words = " or None" if optional else ""
-            raise ValueError(f"{name} must be a whole number, at least 1{words}, got {value!r}.")
+            raise ValueError(f"{name} must be a whole number, at least {least}{words}, got {value!r}.")
 
 
 def check_interval(estimator: Any, interval: str, *names: str, optional: bool = False) -> None:

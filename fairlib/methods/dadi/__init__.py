@@ -1,6 +1,5 @@
-"""DADI: acquisition of features by an agent that an adversary holds to fair ones."""
+"""DADI: an agent that asks for features, trained against an adversary that predicts the sensitive group."""
 
-from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
-from evenhand.fairlib.methods.dadi.rollout import Acquisition
+from evenhand.fairlib.methods.dadi.classifier import Acquisition, DADIClassifier
 
 __all__ = ["Acquisition", "DADIClassifier"]

@@ -179,7 +179,7 @@ def reading_block_backward(encoder: Encoder, trace: ReadingTrace, outer: Any, gr
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _split_by_value(weights: Any, states: States, by_value: Any) -> None:
-    """Weights of the two-valued columns, each at the memory vector that is the person's: (n, 2 t)."""
+    """Weights of the table's memory vectors, (n, 2 t): each column's at the person's value, else 0."""
     n, t = states.known_table.shape
     for i in range(n):
         upper = states.upper[states.person[i]]
@@ -191,7 +191,7 @@ def _split_by_value(weights: Any, states: States, by_value: Any) -> None:
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _weighted(weights: Any, memory: Memory, states: States, by_value: Any, out: Any) -> None:
-    """Sum of memory vectors by weight, (n, D); fills `by_value`."""
+    """Weighted sum of the person's memory vectors, (n, D); fills `by_value`."""
     n, t = states.known_table.shape
     c, width = memory.own.shape[1], memory.own.shape[2]
     _split_by_value(weights, states, by_value)
@@ -207,7 +207,7 @@ def _weighted(weights: Any, memory: Memory, states: States, by_value: Any, out: 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[misc]
 def _products(vectors: Any, memory: Memory, states: States, by_value: Any, out: Any) -> None:
-    """Inner products of a vector per state with the person's memory vectors, (n, t + c)."""
+    """Inner products of a vector per state with the person's memory vectors, (n, t + c); fills `by_value`."""
     n, t = states.known_table.shape
     c, width = memory.own.shape[1], memory.own.shape[2]
     np.dot(vectors, memory.table.T, by_value)
@@ -226,11 +226,12 @@ def _products(vectors: Any, memory: Memory, states: States, by_value: Any, out: 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[misc]
 def _attend(scores: Any, states: States, powers: Any) -> None:
-    """Softmax over the columns that are known; the empty set gets no weight at all."""
+    """Softmax over the known columns (equation 6); all weights of the empty set are 0."""
     n, t = states.known_table.shape
     c = states.known_own.shape[1]
     for i in range(n):
         row, known, own = scores[i], states.known_table[i], states.known_own[i]
+        # largest score of a known column, subtracted to avoid overflow
         top = MINUS_INFINITY
         for j in range(t):
             top = max(top, row[j] if known[j] > ZERO else MINUS_INFINITY)
@@ -240,6 +241,7 @@ def _attend(scores: Any, states: States, powers: Any) -> None:
         for j in range(t + c):
             row[j] = min(row[j] - top, ZERO)
         exponential(row, powers)
+        # unknown columns get no weight
         total = ZERO
         for j in range(t):
             row[j] *= known[j]
@@ -253,46 +255,42 @@ def _attend(scores: Any, states: States, powers: Any) -> None:
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def encode(
-    encoder: Encoder, memory: Memory, states: States, trace: ProcessingTrace, by_value: Any, powers: Any
-) -> None:
-    """
-    Read sets into vectors: the last of ``trace.reading``.
-
-    Parameters
-    ----------
-    by_value : float32, shape (n, 2 t)
-        Scratch.
-    powers : int32
-        Scratch, as long as all gates (4 n D) and a row of columns.
-    """
+def processing_block(encoder: Encoder, memory: Memory, states: States, trace: ProcessingTrace) -> None:
+    """Encode sets (appendix B) into the last of ``trace.reading``."""
     steps, n, width = trace.query.shape
     t, c = states.known_table.shape[1], states.known_own.shape[1]
-    start = trace.weights[0]  # taken over by the first attention below
+    # scratch: weights of table memory vectors, and exponents of all gates or of a row of columns
+    by_value = np.empty((n, 2 * t), np.float32)
+    powers = np.empty(max(4 * n * width, t + c), np.int32)
+    # r_0, the mean memory vector; its weights use the room of the first attention
+    start = trace.weights[0]
     for i in range(n):
         count = ZERO
         for j in range(t):
             count += states.known_table[i, j]
         for k in range(c):
             count += states.known_own[i, k]
-        share = ONE / count if count > ZERO else ZERO
-        trace.inverse_count[i] = share
+        inverse = ONE / count if count > ZERO else ZERO
+        trace.inverse_count[i] = inverse
         for j in range(t):
-            start[i, j] = states.known_table[i, j] * share
+            start[i, j] = states.known_table[i, j] * inverse
         for k in range(c):
-            start[i, t + k] = states.known_own[i, k] * share
+            start[i, t + k] = states.known_own[i, k] * inverse
     reading = trace.reading[0]
     _weighted(start, memory, states, by_value, reading)
+    # the first query is 0
     for i in range(n):
         for j in range(width):
             trace.inputs[0, i, j] = ZERO
             trace.inputs[0, i, width + j] = reading[i, j]
             trace.cell[0, i, j] = ZERO
     for p in range(steps):
+        # query q_t, attention a_t (equation 6), and reading r_t = sum_j a_jt m_j
         _lstm(encoder, trace, p, powers)
         _products(trace.query[p], memory, states, by_value, trace.weights[p])
         _attend(trace.weights[p], states, powers)
         _weighted(trace.weights[p], memory, states, by_value, trace.reading[p])
+        # [q_t r_t] is the input of the next step
         if p + 1 < steps:
             for i in range(n):
                 for j in range(width):
@@ -306,7 +304,7 @@ def _lstm(encoder: Encoder, trace: ProcessingTrace, p: int, powers: Any) -> None
     n, width = trace.query.shape[1], trace.query.shape[2]
     gates = trace.gates[p]
     np.dot(trace.inputs[p], encoder.lstm, gates)
-    # tanh(x) = 2 sigmoid(2 x) - 1: all gates are one buffer of exponentials
+    # tanh(x) = 2 sigmoid(2 x) - 1, so one call computes the exponentials of all gates
     for i in range(n):
         for j in range(3 * width):
             gates[i, j] = -(gates[i, j] + encoder.lstm_bias[j])
@@ -315,6 +313,7 @@ def _lstm(encoder: Encoder, trace: ProcessingTrace, p: int, powers: Any) -> None
     exponential(gates.ravel(), powers)
     squashed, query = trace.squashed[p], trace.query[p]
     before, after = trace.cell[p], trace.cell[p + 1]
+    # cell = forget gate * cell before + input gate * candidate
     for i in range(n):
         for j in range(3 * width):
             gates[i, j] = ONE / (ONE + gates[i, j])
@@ -325,6 +324,7 @@ def _lstm(encoder: Encoder, trace: ProcessingTrace, p: int, powers: Any) -> None
             after[i, j] = cell
             squashed[i, j] = -TWO * cell
     exponential(squashed.ravel(), powers)
+    # query = output gate * tanh(cell)
     for i in range(n):
         for j in range(width):
             squashed[i, j] = TWO / (ONE + squashed[i, j]) - ONE
@@ -332,7 +332,7 @@ def _lstm(encoder: Encoder, trace: ProcessingTrace, p: int, powers: Any) -> None
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[misc]
-def encode_backward(
+def processing_block_backward(
     encoder: Encoder,
     memory: Memory,
     states: States,
@@ -340,7 +340,6 @@ def encode_backward(
     outer: Any,
     gradient: Encoder,
     d_memory: Memory,
-    by_value: Any,
 ) -> None:
     """
     Add the gradients of the processing block and of the memory vectors.
@@ -348,10 +347,11 @@ def encode_backward(
     Parameters
     ----------
     outer : float32, shape (n, D)
-        Gradient with respect to the last reading; overwritten.
+        Gradient of the last reading; overwritten.
     """
     steps, n, width = trace.query.shape
     t, c = states.known_table.shape[1], states.known_own.shape[1]
+    by_value = np.empty((n, 2 * t), np.float32)
     d_scores = np.empty((n, t + c), np.float32)
     d_gates = np.empty((n, 4 * width), np.float32)
     d_query = np.zeros((n, width), np.float32)
@@ -360,22 +360,27 @@ def encode_backward(
     for step in range(steps):
         p = steps - 1 - step
         weights, query, reading = trace.weights[p], trace.query[p], trace.reading[p]
+        # through r_t = sum_j a_jt m_j: gradients of the memory vectors and of the scores
         _split_by_value(weights, states, by_value)
         d_memory.table[:] += np.dot(by_value.T, outer)
         _products(outer, memory, states, by_value, d_scores)
         for i in range(n):
+            # softmax: d_score_j = a_j (m_j - r) . d_r
             mean = ZERO
             for j in range(width):
                 mean += outer[i, j] * reading[i, j]
             for j in range(t + c):
                 d_scores[i, j] = weights[i, j] * (d_scores[i, j] - mean)
+            # own memory vectors: through the reading and through the scores m_j . q_t
             own = d_memory.own[states.person[i]]
             for k in range(c):
                 if weights[i, t + k] != ZERO:
                     for j in range(width):
                         own[k, j] += weights[i, t + k] * outer[i, j] + d_scores[i, t + k] * query[i, j]
+        # through the scores: gradients of the query and of the table's memory vectors
         _weighted(d_scores, memory, states, by_value, d_query)
         d_memory.table[:] += np.dot(by_value.T, query)
+        # through the LSTM's gates and cell
         gates = trace.gates[p]
         for i in range(n):
             for j in range(width):
@@ -388,6 +393,7 @@ def encode_backward(
                 d_gates[i, 2 * width + j] = d_q * squashed * g_out * (ONE - g_out)
                 d_gates[i, 3 * width + j] = d_c * g_in * (ONE - candidate * candidate)
                 d_cell[i, j] = d_c * g_keep
+        # gradients of the LSTM's parameters, and of its inputs [q_t-1 r_t-1]
         gradient.lstm[:] += np.dot(trace.inputs[p].T, d_gates)
         sum_rows(d_gates, gradient.lstm_bias)
         d_inputs = np.dot(d_gates, encoder.lstm.T)
@@ -395,6 +401,7 @@ def encode_backward(
             for j in range(width):
                 d_next[i, j] = d_inputs[i, j]
                 outer[i, j] = d_inputs[i, width + j]
+    # through r_0, the mean memory vector
     for i in range(n):
         own = d_memory.own[states.person[i]]
         for j in range(t):

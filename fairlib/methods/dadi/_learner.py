@@ -1,4 +1,4 @@
-"""One network in training: its losses, its gradients and Adam's steps, at one of several time steps."""
+"""Compiled training of one network, at one of several time steps: losses, gradients and Adam's steps."""
 
 from __future__ import annotations
 
@@ -9,33 +9,32 @@ import numpy as np
 
 from evenhand.fairlib.methods.dadi._encoder import (
     Memory,
-    ReadTrace,
-    SetTrace,
+    ProcessingTrace,
+    ReadingTrace,
     States,
-    encode,
-    encode_backward,
-    read,
-    read_backward,
+    as_memory,
+    processing_block,
+    processing_block_backward,
+    read_people,
+    reading_block_backward,
 )
-from evenhand.fairlib.methods.dadi._inference import Columns, Rows
-from evenhand.fairlib.methods.dadi._network import network_of
-from evenhand.fairlib.methods.dadi._perceptron import HeadTrace, apply_head, head_backward
+from evenhand.fairlib.methods.dadi._layers import HeadTrace, apply_head, head_backward
+from evenhand.fairlib.methods.dadi.network import Network, Rows
+from evenhand.fairlib.methods.dadi.objectives import Outcome
 
 __all__ = [
     "Adam",
+    "Buffers",
     "Learner",
-    "Outcome",
-    "Room",
-    "act",
+    "action_values",
     "adam_step",
+    "add_gradients",
     "at_time",
-    "classify",
+    "class_logits",
     "cross_entropy",
-    "learn",
-    "look",
-    "mark",
-    "read_people",
-    "update",
+    "encode_sets",
+    "read_batch",
+    "step",
 ]
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
@@ -43,7 +42,7 @@ ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
 
 class Adam(NamedTuple):
-    """All parameters of a network in one vector, and what Adam keeps of each; ``steps`` (1,)."""
+    """All parameters of a network in one vector, their gradient and Adam's moments; ``steps`` (1,)."""
 
     parameters: Any
     gradient: Any
@@ -52,41 +51,28 @@ class Adam(NamedTuple):
     steps: Any
 
 
-class Outcome(NamedTuple):
+class Buffers(NamedTuple):
     """
-    What is to be predicted of every person.
-
-    ``code`` and ``weight`` (n,): the class, and the person's weight in the loss. The logits that compete are
-    those from ``start`` (n,) on, ``classes`` of them.
-    """
-
-    code: Any
-    weight: Any
-    start: Any
-    classes: int
-
-
-class Room(NamedTuple):
-    """
-    Room for one iteration of one network: of each trace, as many as there are time steps (first axis).
+    Buffers of one iteration of one network; the traces but ``reading`` have a first axis of time steps.
 
     ``memory`` and ``d_memory``: all memory vectors, those of the table and then those of the people.
     """
 
-    reading: ReadTrace
+    reading: ReadingTrace
     memory: Any
     d_memory: Any
-    sets: SetTrace
+    processing: ProcessingTrace
     classify: HeadTrace
     policy: HeadTrace
 
 
 class Learner(NamedTuple):
-    """A network: its sizes (see :func:`network_of`), its parameters with their optimiser, and its room."""
+    """A network in training: views of its parameters and of their gradient, optimizer and buffers."""
 
-    sizes: Any
+    network: Network
+    gradient: Network
     adam: Adam
-    room: Room
+    buffers: Buffers
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -94,6 +80,7 @@ def adam_step(adam: Adam, rate: float) -> None:
     """One step of Adam; the gradient is 0 afterwards."""
     adam.steps[0] += 1
     k = adam.steps[0]
+    # the corrections of both moments for their start at 0, as one factor
     scale = np.float32(rate * np.sqrt(1.0 - BETA2**k) / (1.0 - BETA1**k))
     floor = np.float32(EPSILON * np.sqrt(1.0 - BETA2**k))
     b1, b2 = np.float32(BETA1), np.float32(BETA2)
@@ -107,23 +94,12 @@ def adam_step(adam: Adam, rate: float) -> None:
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def read_people(learner: Learner, rows: Rows, people: Any) -> None:
-    """Memory vectors of the two-valued columns and of the people listed."""
-    room = learner.room
-    c = rows.own.shape[1]
-    start = room.reading.value.size - people.size * c
-    for i in range(people.size):
-        for k in range(c):
-            room.reading.value[start + i * c + k] = rows.own[people[i], k]
-    read(network_of(learner.adam.parameters, learner.sizes).encoder, room.reading, room.memory)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def cross_entropy(logits: Any, outcome: Outcome, people: Any, losses: Any) -> None:
     """Weighted cross-entropy (nats) of every row; the logits become weighted gradients."""
     n, outputs = logits.shape
     for i in range(n):
         code, weight = outcome.code[people[i]], outcome.weight[people[i]]
+        # softmax of the block of logits that belongs to the person
         first = outcome.start[people[i]]
         last = first + outcome.classes
         top = logits[i, first]
@@ -133,6 +109,7 @@ def cross_entropy(logits: Any, outcome: Outcome, people: Any, losses: Any) -> No
         for k in range(first, last):
             total += np.exp(np.float64(logits[i, k] - top))
         losses[i] = weight * (np.log(total) - np.float64(logits[i, first + code] - top))
+        # gradient: softmax minus the indicator of the class, 0 outside of the block
         for k in range(outputs):
             if k < first or k >= last:
                 logits[i, k] = ZERO
@@ -142,17 +119,15 @@ def cross_entropy(logits: Any, outcome: Outcome, people: Any, losses: Any) -> No
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _vectors(memory: Any, states: States) -> Memory:
-    """All memory vectors as those of the table and those of the people."""
-    t2, width = 2 * states.known_table.shape[1], memory.shape[1]
-    people, c = states.upper.shape[0], states.known_own.shape[1]
-    return Memory(memory[:t2], memory[t2:].reshape(people, c, width))
+def _memory(vectors: Any, states: States) -> Memory:
+    """Memory vectors in a buffer."""
+    return as_memory(vectors, states.upper.shape[1], states.upper.shape[0], states.known_own.shape[-1])
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _sets(trace: SetTrace, s: int) -> SetTrace:
+def _processing_at(trace: ProcessingTrace, s: int) -> ProcessingTrace:
     """The trace of one time step."""
-    return SetTrace(
+    return ProcessingTrace(
         trace.inputs[s],
         trace.gates[s],
         trace.cell[s],
@@ -160,12 +135,12 @@ def _sets(trace: SetTrace, s: int) -> SetTrace:
         trace.query[s],
         trace.reading[s],
         trace.weights[s],
-        trace.share[s],
+        trace.inverse_count[s],
     )
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _head(trace: HeadTrace, s: int) -> HeadTrace:
+def _head_at(trace: HeadTrace, s: int) -> HeadTrace:
     """The trace of one time step."""
     return HeadTrace(trace.hidden1[s], trace.hidden2[s], trace.outputs[s])
 
@@ -177,64 +152,63 @@ def at_time(states: States, s: int) -> States:
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def look(learner: Learner, states: States, s: int, scratch: Any, powers: Any) -> None:
+def read_batch(learner: Learner, rows: Rows, people: Any) -> None:
+    """Memory vectors of the two-valued columns and of the listed people; their gradient becomes 0."""
+    buffers = learner.buffers
+    read_people(learner.network.encoder, buffers.reading, rows, people, buffers.memory)
+    buffers.d_memory[:] = ZERO
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def encode_sets(learner: Learner, states: States, s: int) -> None:
     """Encode the states of a time step."""
-    room, network = learner.room, network_of(learner.adam.parameters, learner.sizes)
-    now = at_time(states, s)
-    encode(network.encoder, _vectors(room.memory, now), now, _sets(room.sets, s), scratch, powers)
+    buffers, now = learner.buffers, at_time(states, s)
+    trace = _processing_at(buffers.processing, s)
+    processing_block(learner.network.encoder, _memory(buffers.memory, now), now, trace)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def classify(learner: Learner, s: int) -> Any:
-    """Outputs of the classifier for what was encoded at a time step."""
-    head, trace = network_of(learner.adam.parameters, learner.sizes).classify, _head(learner.room.classify, s)
-    apply_head(head, learner.room.sets.reading[s, -1], trace)
+def class_logits(learner: Learner, s: int) -> Any:
+    """Outputs of the classifier for the encoded states of a time step."""
+    trace = _head_at(learner.buffers.classify, s)
+    apply_head(learner.network.classify, learner.buffers.processing.reading[s, -1], trace)
     return trace.outputs
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def act(learner: Learner, s: int) -> Any:
-    """Outputs of the policy for what was encoded at a time step."""
-    head, trace = network_of(learner.adam.parameters, learner.sizes).policy, _head(learner.room.policy, s)
-    apply_head(head, learner.room.sets.reading[s, -1], trace)
+def action_values(learner: Learner, s: int) -> Any:
+    """Outputs of the policy for the encoded states of a time step."""
+    trace = _head_at(learner.buffers.policy, s)
+    apply_head(learner.network.policy, learner.buffers.processing.reading[s, -1], trace)
     return trace.outputs
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def learn(learner: Learner, states: States, s: int, scratch: Any, d_policy: Any) -> None:
+def add_gradients(learner: Learner, states: States, s: int, d_policy: Any) -> None:
     """
     Add the gradients of a time step; the classifier's outputs already hold their gradients.
 
     Parameters
     ----------
     d_policy : float32, shape (n, actions)
-        Gradient with respect to the policy's outputs; without columns, the policy did not act.
+        Gradient of the policy's outputs; without columns, the policy did not act.
     """
-    room, network = learner.room, network_of(learner.adam.parameters, learner.sizes)
-    gradient = network_of(learner.adam.gradient, learner.sizes)
-    now, sets, judged = at_time(states, s), _sets(room.sets, s), _head(room.classify, s)
-    vectors = sets.reading[-1]
-    outer = head_backward(network.classify, vectors, judged, judged.outputs, gradient.classify)
+    buffers, network, gradient = learner.buffers, learner.network, learner.gradient
+    now, processing = at_time(states, s), _processing_at(buffers.processing, s)
+    classify, readings = _head_at(buffers.classify, s), processing.reading[-1]
+    outer = head_backward(network.classify, readings, classify, classify.outputs, gradient.classify)
     if d_policy.shape[1] > 0:
-        policy = _head(room.policy, s)
-        outer += head_backward(network.policy, vectors, policy, d_policy, gradient.policy)
-    memory, d_memory = _vectors(room.memory, now), _vectors(room.d_memory, now)
-    encode_backward(network.encoder, memory, now, sets, outer, gradient.encoder, d_memory, scratch)
+        policy = _head_at(buffers.policy, s)
+        outer += head_backward(network.policy, readings, policy, d_policy, gradient.policy)
+    memory, d_memory = _memory(buffers.memory, now), _memory(buffers.d_memory, now)
+    processing_block_backward(network.encoder, memory, now, processing, outer, gradient.encoder, d_memory)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def update(learner: Learner, rate: float) -> None:
-    """Take the gradients of the memory vectors through the reading block, and step."""
-    encoder = network_of(learner.adam.parameters, learner.sizes).encoder
-    gradient = network_of(learner.adam.gradient, learner.sizes).encoder
-    read_backward(encoder, learner.room.reading, learner.room.d_memory, gradient)
+def step(learner: Learner, rate: float) -> None:
+    """Take the gradients of the memory vectors through the reading block, then a step of Adam."""
+    buffers = learner.buffers
+    reading_block_backward(
+        learner.network.encoder, buffers.reading, buffers.d_memory, learner.gradient.encoder
+    )
     adam_step(learner.adam, rate)
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def mark(states: States, columns: Columns, i: int, known: Any) -> None:
-    """Set which columns of one state are known, from the groups."""
-    for j in range(columns.table.size):
-        states.known_table[i, j] = known[columns.table_group[j]]
-    for k in range(columns.own.size):
-        states.known_own[i, k] = known[columns.own_group[k]]

@@ -4,57 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.execution import Progress, available_cores
-from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
+from evenhand.fairlib.execution import available_cores
+from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi.config import make_plan
-from evenhand.fairlib.methods.dadi.inference import group_report
-from evenhand.fairlib.methods.dadi.problem import Setup, generator_for, prepare
-from evenhand.fairlib.methods.dadi.rollout import Acquisition, ask, check_known
-from evenhand.fairlib.methods.dadi.storing import read_network, write_network
-from evenhand.fairlib.methods.dadi.training import Weights, pretrain, readers, train
+from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, group_codes
+from evenhand.fairlib.methods.parameter_checks import check_choice, check_counts, check_interval, check_widths
+from evenhand.fairlib.execution import Progress
 
-__all__ = ["DADIClassifier"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.dadi.feature_report import HeldOut
+    from evenhand.fairlib.methods.dadi.inference import Known
+    from evenhand.fairlib.methods.dadi.problem import Problem
+    from evenhand.fairlib.methods.dadi.training import Networks
+
+__all__ = ["Acquisition", "DADIClassifier"]
 
 WEIGHTS_FILE = "network.safetensors"
 
 
+@dataclass(frozen=True)
+class Acquisition:
+    """
+    Questions to n people, about G groups.
+
+    Attributes
+    ----------
+    known : ndarray of bool, shape (n, G)
+        Groups known in the end.
+    order : ndarray of int, shape (n, G)
+        Groups in the order in which they were asked, then -1.
+    asked : ndarray of int, shape (n,)
+        Number of groups asked before the agent stopped.
+    probability : ndarray of float64, shape (n,)
+        Of ``classes_[1]``, from the groups known in the end.
+    """
+
+    known: NDArray[np.bool_]
+    order: NDArray[np.int64]
+    asked: NDArray[np.int64]
+    probability: Float64
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class DADIClassifier(BinaryMethod):
     r"""
     Dynamic adversarial discovery of information (Bakker et al. 2020, equations 1-6, appendix C).
 
-    A policy asks for one feature group after another and stops where the rest would tell more of the
-    sensitive attribute than it adds. It maximises, for the set :math:`O` known in the end,
+    A policy asks for one feature group after another. It stops where another answer would reveal more about
+    the sensitive attribute than it helps to predict. It maximises, for the set :math:`O` known in the end,
 
     .. math:: R(O) = -\gamma \, L_C(\hat y(O), y) + (1 - \gamma) \, L_A(\hat b(O), b)
 
-    while a classifier minimises :math:`L_C` and an adversary :math:`L_A` (cross-entropies) on every set on
-    the way. Values are learned by n-step double Q-learning; where the agent explored, the return is cut and
-    continued by the value there, so that a random question does not count against the one before it.
+    (equation 2), while a classifier minimises :math:`L_C` and an adversary :math:`L_A` (cross-entropies) on
+    every set on the way. Values are learned by n-step double Q-learning. Where the agent explored, the return
+    is cut and continued by the value there, so that a random question does not count against the one before.
 
     Parameters
     ----------
     gamma : float
-        :math:`\gamma` in [0, 1]: 1 asks for whatever helps to predict, 0 for what tells nothing of the group.
+        :math:`\gamma` in [0, 1]: 1 asks for every group that helps to predict, 0 for none that reveals the
+        sensitive group.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
         Of the adversary (:func:`evenhand.fairlib.methods.dadi.objectives.attribute_outcome`).
     class_balance : float
         In [0, 1]: 1 weighs both labels alike in the classifier's loss, 0 every person, between as
         :math:`n_y^{-\beta}`.
     attributes : sequence of str or None
-        Which ``sensitive_features`` the adversary guesses (several: their intersections); None: all. A group
-        of that name is never asked.
+        The ``sensitive_features`` that the adversary predicts (several: their intersections); None: all. A
+        feature group of that name is never asked.
     costs : mapping of str to float, or None
         Cost of asking a group (nats of reward, not negative); 0 where not listed.
     hidden : (int, int)
@@ -62,86 +89,60 @@ class DADIClassifier(BinaryMethod):
     memory_size, processing_steps : int
         Length of memory vectors and of the LSTM; steps of attention.
     pretrain_iterations, n_iterations : int
-        Of pretraining, and of joint training: 0 leaves a policy that has learned nothing.
+        Of pretraining, and of joint training; may be 0.
     agents, n_step : int
-        People at a time (also the batch of pretraining), and steps of each per iteration.
+        Number of agents (also the batch size of pretraining), and steps of each per iteration.
     exploration_start, exploration_end : float
-        :math:`\epsilon`, falling linearly over the first half of the iterations.
+        :math:`\epsilon` decreases linearly over the first half of the iterations.
     target_every : int
         Iterations between copies of the policy to the target network.
     learning_rate, final_learning_rate : float
-        Of Adam; the second half of the iterations goes from one to the other linearly.
+        Of Adam; the rate changes linearly over the second half of the iterations.
     value_scale, value_weight : float
-        The values are learned in units of 1 / ``value_scale`` nats, with this weight beside the classifier's
-        loss. Adam moves outputs by steps of one size whatever their scale: without a scale, those are larger
-        than what one more feature is worth.
+        The values are learned in units of 1 / ``value_scale`` nats, and their squared error has this weight.
+        Adam changes outputs by steps of one size whatever their unit: in nats, a step would be larger than
+        the value of one more feature.
     validation_share : float
-        Share of the rows that is set aside to tell what single groups give away (``feature_report_``); 0 for
-        none.
+        Share of the rows that is held out for ``feature_report_``; 0 for none.
     random_state : int or None
 
     Attributes
     ----------
     groups_ : dict of str to list of int
-        Columns of every group, in the order of the actions; to stop is the action after the last.
+        Columns of every group, in the order of the actions; stopping is the action after the last.
     allowed_ : ndarray of bool, shape (G,)
-        Groups that may be asked: not those of constants, nor the attributes themselves.
+        Groups that may be asked: no constants, and not the attributes themselves.
     attributes_ : list of str
     feature_report_ : dict
-        ``classifier_auc`` and ``adversary_auc`` (mean over groups, one against the rest): after pretraining
-        for each group alone (None if it may not be asked), and after training for ``all`` that may be and for
-        what is (``acquired``).
+        ``classifier_auc`` and ``adversary_auc`` on the held-out rows
+        (:func:`evenhand.fairlib.methods.dadi.feature_report.feature_report`).
     history_ : dict of str to list of float
         ``step`` and, over the iterations up to it, ``classification_loss``, ``adversary_loss``,
-        ``value_error``, ``reward`` and ``asked``.
+        ``value_error``, ``reward`` and ``asked``
+        (:meth:`evenhand.fairlib.methods.dadi.training.JointTraining.advance`).
     """
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 0.5,
-        criterion: str = "demographic_parity",
-        class_balance: float = 1.0,
-        attributes: Sequence[str] | None = None,
-        costs: Mapping[str, float] | None = None,
-        hidden: Sequence[int] = (64, 64),
-        memory_size: int = 32,
-        processing_steps: int = 5,
-        pretrain_iterations: int = 2000,
-        n_iterations: int = 20_000,
-        agents: int = 64,
-        n_step: int = 4,
-        exploration_start: float = 1.0,
-        exploration_end: float = 0.3,
-        target_every: int = 100,
-        learning_rate: float = 5e-4,
-        final_learning_rate: float = 1e-6,
-        value_scale: float = 100.0,
-        value_weight: float = 0.003,
-        validation_share: float = 0.16,
-        random_state: int | None = None,
-    ) -> None:
-        self.gamma = gamma
-        self.criterion = criterion
-        self.class_balance = class_balance
-        self.attributes = attributes
-        self.costs = costs
-        self.hidden = hidden
-        self.memory_size = memory_size
-        self.processing_steps = processing_steps
-        self.pretrain_iterations = pretrain_iterations
-        self.n_iterations = n_iterations
-        self.agents = agents
-        self.n_step = n_step
-        self.exploration_start = exploration_start
-        self.exploration_end = exploration_end
-        self.target_every = target_every
-        self.learning_rate = learning_rate
-        self.final_learning_rate = final_learning_rate
-        self.value_scale = value_scale
-        self.value_weight = value_weight
-        self.validation_share = validation_share
-        self.random_state = random_state
+    gamma: float = 0.5
+    criterion: Criterion = "demographic_parity"
+    class_balance: float = 1.0
+    attributes: Sequence[str] | None = None
+    costs: Mapping[str, float] | None = None
+    hidden: Sequence[int] = (64, 64)
+    memory_size: int = 32
+    processing_steps: int = 5
+    pretrain_iterations: int = 2000
+    n_iterations: int = 20_000
+    agents: int = 64
+    n_step: int = 4
+    exploration_start: float = 1.0
+    exploration_end: float = 0.3
+    target_every: int = 100
+    learning_rate: float = 5e-4
+    final_learning_rate: float = 1e-6
+    value_scale: float = 100.0
+    value_weight: float = 0.003
+    validation_share: float = 0.16
+    random_state: int | None = None
 
     def fit(
         self,
@@ -161,13 +162,13 @@ class DADIClassifier(BinaryMethod):
         X : array-like, shape (n, d)
         y : array-like, shape (n,)
         sensitive_features : mapping of str to array-like, shape (n,)
-            Any number of groups each.
+            Each may have any number of groups.
         feature_groups : mapping of str to sequence of int, or None
-            Columns that are asked for together; None: each column on its own, named x0, x1, ...
+            Columns that one question reveals; None: each column on its own, named x0, x1, ...
         callback : callable or None
             Called every 100 iterations with (iteration, iterations, last entries of ``history_``).
         checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters goes on, to the same
+            Folder of a file from which a later call with the same data and parameters continues, to the same
             model, bit for bit. It is removed at the end.
 
         Raises
@@ -178,9 +179,9 @@ class DADIClassifier(BinaryMethod):
         FloatingPointError
             The loss became NaN or infinite; the message names the iteration, and the last checkpoint stays.
         """
-        setup = self._prepare(X, y, sensitive_features, feature_groups)
+        problem, held, training = self._prepare(X, y, sensitive_features, feature_groups)
         with threadpool_limits(1, "blas"):
-            return self._train(setup, None, callback, checkpoint)
+            return self._train(problem, held, Checkpoint(checkpoint, training), None, callback)
 
     def fit_path(
         self,
@@ -193,33 +194,32 @@ class DADIClassifier(BinaryMethod):
         n_jobs: int | None = None,
     ) -> list[DADIClassifier]:
         """
-        Train one model per trade-off: pretraining once, then one trade-off a core.
+        Train one model per trade-off: one pretraining for all, then one trade-off per core.
 
-        Each is the very model that ``fit`` gives with that gamma.
+        Each model is equal to the one that ``fit`` gives with that gamma.
 
         Parameters
         ----------
         gammas : sequence of float
         n_jobs : int or None
-            Trade-offs at a time; None: as many as cores.
+            Trade-offs trained at a time; None: as many as cores.
         """
+        from evenhand.fairlib.methods.dadi.training import pretrain
+
         models = [clone(self).set_params(gamma=gamma) for gamma in gammas]
-        setups = [model._prepare(X, y, sensitive_features, feature_groups) for model in models]
+        prepared = [model._prepare(X, y, sensitive_features, feature_groups) for model in models]
         if not models:
             return []
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_jobs or available_cores()) as threads:
-            parameters = models[0].get_params(deep=False)
-            weights = pretrain(
-                setups[0].problem, make_plan(parameters), generator_for(parameters, "pretraining")
-            )
+            networks = pretrain(prepared[0][0], self)
             jobs = [
-                threads.submit(model._train, setup, weights, None, None)
-                for model, setup in zip(models, setups, strict=True)
+                threads.submit(model._train, problem, held, Checkpoint(None, training), networks)
+                for model, (problem, held, training) in zip(models, prepared, strict=True)
             ]
             return [job.result() for job in jobs]
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_predictor")
+        return hasattr(self, "_network")
 
     def _prepare(
         self,
@@ -227,40 +227,62 @@ class DADIClassifier(BinaryMethod):
         y: ArrayLike,
         sensitive_features: Mapping[str, ArrayLike] | None,
         feature_groups: Mapping[str, Sequence[int]] | None,
-    ) -> Setup:
-        self.__dict__.pop("_predictor", None)
+    ) -> tuple[Problem, HeldOut, str]:
+        from evenhand.fairlib.methods.dadi.problem import prepare
+
+        # a training that fails leaves no fitted model, not even an earlier one
+        self.__dict__.pop("_network", None)
         data, codes = self._check_training(X, y)
-        parameters = self.get_params(deep=False)
-        make_plan(parameters)
-        return prepare(data, codes, sensitive_features, feature_groups, parameters)
+        self._check_parameters()
+        groups = check_feature_groups(feature_groups, data.shape[1])
+        self.attributes_, group = group_codes(sensitive_features, self.attributes, len(codes))
+        return prepare(self, data, codes, self.attributes_, group, groups)
+
+    def _check_parameters(self) -> None:
+        check_interval(self, "[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")
+        check_interval(
+            self, "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
+        )
+        check_interval(self, "[0, 1)", "validation_share")
+        check_counts(self, "memory_size", "processing_steps", "agents", "n_step", "target_every")
+        check_counts(self, "pretrain_iterations", "n_iterations", least=0)
+        check_choice(self, "criterion", CRITERIA)
+        check_widths(self, "hidden")
+        if len(self.hidden) != 2:
+            raise ValueError(f"hidden must list the units of two layers, got {self.hidden!r}.")
 
     def _train(
         self,
-        setup: Setup,
-        pretrained: Weights | None,
-        callback: Callback | None,
-        checkpoint: str | Path | None,
+        problem: Problem,
+        held: HeldOut,
+        checkpoint: Checkpoint,
+        pretrained: Networks | None,
+        callback: Callback | None = None,
     ) -> Self:
-        parameters, problem = self.get_params(deep=False), setup.problem
-        plan, kept = make_plan(parameters), Checkpoint(checkpoint, setup.training)
-        random = partial(generator_for, parameters)
-        trained = train(problem, plan, random, kept, pretrained=pretrained, callback=callback)
-        before, after = (readers(problem, plan, each) for each in (trained.pretrained, trained.weights))
-        predictor, allowed = after[0], problem.allowed
-        known = ask(predictor, allowed, setup.held.X).known.astype(np.uint8)
-        names = list(problem.layout.groups)
-        self.feature_report_ = group_report(names, allowed, setup.held, before, after, known)
-        self.history_ = trained.history
+        from evenhand.fairlib.methods.dadi.feature_report import feature_report
+        from evenhand.fairlib.methods.dadi.training import train
+
+        before, after, self.history_ = train(
+            problem, self, checkpoint, pretrained=pretrained, callback=callback
+        )
         self.groups_ = {name: list(columns) for name, columns in problem.layout.groups.items()}
-        self.allowed_, self.attributes_ = allowed, setup.attributes
-        self._predictor = predictor
-        kept.remove()
+        self.allowed_ = problem.allowed
+        self.feature_report_ = feature_report(list(self.groups_), self.allowed_, held, before, after)
+        self._network = after[0]
+        checkpoint.remove()
         return self
 
-    def _data(self, X: ArrayLike) -> Float32:
+    def _checked(self, X: ArrayLike, known: ArrayLike | None) -> tuple[Float32, Known]:
+        """Rows, and which groups are known of them, as a new array of uint8 by rows; None: nothing."""
         check_is_fitted(self)
         data: Float32 = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        return data
+        n, groups = len(data), len(self.groups_)
+        mask = np.zeros((n, groups)) if known is None else np.asarray(known)
+        if mask.shape != (n, groups):
+            raise ValueError(
+                f"known has shape {mask.shape}, expected one column for each of {groups} groups and {n} rows."
+            )
+        return data, np.array(mask.astype(bool), np.uint8, order="C")
 
     def acquire(
         self, X: ArrayLike, known: ArrayLike | None = None, *, callback: Progress | None = None
@@ -273,19 +295,20 @@ class DADIClassifier(BinaryMethod):
         X : array-like, shape (n, d)
             The answers; columns of groups that are never asked have no influence.
         known : array-like of bool, shape (n, G), or None
-            What is known at first; None: nothing.
+            Groups known at first; None: none.
         callback : callable, optional
             ``callback(done, total)``, in rows.
         """
-        data = self._data(X)
-        return ask(self._predictor, self.allowed_, data, known, callback=callback)
+        data, mask = self._checked(X, known)
+        order, probability = self._network.acquire(self.allowed_, data, mask, callback)
+        return Acquisition(mask.astype(bool), order, (order >= 0).sum(axis=1), probability[:, 1])
 
     def _positive_probability(self, X: Float32) -> Float64:
         return self.acquire(X).probability
 
     def predict_proba_known(self, X: ArrayLike, known: ArrayLike) -> Float64:
         """
-        Class probabilities from what is known, with no further question.
+        Class probabilities from the known groups, without another question.
 
         Parameters
         ----------
@@ -297,21 +320,19 @@ class DADIClassifier(BinaryMethod):
         -------
         ndarray of float64, shape (n, 2)
         """
-        data = self._data(X)
-        mask = check_known(known, len(data), len(self.groups_))
-        logits = self._predictor.outputs("classify", data, mask)
-        probabilities: Float64 = softmax(logits.astype(np.float64), axis=1)
-        return probabilities
+        from evenhand.fairlib.methods.dadi.inference import probabilities
+
+        data, mask = self._checked(X, known)
+        return probabilities(self._network.outputs("classify", data, mask))
 
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float64:
         """
-        What the policy expects of each action (nats of reward), shape (n, G + 1); the last is to stop.
+        Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
 
-        Actions that are not possible, known or never asked groups, are minus infinity.
+        It is minus infinity for groups that are known already or never asked.
         """
-        data = self._data(X)
-        mask = check_known(known, len(data), len(self.groups_))
-        values = self._predictor.outputs("policy", data, mask)
+        data, mask = self._checked(X, known)
+        values = self._network.outputs("policy", data, mask)
         possible = np.ones(values.shape, bool)
         possible[:, :-1] = self.allowed_ & ~mask.astype(bool)
         return np.where(possible, values.astype(np.float64) / self.value_scale, -np.inf)
@@ -326,7 +347,7 @@ class DADIClassifier(BinaryMethod):
         known : array-like of bool, shape (n, G)
         """
         values = self.action_values(X, known)
-        # to stop comes first among equals
+        # among equal values, stopping comes first
         order = np.roll(values, 1, axis=1).argmax(axis=1)
         return np.where(order == 0, values.shape[1] - 1, order - 1).astype(np.int64)
 
@@ -336,10 +357,12 @@ class DADIClassifier(BinaryMethod):
             "attributes": self.attributes_,
             "feature_report": self.feature_report_,
         }
-        write_network(folder / WEIGHTS_FILE, self._predictor, more)
+        self._network.save(folder / WEIGHTS_FILE, more)
 
     def _read(self, folder: Path) -> None:
-        self._predictor, kept = read_network(folder / WEIGHTS_FILE, self.processing_steps)
+        from evenhand.fairlib.methods.dadi.inference import SetNetwork
+
+        self._network, kept = SetNetwork.load(folder / WEIGHTS_FILE, self.processing_steps)
         self.groups_ = dict(kept["groups"])
         self.allowed_ = np.array(kept["allowed"], bool)
         self.attributes_ = kept["attributes"]

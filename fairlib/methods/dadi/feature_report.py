@@ -1,100 +1,97 @@
-"""Sizes and rates of a training: the classifier's parameters, checked."""
+"""AUCs of both classifiers on held-out rows: how much each feature group reveals of label and group."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
-from evenhand.fairlib.methods.dadi._training import Knobs
-from evenhand.fairlib.methods.dadi.parameters import NetworkShape
-from evenhand.fairlib.methods.dadi.problem import Problem
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Plan", "make_plan"]
+from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.methods.dadi.inference import Known, SetNetwork, probabilities
 
-SHARES = ("gamma", "class_balance", "exploration_start", "exploration_end")
-POSITIVE = ("learning_rate", "final_learning_rate", "value_scale", "value_weight")
-COUNTS = ("memory_size", "processing_steps", "agents", "n_step", "target_every")
-ITERATIONS = ("pretrain_iterations", "n_iterations")
+__all__ = ["HeldOut", "feature_report"]
+
+Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Sizes and rates; the parameters of :class:`DADIClassifier` under their names."""
-
-    gamma: float
-    hidden: tuple[int, int]
-    memory_size: int
-    processing_steps: int
-    pretrain_iterations: int
-    n_iterations: int
-    agents: int
-    n_step: int
-    exploration_start: float
-    exploration_end: float
-    exploration_iterations: int
-    target_every: int
-    learning_rate: float
-    final_learning_rate: float
-    value_scale: float
-    value_weight: float
-
-    def shapes(self, problem: Problem) -> tuple[NetworkShape, NetworkShape]:
-        """Of the predictor and of the adversary."""
-        d = sum(len(columns) for columns in problem.layout.groups.values())
-        outputs = int(problem.attribute.start.max()) + problem.attribute.classes
-        predictor = NetworkShape(d, 2, problem.allowed.size + 1, self.hidden, self.memory_size)
-        return predictor, replace(predictor, classes=outputs, actions=0)
-
-    def knobs(self, problem: Problem) -> Knobs:
-        """Numbers of the compiled training, each of one type: another type would be compiled anew."""
-        return Knobs(
-            float(self.gamma),
-            float(self.value_scale),
-            float(self.value_weight),
-            float(self.learning_rate),
-            float(self.final_learning_rate),
-            float(self.exploration_start),
-            float(self.exploration_end),
-            int(self.exploration_iterations),
-            int(self.target_every),
-            int(self.n_iterations),
-            problem.costs,
-            problem.allowed,
-        )
-
-
-def make_plan(parameters: Mapping[str, Any]) -> Plan:
+class HeldOut:
     """
-    Check the parameters of a classifier.
+    Rows that no training used.
 
-    Raises
-    ------
-    ValueError
-        One is out of its range.
+    ``classes`` is the number of groups that the adversary distinguishes; ``judged`` are the rows that count
+    in its loss.
     """
-    for name in SHARES:
-        if not 0 <= parameters[name] <= 1:
-            raise ValueError(f"{name} must be in [0, 1], got {parameters[name]!r}.")
-    for name in POSITIVE:
-        if not (math.isfinite(parameters[name]) and parameters[name] > 0):
-            raise ValueError(f"{name} must be positive, got {parameters[name]!r}.")
-    for name in COUNTS:
-        if parameters[name] < 1:
-            raise ValueError(f"{name} must be at least 1, got {parameters[name]!r}.")
-    for name in ITERATIONS:
-        if parameters[name] < 0:
-            raise ValueError(f"{name} must not be negative, got {parameters[name]!r}.")
-    hidden = parameters["hidden"]
-    if len(hidden) != 2 or min(hidden) < 1:
-        raise ValueError(f"hidden must be two positive numbers of units, got {hidden!r}.")
-    if not 0 <= parameters["validation_share"] < 1:
-        raise ValueError(f"validation_share must be in [0, 1), got {parameters['validation_share']!r}.")
-    first, second = hidden
-    made = {
-        "hidden": (int(first), int(second)),
-        "exploration_iterations": parameters["n_iterations"] // 2,
-    }
-    names = [field.name for field in fields(Plan)]
-    return Plan(**{name: made[name] if name in made else parameters[name] for name in names})
+
+    X: Float32
+    label: Codes
+    group: Codes
+    classes: int
+    judged: NDArray[np.bool_]
+
+    def aucs(self, predictor: SetNetwork, adversary: SetNetwork, known: Known) -> dict[str, float | None]:
+        """AUC of the label and of the group, from the known feature groups."""
+        logits = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
+        # with a block of outputs for each label, the adversary uses the label
+        block = self.label if logits.shape[1] > 1 else 0
+        judged = logits[np.arange(len(self.X)), block][self.judged]
+        return {
+            "classifier_auc": _auc(predictor.outputs("classify", self.X, known), self.label),
+            "adversary_auc": _auc(judged, self.group[self.judged]),
+        }
+
+
+def feature_report(
+    names: list[str],
+    allowed: NDArray[np.bool_],
+    held: HeldOut,
+    pretrained: tuple[SetNetwork, SetNetwork],
+    trained: tuple[SetNetwork, SetNetwork],
+) -> dict[str, Any]:
+    """
+    Measure AUCs of classifier and adversary on held-out rows.
+
+    Parameters
+    ----------
+    allowed : bool, shape (G,)
+        Groups that may be asked.
+    pretrained, trained : (SetNetwork, SetNetwork)
+        Predictor and adversary before and after joint training.
+
+    Returns
+    -------
+    dict
+        ``rows``, and AUCs for each of ``groups`` alone (pretrained), for ``all`` that may be asked and for
+        those that the policy asks for (``acquired``). They are None for groups that may not be asked, because
+        no training used them.
+    """
+    n = len(held.X)
+    report: dict[str, Any] = {"rows": n, "groups": {}}
+    if n == 0:
+        return report
+    for g, name in enumerate(names):
+        alone = np.zeros((n, len(names)), np.uint8)
+        alone[:, g] = 1
+        unknown = {"classifier_auc": None, "adversary_auc": None}
+        report["groups"][name] = held.aucs(*pretrained, alone) if allowed[g] else unknown
+    report["all"] = held.aucs(*trained, np.tile(allowed.astype(np.uint8), (n, 1)))
+    acquired = np.zeros((n, len(names)), np.uint8)
+    trained[0].acquire(allowed, held.X, acquired)
+    report["acquired"] = held.aucs(*trained, acquired)
+    return report
+
+
+def _auc(logits: Float32, codes: Codes) -> float | None:
+    """Area under the ROC curve, the mean over classes of each against the rest; None for a single class."""
+    from sklearn.metrics import roc_auc_score
+
+    # equal rows differ in their last digits, which must not rank them
+    found = probabilities(logits).round(6)
+    present = np.unique(codes)
+    if present.size < 2:
+        return None
+    if found.shape[1] == 2:
+        return float(roc_auc_score(codes, found[:, 1]))
+    return float(np.mean([roc_auc_score(codes == k, found[:, k]) for k in present]))

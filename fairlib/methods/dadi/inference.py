@@ -1,137 +1,147 @@
-"""Outputs of a trained network for given sets of known groups, and what single groups give away."""
+"""A trained network: outputs for given sets of known groups, acquisition, and its file."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.methods.base import Float32
-from evenhand.fairlib.methods.dadi._inference import Columns, head_outputs, read_sets
-from evenhand.fairlib.methods.dadi._network import Network
-from evenhand.fairlib.methods.dadi.layout import Layout
-from evenhand.fairlib.methods.dadi.parameters import NetworkShape
+from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
+from evenhand.fairlib.methods.dadi.network import Columns, Layout, Network, NetworkShape, Rows
+from evenhand.fairlib.execution import Progress
 
-__all__ = ["CHUNK_ROWS", "HeldOut", "Known", "Reader", "group_report"]
+__all__ = ["Known", "SetNetwork", "probabilities"]
 
 CHUNK_ROWS = 1024
-Codes = NDArray[np.int64]
+FEW_ROWS = 64
 Known = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Reader:
-    """A network that reads sets: its shape, its parameters in one vector, and the matrix's layout."""
+class SetNetwork:
+    """
+    A network that reads sets of known groups.
+
+    Parameters
+    ----------
+    shape : NetworkShape
+    vector : float32, shape (parameters,)
+    layout : Layout
+    steps : int
+        Of the processing block.
+    """
 
     shape: NetworkShape
     vector: Float32
     layout: Layout
     steps: int
 
-    def for_kernels(self) -> tuple[Network, Columns]:
+    def _for_kernels(self) -> tuple[Network, Columns]:
         """
-        Network and columns as the kernels take them.
+        Network and columns as kernels take them.
 
-        Read-only arrays, as of a model in shared memory, are copied: they would be compiled for anew.
+        Read-only arrays, as those of a model in shared memory, are copied: kernels would be compiled anew.
         """
         columns = Columns(*(np.require(part, requirements=["C", "W"]) for part in self.layout.columns))
         return self.shape.network(np.require(self.vector, requirements=["C", "W"])), columns
 
+    def head_outputs(self, head: str, rows: Rows, known: Known) -> Float32:
+        """Outputs of ``classify`` or ``policy`` for people of whom groups are known, shape (n, outputs)."""
+        network, columns = self._for_kernels()
+        # always the same memory layout: kernels are compiled anew for every other one
+        readings = read_sets(network.encoder, columns, rows, np.ascontiguousarray(known), self.steps)
+        outputs: Float32 = head_outputs(getattr(network, head), readings)
+        return outputs
+
     def outputs(self, head: str, X: Float32, known: Known) -> Float32:
-        """Outputs of ``classify`` or ``policy`` for rows of which groups are known, shape (n, outputs)."""
-        network, columns = self.for_kernels()
-        # always the same layout: the kernels are compiled for each one anew
-        known = np.ascontiguousarray(known)
-        parts = []
-        for start in range(0, len(X), CHUNK_ROWS):
-            part = slice(start, start + CHUNK_ROWS)
-            rows = self.layout.rows(X[part])
-            vectors = read_sets(network.encoder, columns, rows, known[part], self.steps)
-            parts.append(head_outputs(getattr(network, head), vectors))
-        width = getattr(network, head).bias3.size
-        return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+        """:meth:`head_outputs` for rows of a matrix, shape (n, d)."""
+        parts = [self.head_outputs(head, self.layout.rows(X[part]), known[part]) for part in _chunks(len(X))]
+        return np.concatenate(parts)
 
+    def acquire(
+        self, allowed: NDArray[np.bool_], X: Float32, known: Known, callback: Progress | None = None
+    ) -> tuple[NDArray[np.int64], Float64]:
+        """
+        Ask group after group until the policy stops.
 
-@dataclass(frozen=True)
-class HeldOut:
-    """
-    Rows that no training saw.
+        Parameters
+        ----------
+        allowed : bool, shape (G,)
+            Groups that may be asked.
+        X : float32, shape (n, d)
+            The answers.
+        known : uint8, shape (n, G)
+            Groups known at first; afterwards also those asked.
+        callback : callable, optional
+            ``callback(done, total)``, in rows.
 
-    ``classes`` is the number of groups that the adversary guesses among; ``judged`` are the rows that count
-    in its loss.
-    """
+        Returns
+        -------
+        order : int64, shape (n, G)
+            Groups in the order in which they were asked, then -1.
+        probability : float64, shape (n, 2)
+        """
+        n = len(X)
+        order = np.full(known.shape, -1, np.int64)
+        logits = np.zeros((n, self.shape.classes), np.float32)
+        network, columns = self._for_kernels()
+        may_ask = np.require(allowed, requirements=["C", "W"])
+        # setting the limit takes longer than asking a few people, whose products are too small to divide
+        with threadpool_limits(1, "blas") if n > FEW_ROWS else nullcontext():
+            for part in _chunks(n):
+                rows = self.layout.rows(X[part])
+                acquire(network, columns, rows, may_ask, self.steps, known[part], order[part], logits[part])
+                if callback is not None:
+                    callback(min(part.stop, n), n)
+        return order, probabilities(logits)
 
-    X: Float32
-    label: Codes
-    group: Codes
-    classes: int
-    judged: NDArray[np.bool_]
+    def save(self, path: Path, more: Mapping[str, Any]) -> None:
+        """Write parameters, layout, and `more` (plain JSON types) into one safetensors file."""
+        from safetensors.numpy import save_file
 
-    def aucs(self, predictor: Reader, adversary: Reader, known: Known) -> dict[str, float | None]:
-        """AUC of the label and of the group from what is known."""
-        guess = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
-        # with a block of outputs per label, the adversary uses the label
-        block = self.label if guess.shape[1] > 1 else 0
-        return {
-            "classifier_auc": _auc(predictor.outputs("classify", self.X, known), self.label),
-            "adversary_auc": _auc(guess[np.arange(len(self.X)), block][self.judged], self.group[self.judged]),
+        description = {
+            "groups": list(self.layout.groups.items()),  # their order is that of the actions
+            "layout": self.layout.state(),
+            "hidden": list(self.shape.hidden),
+            "memory_size": self.shape.memory,
+            **more,
         }
+        tensors = {name: np.ascontiguousarray(view) for name, view in self.shape.named(self.vector).items()}
+        save_file(tensors, str(path), metadata={"dadi": json.dumps(description, sort_keys=True)})
+
+    @classmethod
+    def load(cls, path: Path, steps: int) -> tuple[SetNetwork, dict[str, Any]]:
+        """Read the network and the description that :meth:`save` wrote."""
+        from safetensors import safe_open
+
+        with safe_open(str(path), "numpy") as stored:
+            description = json.loads(stored.metadata()["dadi"])
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
+        layout = Layout.restore(dict(description["groups"]), description["layout"])
+        first, second = description["hidden"]
+        columns = sum(len(listed) for listed in layout.groups.values())
+        shape = NetworkShape(columns, 2, len(layout.groups) + 1, (first, second), description["memory_size"])
+        vector = np.zeros(shape.size, np.float32)
+        for name, view in shape.named(vector).items():
+            view[...] = tensors[name]
+        return cls(shape, vector, layout, steps), description
 
 
-def group_report(
-    names: list[str],
-    allowed: NDArray[np.bool_],
-    held: HeldOut,
-    pretrained: tuple[Reader, Reader],
-    trained: tuple[Reader, Reader],
-    known: Known,
-) -> dict[str, Any]:
-    """
-    Measure AUCs of classifier and adversary on the rows set aside.
-
-    Parameters
-    ----------
-    allowed : bool, shape (G,)
-        Groups that may be asked.
-    pretrained, trained : (Reader, Reader)
-        Predictor and adversary before and after joint training.
-    known : uint8, shape (rows, G)
-        What the policy asks for.
-
-    Returns
-    -------
-    dict
-        ``rows``, and AUCs for each of ``groups`` alone (pretrained), for ``all`` that may be asked and for
-        what is ``acquired``. Those of groups that may not be asked are None: no training showed them.
-    """
-    n = len(held.X)
-    report: dict[str, Any] = {"rows": n, "groups": {}}
-    if n == 0:
-        return report
-    for g, name in enumerate(names):
-        if not allowed[g]:
-            report["groups"][name] = {"classifier_auc": None, "adversary_auc": None}
-            continue
-        alone = np.zeros((n, len(names)), np.uint8)
-        alone[:, g] = 1
-        report["groups"][name] = held.aucs(*pretrained, alone)
-    report["all"] = held.aucs(*trained, np.tile(allowed.astype(np.uint8), (n, 1)))
-    report["acquired"] = held.aucs(*trained, known)
-    return report
+def _chunks(n: int) -> Iterator[slice]:
+    """Parts of n rows."""
+    return (slice(start, start + CHUNK_ROWS) for start in range(0, n, CHUNK_ROWS))
 
 
-def _auc(logits: Float32, codes: Codes) -> float | None:
-    """Area under the ROC curve, the mean over classes of each against the rest; None if one is empty."""
-    from sklearn.metrics import roc_auc_score
-
-    # equal rows differ in their last digits, which are not to be ranked
-    probabilities = softmax(logits.astype(np.float64), axis=1).round(6)
-    present = np.unique(codes)
-    if present.size < 2:
-        return None
-    if probabilities.shape[1] == 2:
-        return float(roc_auc_score(codes, probabilities[:, 1]))
-    return float(np.mean([roc_auc_score(codes == k, probabilities[:, k]) for k in present]))
+def probabilities(logits: Float32) -> Float64:
+    """Softmax of each row, in float64."""
+    found: Float64 = softmax(logits.astype(np.float64), axis=1)
+    return found

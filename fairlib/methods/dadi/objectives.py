@@ -1,27 +1,39 @@
-"""Whom the adversary must not tell apart: the classes that it guesses, and the weights of its loss."""
+"""Targets of the classifier and of the adversary: classes, and the weights of every row in the loss."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.dadi._learner import Outcome
-
-__all__ = ["CRITERIA", "Criterion", "attribute_outcome", "group_codes", "label_outcome"]
+__all__ = ["CRITERIA", "Criterion", "Outcome", "attribute_outcome", "group_codes", "label_outcome"]
 
 Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 CRITERIA: tuple[str, ...] = get_args(Criterion)
 Codes = NDArray[np.int64]
 
 
+class Outcome(NamedTuple):
+    """
+    Target of a classifier.
+
+    ``code`` and ``weight`` (n,): class and weight in the loss of every person. A person's logits are the
+    ``classes`` outputs from ``start`` (n,) on.
+    """
+
+    code: Any
+    weight: Any
+    start: Any
+    classes: int
+
+
 def group_codes(
     sensitive_features: Mapping[str, ArrayLike] | None, attributes: Sequence[str] | None, n: int
 ) -> tuple[list[str], Codes]:
     """
-    Names of the attributes and everybody's group; several attributes give the groups of their intersection.
+    Names of the attributes, and the group of every row: the intersection of several attributes.
 
     Raises
     ------
@@ -31,7 +43,7 @@ def group_codes(
     if sensitive_features is not None and not isinstance(sensitive_features, Mapping):
         raise ValueError("sensitive_features must map names to values, as in {'sex': sex}.")
     if not sensitive_features:
-        raise ValueError("sensitive_features is missing: the adversary needs to know what to guess.")
+        raise ValueError("sensitive_features is missing: the adversary needs an attribute to predict.")
     names = list(sensitive_features) if attributes is None else list(attributes)
     for name in names:
         if name not in sensitive_features:
@@ -48,12 +60,14 @@ def group_codes(
         parts.append(values)
     codes: Codes = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
     if codes.max() == 0:
-        raise ValueError(f"{' and '.join(names)}: all training rows are in one group, so nothing can tell.")
+        raise ValueError(
+            f"{' and '.join(names)}: all training rows are in one group, which no feature can reveal."
+        )
     return names, codes.astype(np.int64)
 
 
 def label_outcome(y: Codes, class_balance: float) -> Outcome:
-    r"""The classifier's: weights :math:`\propto n_y^{-\beta}` of mean 1, with ``class_balance`` for beta."""
+    r"""Target of the classifier: weights :math:`\propto n_y^{-\beta}` of mean 1, beta = ``class_balance``."""
     counts = np.bincount(y, minlength=2).astype(np.float64)
     weights = counts[y] ** -class_balance
     return Outcome(y, (weights / weights.mean()).astype(np.float32), np.zeros(y.size, np.int64), 2)
@@ -61,11 +75,11 @@ def label_outcome(y: Codes, class_balance: float) -> Outcome:
 
 def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
     r"""
-    The adversary's (Madras et al. 2018, section 4.2): every group, or group of a label, has the same weight.
+    Target of the adversary (Madras et al. 2018, section 4.2): all groups have the same total weight.
 
-    Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`, and
-    the adversary has outputs of its own for each label, so that it may use the label. Equal opportunity: the
-    same, and only people of the positive label count. Weights have mean 1.
+    Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`, and the
+    adversary has a block of outputs for each label, so that it may use the label. Equal opportunity: only
+    rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`. Weights have mean 1.
 
     Raises
     ------
@@ -82,7 +96,8 @@ def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
     needed = counts if criterion == "equalized_odds" else counts[:, 1:]
     if (needed == 0).any():
         raise ValueError(
-            f"{criterion} needs people of every group with the label that counts, and one has none."
+            f"criterion {criterion} needs people of every group with each label that counts, and a group "
+            "has none: merge small groups, or take demographic_parity."
         )
     if criterion == "equalized_odds":
         return Outcome(groups, _balanced(groups * 2 + y, 2 * k), y * k, k)
@@ -93,7 +108,7 @@ def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
 
 
 def _balanced(codes: Codes, k: int) -> NDArray[np.float32]:
-    """Weights of mean 1 that sum to the same over every class."""
+    """Weights of mean 1, with the same sum in every class."""
     counts = np.bincount(codes, minlength=k)
     weights: NDArray[np.float32] = (codes.size / (k * counts[codes])).astype(np.float32)
     return weights

@@ -1,32 +1,33 @@
-"""From a matrix to what one training works with: its rows, what is to be learned, and what may be asked."""
+"""Training rows of a matrix, targets of both classifiers, and the groups that may be asked."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numba
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.base import Float32, Float64, check_feature_groups
+from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.checkpoint import fingerprint
-from evenhand.fairlib.methods.dadi._inference import Rows
-from evenhand.fairlib.methods.dadi._learner import Outcome
-from evenhand.fairlib.methods.dadi.inference import HeldOut
-from evenhand.fairlib.methods.dadi.layout import Layout
-from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
+from evenhand.fairlib.methods.dadi.feature_report import HeldOut
+from evenhand.fairlib.methods.dadi.network import Layout, Rows
+from evenhand.fairlib.methods.dadi.objectives import Outcome, attribute_outcome, label_outcome
+from evenhand.fairlib.execution import generator
 
-__all__ = ["Problem", "Setup", "generator_for", "prepare"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
+
+__all__ = ["Problem", "prepare"]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Training rows and what is to be learned of them; ``allowed`` and ``costs`` (G,) are per group."""
+    """Training rows, targets of both classifiers, and by group ``allowed`` (G,) and ``costs`` (G,)."""
 
     layout: Layout
     rows: Rows
@@ -36,69 +37,46 @@ class Problem:
     costs: Float64
 
 
-@dataclass(frozen=True)
-class Setup:
-    """
-    What one training works with.
-
-    Attributes
-    ----------
-    problem : Problem
-    held : HeldOut
-        Rows that are set aside.
-    attributes : list of str
-        What the adversary guesses.
-    training : str
-        Fingerprint of all that the training depends on.
-    """
-
-    problem: Problem
-    held: HeldOut
-    attributes: list[str]
-    training: str
-
-
-def generator_for(parameters: Mapping[str, Any], purpose: str) -> np.random.Generator:
-    """Random numbers for one purpose, from ``random_state``."""
-    seed = parameters["random_state"]
-    return generator(0 if seed is None else int(seed), purpose)
-
-
 def prepare(
+    config: DADIClassifier,
     X: Float32,
     codes: NDArray[np.int64],
-    sensitive_features: Mapping[str, ArrayLike] | None,
-    feature_groups: Mapping[str, Sequence[int]] | None,
-    parameters: Mapping[str, Any],
-) -> Setup:
+    attributes: Sequence[str],
+    group: NDArray[np.int64],
+    feature_groups: Mapping[str, Sequence[int]],
+) -> tuple[Problem, HeldOut, str]:
     """
-    Set rows aside, and encode the others.
+    Hold rows out, and encode the others.
 
     Parameters
     ----------
+    config : DADIClassifier
+        Its constructor parameters are used.
     X : float32, shape (n, d)
-    codes : int64, shape (n,)
-        Labels, 0 or 1.
-    sensitive_features, feature_groups
-        As :meth:`evenhand.fairlib.methods.dadi.DADIClassifier.fit` takes them.
-    parameters : mapping
-        Of the classifier, as :func:`evenhand.fairlib.methods.dadi.config.make_plan` has checked them.
+    codes, group : int64, shape (n,)
+        Labels, 0 or 1, and groups of the `attributes`.
+    feature_groups : mapping of str to sequence of int
+
+    Returns
+    -------
+    problem : Problem
+    held : HeldOut
+    training : str
+        Fingerprint of everything that the training depends on.
 
     Raises
     ------
     ValueError
-        No sensitive feature or one with a single group, an unknown criterion, groups that miss or repeat a
-        column, no group left to ask, a cost that is none, or too few rows left to train on.
+        An unknown criterion, no group left to ask, a cost that is negative or of an unknown group, or too few
+        rows left to train on.
     """
-    groups = check_feature_groups(feature_groups, X.shape[1])
-    attributes, group = group_codes(sensitive_features, parameters["attributes"], len(codes))
-    layout = Layout.fit(X, groups)
+    layout = Layout.fit(X, feature_groups)
     never = {*layout.constant, *attributes}
-    allowed = np.array([name not in never for name in groups])
+    allowed = np.array([name not in never for name in feature_groups])
     if not allowed.any():
         raise ValueError("no feature group is left to ask: all are constant or sensitive.")
-    attribute = attribute_outcome(group, codes, parameters["criterion"])
-    held = generator_for(parameters, "validation").random(len(codes)) < parameters["validation_share"]
+    attribute = attribute_outcome(group, codes, config.criterion)
+    held = generator(config.random_state, "validation").random(len(codes)) < config.validation_share
     train = ~held
     if np.unique(codes[train]).size < 2:
         raise ValueError(
@@ -108,24 +86,24 @@ def prepare(
     problem = Problem(
         layout,
         layout.rows(X[train]),
-        label_outcome(codes[train], parameters["class_balance"]),
+        label_outcome(codes[train], config.class_balance),
         attribute._replace(code=group[train], weight=attribute.weight[train], start=attribute.start[train]),
         allowed,
-        _costs(parameters["costs"], list(groups)),
+        _costs(config.costs, list(feature_groups)),
     )
-    judged = (codes == 1) | (parameters["criterion"] != "equal_opportunity")
+    judged = (codes == 1) | (config.criterion != "equal_opportunity")
     held_out = HeldOut(X[held], codes[held], group[held], attribute.classes, judged[held])
     training = fingerprint(
         X,
         codes,
         group,
-        list(groups.items()),
+        list(feature_groups.items()),
         attributes,
-        [(name, repr(value)) for name, value in sorted(parameters.items())],
-        # another compiler or BLAS rounds otherwise, and the rest would not be that of an unbroken training
+        [(name, repr(value)) for name, value in sorted(config.get_params(deep=False).items())],
+        # another compiler or BLAS rounds differently: the result would not be that of an unbroken training
         [(module.__name__, module.__version__) for module in (numba, np, scipy)],
     )
-    return Setup(problem, held_out, attributes, training)
+    return problem, held_out, training
 
 
 def _costs(given: Mapping[str, float] | None, groups: Sequence[str]) -> Float64:

@@ -1,90 +1,128 @@
-"""One trade-off's training: pretraining once, then joint training in pieces, with a state to go on from."""
+"""Training of one trade-off: pretraining, then joint training in pieces that can be resumed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.methods.base import Callback, Float32
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi._inference import Rows, head_outputs, read_sets
-from evenhand.fairlib.methods.dadi._training import Agents, joint_training, pretraining
-from evenhand.fairlib.methods.dadi.buffers import make_learner, make_states
-from evenhand.fairlib.methods.dadi.config import Plan
-from evenhand.fairlib.methods.dadi.inference import Reader
+from evenhand.fairlib.methods.dadi._encoder import (
+    ProcessingTrace,
+    States,
+    new_processing_trace,
+    new_reading_trace,
+)
+from evenhand.fairlib.methods.dadi._layers import HeadTrace
+from evenhand.fairlib.methods.dadi._learner import Adam, Buffers, Learner
+from evenhand.fairlib.methods.dadi._training import Agents, TrainConfig, joint_training, pretraining
+from evenhand.fairlib.methods.dadi.inference import SetNetwork
+from evenhand.fairlib.methods.dadi.network import Columns, NetworkShape, Rows
 from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.execution import generator
 
-__all__ = ["JointTraining", "Trained", "Weights", "pretrain", "readers", "train"]
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
+
+__all__ = ["JointTraining", "Networks", "network_shapes", "pretrain", "train"]
 
 Arrays = dict[str, NDArray[Any]]
-EVERY = 100
+Networks = tuple[SetNetwork, SetNetwork]
+"""Predictor and adversary."""
+LEARNERS = ("predictor", "adversary", "target")
+REPORT_EVERY = 100
 CHECKED_ROWS = 256
 
 
-@dataclass
-class Weights:
-    """Parameters of both networks, each in one vector."""
+def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkShape, NetworkShape]:
+    """Shapes of the predictor and of the adversary, which has no policy."""
+    d = sum(len(columns) for columns in problem.layout.groups.values())
+    first, second = config.hidden
+    predictor = NetworkShape(d, 2, problem.allowed.size + 1, (first, second), config.memory_size)
+    outputs = int(problem.attribute.start.max()) + problem.attribute.classes
+    return predictor, replace(predictor, classes=outputs, actions=0)
 
-    predictor: Float32
-    adversary: Float32
 
-
-def readers(problem: Problem, plan: Plan, weights: Weights) -> tuple[Reader, Reader]:
-    """Predictor and adversary with their parameters."""
-    predictor, adversary = (
-        Reader(shape, vector, problem.layout, plan.processing_steps)
-        for shape, vector in zip(plan.shapes(problem), (weights.predictor, weights.adversary), strict=True)
+def _train_config(config: DADIClassifier, problem: Problem) -> TrainConfig:
+    """Numbers of the compiled training, each of one type: kernels are compiled anew for every other one."""
+    numbers = (float(getattr(config, name)) for name in TrainConfig._fields[:7])
+    return TrainConfig(
+        *numbers, int(config.target_every), int(config.n_iterations), problem.costs, problem.allowed
     )
-    return predictor, adversary
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Both networks before and after joint training, and what was told on the way."""
+def _states(agents: int, times: int, columns: Columns) -> States:
+    """Buffer for sets of known columns at several times (first axis), with two people per agent."""
+    t, c = columns.table.size, columns.own.size
+    return States(
+        np.zeros((times, agents), np.int64),
+        np.zeros((2 * agents, t), np.float32),
+        np.zeros((times, agents, t), np.float32),
+        np.zeros((times, agents, c), np.float32),
+    )
 
-    pretrained: Weights
-    weights: Weights
-    history: dict[str, list[float]]
+
+def _learner(network: SetNetwork, agents: int, times: int) -> Learner:
+    """Optimizer and buffers of a network, whose vector is trained in place."""
+    shape, columns = network.shape, network.layout.columns
+    gradient, mean, square = (np.zeros(shape.size, np.float32) for _ in range(3))
+    reading = new_reading_trace(columns, 2 * agents, *shape.hidden)
+    memory, d_memory = (np.zeros((reading.value.size, shape.memory), np.float32) for _ in range(2))
+    one = new_processing_trace(network.steps, agents, shape.memory, shape.columns)
+
+    def zeros(*sizes: int) -> Float32:
+        return np.zeros((times, *sizes), np.float32)
+
+    processing = ProcessingTrace(*(zeros(*part.shape) for part in one))
+    classify, policy = (
+        HeadTrace(*(zeros(agents, units) for units in (*shape.hidden, outputs)))
+        for outputs in (shape.classes, shape.actions)
+    )
+    return Learner(
+        shape.network(network.vector),
+        shape.network(gradient),
+        Adam(network.vector, gradient, mean, square, np.zeros(1, np.int64)),
+        Buffers(reading, memory, d_memory, processing, classify, policy),
+    )
 
 
-def pretrain(problem: Problem, plan: Plan, random: np.random.Generator) -> Weights:
+def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
     """
-    Train both classifiers on whole and on partly unknown rows (appendix C); it does not depend on gamma.
+    Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
 
     Raises
     ------
     FloatingPointError
         A loss became NaN or infinite.
     """
-    shapes = plan.shapes(problem)
-    weights = Weights(*(shape.draw(random) for shape in shapes))
-    sizes: Any = {"agents": plan.agents, "times": 1, "steps": plan.processing_steps}
+    random = generator(config.random_state, "pretraining")
+    predictor, adversary = (
+        SetNetwork(shape, shape.draw(random), problem.layout, config.processing_steps)
+        for shape in network_shapes(config, problem)
+    )
     columns = problem.layout.columns
-    learners = [
-        make_learner(shape, vector, columns, **sizes)
-        for shape, vector in zip(shapes, (weights.predictor, weights.adversary), strict=True)
-    ]
     done = pretraining(
-        *learners,
+        _learner(predictor, config.agents, 1),
+        _learner(adversary, config.agents, 1),
         columns,
         problem.rows,
         problem.label,
         problem.attribute,
-        make_states(plan.agents, 1, columns),
-        plan.knobs(problem),
+        _states(config.agents, 1, columns),
+        _train_config(config, problem),
         random,
-        plan.pretrain_iterations,
+        config.pretrain_iterations,
     )
-    if done < plan.pretrain_iterations:
+    if done < config.pretrain_iterations:
         raise FloatingPointError(
             f"the loss became NaN or infinite at iteration {done} of pretraining: lower the learning rate."
         )
-    return weights
+    return predictor, adversary
 
 
 class JointTraining:
@@ -93,40 +131,36 @@ class JointTraining:
 
     Parameters
     ----------
-    weights : Weights
+    problem : Problem
+    config : DADIClassifier
+        Its constructor parameters are used.
+    networks : (SetNetwork, SetNetwork)
         From :func:`pretrain`; they are copied.
-    random : numpy Generator
-        Its own.
     """
 
-    def __init__(self, problem: Problem, plan: Plan, weights: Weights, random: np.random.Generator) -> None:
-        self.problem, self.plan, self.random = problem, plan, random
-        self.weights = Weights(weights.predictor.copy(), weights.adversary.copy())
+    def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:
+        self.problem, self.config = problem, config
+        self.random = random = generator(config.random_state, "joint training")
+        predictor, adversary, target = (
+            replace(network, vector=network.vector.copy()) for network in (*networks, networks[0])
+        )
+        self.networks = predictor, adversary
         self.iteration = 0
-        columns = problem.layout.columns
-        predictor, adversary = plan.shapes(problem)
-        sizes: Any = {"agents": plan.agents, "times": plan.n_step + 1, "steps": plan.processing_steps}
-        self._learners = (
-            make_learner(predictor, self.weights.predictor, columns, **sizes),
-            make_learner(adversary, self.weights.adversary, columns, **sizes),
-            make_learner(predictor, weights.predictor.copy(), columns, **sizes),
-        )
+        times = config.n_step + 1
+        self._learners = [
+            _learner(network, config.agents, times) for network in (predictor, adversary, target)
+        ]
         self._agents = Agents(
-            random.integers(0, problem.label.code.size, plan.agents),
-            np.zeros((plan.agents, problem.allowed.size), np.uint8),
-            np.zeros(plan.agents, np.int64),
+            random.integers(0, problem.label.code.size, config.agents),
+            np.zeros((config.agents, problem.allowed.size), np.uint8),
+            np.zeros(config.agents, np.int64),
         )
-        self._states = make_states(plan.agents, plan.n_step + 1, columns)
-        self._knobs = plan.knobs(problem)
-
-    @property
-    def done(self) -> bool:
-        """Whether all iterations are."""
-        return self.iteration >= self.plan.n_iterations
+        self._states = _states(config.agents, times, problem.layout.columns)
+        self._train_config = _train_config(config, problem)
 
     def advance(self, iterations: int) -> dict[str, float]:
         """
-        Go on, and tell of it.
+        Train for some iterations, up to the last one.
 
         Returns
         -------
@@ -139,9 +173,9 @@ class JointTraining:
         FloatingPointError
             A loss became NaN or infinite; the message names the iteration.
         """
-        end = min(self.iteration + iterations, self.plan.n_iterations)
-        told = np.zeros(6)
-        problem = self.problem
+        config, problem = self.config, self.problem
+        end = min(self.iteration + iterations, config.n_iterations)
+        sums = np.zeros(6)
         reached = joint_training(
             *self._learners,
             problem.layout.columns,
@@ -150,94 +184,100 @@ class JointTraining:
             problem.attribute,
             self._agents,
             self._states,
-            self._knobs,
+            self._train_config,
             self.random,
             self.iteration,
             end,
-            told,
+            sums,
         )
         if reached < end:
-            raise FloatingPointError(
-                f"the loss became NaN or infinite at iteration {reached} of {self.plan.n_iterations}: lower "
-                "the learning rate."
-            )
-        states = (end - self.iteration) * self.plan.agents * self.plan.n_step
+            raise self._not_finite("loss", reached)
+        states = (end - self.iteration) * config.agents * config.n_step
         self.iteration = end
         names = ("classification_loss", "adversary_loss", "value_error")
-        means = {name: float(total / states) for name, total in zip(names, told[:3], strict=True)}
-        episodes = max(told[5], 1.0)
-        return means | {"reward": float(told[3] / episodes), "asked": float(told[4] / episodes)}
+        means = {name: float(total / states) for name, total in zip(names, sums[:3], strict=True)}
+        episodes = max(sums[5], 1.0)
+        return means | {"reward": float(sums[3] / episodes), "asked": float(sums[4] / episodes)}
+
+    def _not_finite(self, subject: str, iteration: int) -> FloatingPointError:
+        return FloatingPointError(
+            f"the {subject} became NaN or infinite at iteration {iteration} of {self.config.n_iterations}: "
+            "lower the learning rate."
+        )
 
     def check(self) -> None:
         """
-        Look at both networks once more: every iteration looks before its last step.
+        Compute outputs once more: every iteration computes its losses before its last step.
 
         Raises
         ------
         FloatingPointError
-            They give NaN or infinite outputs.
+            An output is NaN or infinite.
         """
-        problem = self.problem
-        rows = Rows(problem.rows.upper[:CHECKED_ROWS], problem.rows.own[:CHECKED_ROWS])
-        known = np.ones((len(rows.upper), problem.allowed.size), np.uint8)
-        for shape, vector in zip(
-            self.plan.shapes(problem), (self.weights.predictor, self.weights.adversary), strict=True
-        ):
-            network = shape.network(vector)
-            steps = self.plan.processing_steps
-            for seen in (known, np.zeros_like(known)):
-                vectors = read_sets(network.encoder, problem.layout.columns, rows, seen, steps)
-                outputs = [head_outputs(head, vectors) for head in (network.classify, network.policy)]
-                if not all(np.isfinite(values).all() for values in outputs):
-                    raise FloatingPointError(
-                        f"the outputs became NaN or infinite at iteration {self.iteration} of "
-                        f"{self.plan.n_iterations}: lower the learning rate."
-                    )
+        rows = Rows(*(part[:CHECKED_ROWS] for part in self.problem.rows))
+        known = np.ones((len(rows.upper), self.problem.allowed.size), np.uint8)
+        for network in self.networks:
+            for head in ("classify", "policy"):
+                for groups in (known, np.zeros_like(known)):
+                    if not np.isfinite(network.head_outputs(head, rows, groups)).all():
+                        raise self._not_finite("output", self.iteration)
 
     def state(self) -> Arrays:
-        """All that the next iteration builds on."""
+        """Everything that the next iteration depends on."""
         arrays: Arrays = {"iteration": np.array(self.iteration)}
-        for name, learner in zip(("predictor", "adversary", "target"), self._learners, strict=True):
+        for name, learner in zip(LEARNERS, self._learners, strict=True):
             for field in ("parameters", "mean", "square", "steps"):
                 arrays[f"{name}.{field}"] = getattr(learner.adam, field)
         for field, value in self._agents._asdict().items():
             arrays[f"agents.{field}"] = value
-        generator = json.dumps(self.random.bit_generator.state).encode()
-        return arrays | {"random": np.frombuffer(generator, np.uint8)}
+        return arrays | {"random": _as_bytes(self.random.bit_generator.state)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take up what :meth:`state` gave."""
+        """Continue from arrays that :meth:`state` gave."""
         self.iteration = int(arrays["iteration"])
-        for name, learner in zip(("predictor", "adversary", "target"), self._learners, strict=True):
+        for name, learner in zip(LEARNERS, self._learners, strict=True):
             for field in ("parameters", "mean", "square", "steps"):
                 getattr(learner.adam, field)[...] = arrays[f"{name}.{field}"]
         for field, value in self._agents._asdict().items():
             value[...] = arrays[f"agents.{field}"]
-        self.random.bit_generator.state = json.loads(arrays["random"].tobytes().decode())
+        self.random.bit_generator.state = _from_bytes(arrays["random"])
+
+
+def _as_bytes(value: Any) -> NDArray[np.uint8]:
+    """JSON text of a value, as an array that a checkpoint can hold."""
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _from_bytes(array: NDArray[Any]) -> Any:
+    return json.loads(array.tobytes().decode())
 
 
 def train(
     problem: Problem,
-    plan: Plan,
-    random: Callable[[str], np.random.Generator],
-    kept: Checkpoint,
+    config: DADIClassifier,
+    checkpoint: Checkpoint,
     *,
-    pretrained: Weights | None = None,
+    pretrained: Networks | None = None,
     callback: Callback | None = None,
-) -> Trained:
+) -> tuple[Networks, Networks, dict[str, list[float]]]:
     """
     Train one trade-off, from its checkpoint if there is one.
 
     Parameters
     ----------
-    random : callable
-        Gives the random numbers for a purpose, the same ones at every call.
-    kept : Checkpoint
-        It stays: who has taken up the result removes it.
-    pretrained : Weights or None
+    config : DADIClassifier
+        Its constructor parameters are used.
+    checkpoint : Checkpoint
+        The caller removes it, after storing the result.
+    pretrained : (SetNetwork, SetNetwork) or None
         None: pretraining is done first.
     callback : callable or None
-        Called every 100 iterations with (iteration, iterations, what was told of them).
+        Called every 100 iterations with (iteration, iterations, their entries of the history).
+
+    Returns
+    -------
+    pretrained, trained : (SetNetwork, SetNetwork)
+    history : dict of str to list of float
 
     Raises
     ------
@@ -245,29 +285,30 @@ def train(
         A loss, or an output of the trained networks, became NaN or infinite.
     """
     history: dict[str, list[float]] = {}
-    found = kept.load()
+    found = checkpoint.load()
     if found is not None:
-        pretrained = Weights(found["pretrained.predictor"], found["pretrained.adversary"])
+        predictor, adversary = (
+            SetNetwork(shape, found[f"pretrained.{name}"], problem.layout, config.processing_steps)
+            for shape, name in zip(network_shapes(config, problem), LEARNERS, strict=False)
+        )
+        pretrained = predictor, adversary
     elif pretrained is None:
-        pretrained = pretrain(problem, plan, random("pretraining"))
-    joint = JointTraining(problem, plan, pretrained, random("joint training"))
+        pretrained = pretrain(problem, config)
+    joint = JointTraining(problem, config, pretrained)
     if found is not None:
         joint.restore(found)
-        history = json.loads(found["history"].tobytes().decode())
-    while not joint.done:
-        told = joint.advance(EVERY)
-        for name, value in {"step": float(joint.iteration), **told}.items():
+        history = _from_bytes(found["history"])
+    while joint.iteration < config.n_iterations:
+        logs = joint.advance(REPORT_EVERY)
+        for name, value in {"step": float(joint.iteration), **logs}.items():
             history.setdefault(name, []).append(value)
         if callback is not None:
-            callback(joint.iteration, plan.n_iterations, told)
-        if kept.due():
-            kept.save(
-                joint.state()
-                | {
-                    "pretrained.predictor": pretrained.predictor,
-                    "pretrained.adversary": pretrained.adversary,
-                    "history": np.frombuffer(json.dumps(history).encode(), np.uint8),
-                }
-            )
+            callback(joint.iteration, config.n_iterations, logs)
+        if checkpoint.due():
+            kept = {
+                f"pretrained.{name}": network.vector
+                for name, network in zip(LEARNERS, pretrained, strict=False)
+            }
+            checkpoint.save(joint.state() | kept | {"history": _as_bytes(history)})
     joint.check()
-    return Trained(pretrained, joint.weights, history)
+    return pretrained, joint.networks, history

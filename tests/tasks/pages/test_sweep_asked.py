@@ -94,8 +94,8 @@ def test_sentences_name_the_ends_and_what_is_always_or_never_asked() -> None:
     text = said(section(asked_documents("method.gamma=0.6,0.9")))
     assert (
         "Fewest features are asked at method.gamma 0.6 (2.400 a person on average), most at method.gamma 0.9 "
-        "(3.600). Asked of at least half of people at every value: X1, X2 and X9. Asked of at most 5% at every "
-        "value: X5 and X6." in text
+        "(3.600). Asked of at least half of people at every value: X1, X2 and X9. Asked of at most 5% at "
+        "every value: X5 and X6." in text
     )
 
 

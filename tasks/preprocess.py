@@ -1,4 +1,4 @@
-"""Preprocess: split the table, then encode both parts by the training rows and the contract alone."""
+"""Preprocess: check the table against its contract, split it, and encode both parts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,45 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import bin_names, group_labels
-from evenhand.data_contracts.checking import CheckResult, check_encoded
+from evenhand.data_contracts.arrow import bin_names, coerce, group_labels
+from evenhand.data_contracts.checking import CheckResult, check_encoded, check_table, raise_for
+from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from evenhand.tasks.dataset import Dataset, write_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import StepContext, StepResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_specs", "preprocess"]
+__all__ = ["column_specs", "contract", "preprocess"]
+
+
+def contract(context: StepContext) -> StepResult:
+    """Write the rows that meet the contract and the check's result; with quarantine also the other rows."""
+    declared = Contract.from_dict(context.parameters["contract"])
+    try:
+        table = coerce(pq.read_table(context.inputs["raw"]), declared)
+        result = check_table(table, declared, callback=lambda done, total: context.progress(done, total, {}))
+        raise_for(result)
+    except (ContractViolation, ContractError) as error:
+        raise InputError(str(error)) from None
+    except CheckCrashed as error:
+        raise NotCarriedOut(f"the contract could not be checked: {error}") from error
+    folder = context.workdir
+    # One chunk: the digest must not depend on how the rows were read.
+    pq.write_table(table.filter(pa.array(result.keep)).combine_chunks(), folder / "checked.parquet")
+    (folder / "result.json").write_text(json.dumps(result.to_json(), sort_keys=True))
+    outputs = {
+        "checked": (folder / "checked.parquet", "checked"),
+        "result": (folder / "result.json", "validation"),
+    }
+    if result.rows_kept < result.rows:
+        pq.write_table(table.filter(pa.array(~result.keep)), folder / "quarantine.parquet")
+        outputs["quarantine"] = (folder / "quarantine.parquet", "quarantine")
+    facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
+    return StepResult(outputs, facts)
 
 
 def column_specs(contract: Contract) -> list[ColumnSpec]:
@@ -39,7 +66,11 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
 
 
 def preprocess(context: StepContext) -> StepResult:
-    """Write ``train/`` and ``test/``, ``encoder.json``, and the results of checking both matrices."""
+    """
+    Write ``train/`` and ``test/``, ``encoder.json``, and the results of checking both matrices.
+
+    The encoder is fitted to the training rows and the contract only.
+    """
     from sklearn.model_selection import train_test_split
 
     contract = Contract.from_dict(context.parameters["contract"])
@@ -124,8 +155,8 @@ def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]
     """
     Number the crossed groups of all attributes, for a stratified split; shape (n,).
 
-    Groups of one row cannot be split, so they share one stratum; if there is only one of them, it joins the
-    largest stratum.
+    A group of one row cannot be split. All such groups share one stratum; a single one joins the largest
+    stratum.
     """
     codes = [np.unique(values, return_inverse=True)[1] for values in sensitive.values()]
     _, strata, sizes = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True, return_counts=True)
@@ -143,7 +174,7 @@ def _check_groups(column: Column, groups: NDArray[np.str_], rows: NDArray[np.int
         declared = set(group_labels(pa.array(list(column.allowed)), column).tolist())
     lacking = (declared | set(groups)) - set(groups[rows])
     if lacking:
-        # names from the contract may be quoted, values from the data may not
+        # Messages may quote names from the contract, but no value from the data.
         named = sorted(lacking & declared)
         which = f"the group {named[0]!r}" if named else "a group"
         others = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""

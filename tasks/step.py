@@ -77,20 +77,24 @@ class StepContext:
 @dataclass(frozen=True)
 class Step:
     """
-    One step of a run: a function that depends on nothing but its context.
+    One step of a run: a function that depends on its context only.
 
-    `function` is by default the one of the step's name in the module of that name, which is imported only
-    when the step runs. `modules` are roots of the source files that the step depends on beside its own.
+    By default it is the function of the step's name in the module ``evenhand.tasks.HOME``, which is imported
+    when the step runs; `home` is by default the step's name. `modules` are imported by name, or copied, so
+    that the step depends on their source files too.
     """
 
     name: str
     function: Callable[[StepContext], StepResult] | None = None
+    home: str = ""
     modules: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
         """The function's module."""
-        return f"evenhand.tasks.{self.name}" if self.function is None else self.function.__module__
+        return (
+            f"evenhand.tasks.{self.home or self.name}" if self.function is None else self.function.__module__
+        )
 
     def run(self, context: StepContext) -> StepResult:
         """Run the step."""
@@ -99,25 +103,23 @@ class Step:
         return result
 
 
-# Code that a step reaches by name: the model's code is copied, the classes of proxies are imported.
-BY_NAME = {"publish": ("evenhand.tasks.serving.model_code",), "balance": ("evenhand.fairlib.proxies.base",)}
 STEPS = {
-    name: Step(name, modules=BY_NAME.get(name, ()))
-    for name in (
-        "ingest",
-        "contract",
-        "preprocess",
-        "profile",
-        "balance",
-        "fair_metric",
-        "train",
-        "evaluate",
-        "learn_proxy",
-        "measure_proxy",
-        "measure_model",
-        "measure_drift",
-        "gate",
-        "publish",
+    step.name: step
+    for step in (
+        Step("ingest"),
+        Step("contract", home="preprocess"),
+        Step("preprocess"),
+        Step("profile"),
+        Step("balance", modules=("evenhand.fairlib.proxies.base",)),
+        Step("fair_metric", home="train"),
+        Step("train"),
+        Step("evaluate"),
+        Step("learn_proxy"),
+        Step("measure_proxy"),
+        Step("measure_model"),
+        Step("measure_drift"),
+        Step("gate"),
+        Step("publish", modules=("evenhand.tasks.serving.model_code",)),
     )
 }
 """All steps, in the order in which a run may have them."""

@@ -1,32 +1,43 @@
-"""Train: any method of the registry on the encoded training rows."""
+"""Train: learn the fair metric and the model from the encoded training rows."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.explore import EXPLORE
+from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["train"]
+__all__ = ["fair_metric", "train"]
+
+# Share of the differences between comparable people that FACE removes by default.
+EXPLAINED_VARIANCE = 0.95
 
 
 def train(context: StepContext) -> StepResult:
     """
-    Write ``model/`` and, where the method has them, ``history.json`` and ``without_adversary/``.
+    Write ``model/`` and, if the method has them, ``history.json`` and ``without_adversary/``.
 
-    The history has numbers over the training steps; ``without_adversary`` is the same model trained without
-    the method's adversary, to measure the price of fairness.
+    The history holds values per training step. ``without_adversary`` is the same model trained without the
+    method's adversary; its metrics show the price of fairness.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):
-        # The job was checked on another machine, where the extra is installed.
+        # The job may have been checked on another machine, which has the extra.
         raise InputError(needed_extra(spec))
     data = read_dataset(context.inputs["train"])
     arguments = dict(context.parameters["arguments"])
@@ -45,7 +56,7 @@ def train(context: StepContext) -> StepResult:
         except ValueError as error:
             raise InputError(str(error)) from None
     if spec.needs_feature_groups:
-        # In the order of the matrix; the dataset lists them by name.
+        # The dataset lists the groups by name; the method needs them in the order of the matrix.
         options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
     try:
         model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress, **options)  # type: ignore[attr-defined]
@@ -64,3 +75,75 @@ def train(context: StepContext) -> StepResult:
         plain.save(context.workdir / "without_adversary")
         outputs["without_adversary"] = (context.workdir / "without_adversary", "model")
     return StepResult(outputs, {"method": spec.name})
+
+
+def fair_metric(context: StepContext) -> StepResult:
+    """Write ``metric/``, the fair metric that the job describes."""
+    data = read_dataset(context.inputs["train"])
+    try:
+        metric = _fit_metric(context, data)
+    except ValueError as error:
+        raise InputError(f"the fair metric cannot be learned: {error}") from None
+    _check_rank(metric)
+    metric.save(context.workdir / "metric")
+    return StepResult(
+        {"metric": (context.workdir / "metric", "metric")}, {"rank": int(metric.basis_.shape[1])}
+    )
+
+
+def _fit_metric(context: StepContext, data: Dataset) -> Metric:
+    parameters = context.parameters["fair_metric"]
+    if parameters["kind"] == "sensitive-subspace":
+        return _subspace(data, parameters)
+    metric: FACE | EXPLORE
+    if parameters["kind"] == "face":
+        size, share = parameters["n_directions"], parameters["explained_variance"]
+        if size is None and share is None:
+            share = EXPLAINED_VARIANCE
+        metric = FACE(n_directions=size, explained_variance=share)
+    else:
+        seed = derive_seed(context.parameters["seed"], "fair_metric")
+        metric = EXPLORE(parameters["strength"], max_pairs=parameters["pairs"], random_state=seed)
+    # Comparable people have equal values in some columns, or are a person and the person's copies.
+    columns = parameters["comparable_by"]
+    if not columns:
+        encoder = TableEncoder.load(context.inputs["encoder"])
+        copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
+        return metric.fit(data.X, counterfactuals=copies)
+    positions = [position for name in columns for position in data.groups[name]]
+    _, groups = np.unique(data.X[:, positions], axis=0, return_inverse=True)
+    return metric.fit(data.X, groups=groups)
+
+
+def _subspace(data: Dataset, parameters: Mapping[str, Any]) -> SensitiveSubspace:
+    attributes = list(data.sensitive)
+    indicators = parameters["indicators"]
+    if indicators is None:
+        indicators = [name for name in attributes if name in data.groups]
+    learned = attributes if parameters["learned"] is None else parameters["learned"]
+    metric = SensitiveSubspace(
+        indicators=[column for name in indicators for column in data.groups[name]],
+        learned=[LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in learned],
+        strength=parameters["strength"],
+    )
+    return metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
+
+
+def _check_rank(metric: Metric) -> None:
+    """Refuse a metric that removes all differences, or none."""
+    rank, width = metric.basis_.shape[1], metric.n_features_in_
+    if 0 < rank < width or (rank == 0 and isinstance(metric, EXPLORE)):
+        return
+    everything = "everything: all people are comparable" if rank else "nothing: it protects nobody"
+    keys = {"sensitive-subspace": "indicators or fair_metric.learned", "explore": "strength"}
+    cure = keys.get(metric.kind, "n_directions or fair_metric.explained_variance")
+    raise InputError(f"the fair metric's subspace is {everything}; change fair_metric.{cure}.")
+
+
+def _target(data: Dataset, name: str) -> NDArray[Any]:
+    """Standardised values of a numeric attribute, as the encoder computes them; groups of any other."""
+    if name not in data.numbers:
+        return data.sensitive[name].astype(str)
+    values = data.numbers[name]
+    scaled = (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
+    return np.nan_to_num(scaled, nan=0.0)  # a missing number becomes the mean, as in a model input

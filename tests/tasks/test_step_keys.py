@@ -162,6 +162,7 @@ def files(roots: dict[str, list[str]]) -> dict[str, set[str]]:
 
 
 ENCODERS_USERS = {
+    "contract",
     "preprocess",
     "profile",
     "balance",

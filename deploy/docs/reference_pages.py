@@ -42,8 +42,8 @@ LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiv
 # Meaning of keys whose docstrings give only a type.
 PLAIN_KEYS = {
     "batch_size": "Rows of a mini-batch.",
-    "constraint": "What must be alike in all groups.",
-    "cost_constraint": "Which cost must be alike in both groups.",
+    "constraint": "Rate that must be equal in all groups.",
+    "cost_constraint": "Cost that must be equal in both groups.",
     "max_height": "Most splits from the root to a leaf.",
     "n_epochs": "Passes over the training rows.",
     "n_masks": "Selections that a prediction is the mean of.",
@@ -84,10 +84,10 @@ def job_page() -> str:
         """\
 # Job
 
-One YAML file: which table, what is sensitive, which method, which gates. `evenhand init` writes one for
-a table of yours ([how to](../how-to/own-table.md)); the shipped ones are in `flows/jobs/` and listed by
-`evenhand jobs`. An unknown key is refused with the nearest known one. `--set KEY=VALUE` changes any key
-for one run: `--set seed=3`, `--set method.eta=0.04`.
+A job is one YAML file. It names the table, the sensitive columns, the method and the gates. `evenhand init`
+writes one for a table of your own ([how to](../how-to/own-table.md)). `evenhand jobs` lists the shipped
+jobs, which are in `flows/jobs/`. An unknown key is an error; the message names the nearest known key.
+`--set KEY=VALUE` changes any key for one run: `--set seed=3`, `--set method.eta=0.04`.
 """,
         _keys(schema, schema, links=_job_links(own)),
     ]
@@ -106,8 +106,8 @@ for one run: `--set seed=3`, `--set method.eta=0.04`.
 GATES = """\
 ## gates
 
-By metric, what a model must reach to be published; [the metrics](metrics.md) and `evenhand metrics`
-have the names.
+The limits that a model must meet to be published, by metric. [The metrics](metrics.md) and `evenhand
+metrics` list the names.
 
     gates:
       balanced_accuracy: {min: 0.80, bound: interval}
@@ -119,7 +119,8 @@ have the names.
 | `max` | number | the largest value that passes |
 | `bound` | `point` (default) or `interval` | compare the estimate, or the unfavourable end of its interval |
 
-Too few people for a metric is neither passed nor refused: the run ends with [exit code 3](exit-codes.md).
+With too few people for a metric, its gate neither passes nor refuses: the run ends with [exit code
+3](exit-codes.md).
 
 ## method
 
@@ -138,7 +139,7 @@ def _job_links(own: Mapping[str, Any]) -> dict[str, str]:
 def _metric_kinds(schema: Schema, field: Schema) -> list[str]:
     parts = [
         "## fair_metric\n",
-        f"{field['description']} What the kinds are: [fair metrics](../fair-metric.md).\n",
+        f"{field['description']} [Fair metrics](../fair-metric.md) explains the kinds.\n",
     ]
     for kind, model in METRIC_KINDS.items():
         section = schema["$defs"][model.__name__]
@@ -164,9 +165,9 @@ def method_keys_page() -> str:
         """\
 # Keys of the methods
 
-What may stand under `method` in a job, beside `name`. Defaults are those of the class; shipped jobs set
-what suits their table. What each method is for: [all methods](../methods.md); which to take: [choose a
-method](../choose-a-method.md).
+The keys of the section `method` in a job, beside `name`. Defaults are those of the class; shipped jobs set
+values that suit their table. [All methods](../methods.md) describes the methods, [choose a
+method](../choose-a-method.md) compares them.
 """
     ]
     classes = {name: (spec.summary, method_class(name), {}) for name, spec in METHODS.items()}
@@ -221,7 +222,7 @@ def _documented_elsewhere(module: str, name: str) -> dict[str, str]:
 
 
 def _markdown(text: str) -> str:
-    """A docstring's words: roles and double backticks as Markdown code, symbols as such."""
+    """Turn a docstring's reStructuredText into Markdown: roles as code, symbols as Unicode."""
 
     def formula(match: re.Match[str]) -> str:
         tex = match[1]
@@ -231,7 +232,7 @@ def _markdown(text: str) -> str:
 
     text = re.sub(r":math:`([^`]*)`", formula, text)
     text = re.sub(r":\w+:`~?([^`]*\.)?([^`.]*)`", r"`\2`", text)
-    # YAML's word for it; at the start of a remark it is what a key is without being set
+    # None is null in YAML; at the start of a sentence it stands for the default
     text = re.sub(r"\bNone(?= [a-z])", "`null`", re.sub(r"\bNone(?=: | for )", "Default", text))
     text = text.replace("Default for ", "Default: ").replace("; Default:", "; default:")
     return text.replace("``", "`")
@@ -241,16 +242,16 @@ def _markdown(text: str) -> str:
 
 
 def contract_page() -> str:
-    """All keys of a contract, and our own properties."""
+    """All keys of a contract, and the properties that Evenhand adds."""
     schema = ContractDocument.model_json_schema(by_alias=True)
     defs = schema["$defs"]
     parts = [
         """\
 # Contract
 
-What a table promises: one YAML file in the form of the Open Data Contract Standard v3. `evenhand init`
-writes one to be read and corrected; the shipped ones are in `data_contracts/`. A key that would promise
-a check which is not made is refused.
+A contract states what holds for every row of a table. It is one YAML file in the form of the Open Data
+Contract Standard v3. `evenhand init` writes one for you to read and correct; the shipped ones are in
+`data_contracts/`. A key for a check that Evenhand does not make is an error.
 
     schema:
     - name: people
@@ -284,7 +285,7 @@ standard deviation, `unit` is (x − minimum) / (maximum − minimum). Default: 
 dates, else `onehot`.
 """,
         "## Properties of the contract\n",
-        "`customProperties` of the whole:\n",
+        "`customProperties` of the contract:\n",
         _table(("property", "meaning"), [(f"`{name}`", text) for name, text in CONTRACT_PROPERTIES.items()]),
     ]
     return "\n".join(parts)
@@ -302,9 +303,9 @@ CONTRACT_PARTS = {
 
 
 def _documentary(section: Schema) -> str:
-    """Keys that are accepted and carry no meaning."""
+    """A sentence that lists the keys that are accepted but not used."""
     names = [f"`{name}`" for name, field in section["properties"].items() if "description" not in field]
-    return f"Accepted, and without meaning here: {', '.join(names)}." if names else ""
+    return f"Accepted but not used: {', '.join(names)}." if names else ""
 
 
 # -------------------------------------------------------------------------------- command line and metrics
@@ -315,8 +316,8 @@ def command_line_page() -> str:
     command = typer.main.get_command(app)
     parts = [
         f"# Command line\n\n{command.help}\n",
-        "`evenhand COMMAND --help` says the same in the terminal. What came of a command, its "
-        "[exit code](exit-codes.md) says.\n",
+        "`evenhand COMMAND --help` prints the same in the terminal. The [exit code](exit-codes.md) gives the "
+        "result of a command.\n",
         *_commands(command, typer.Context(command, info_name="evenhand")),
     ]
     return "\n".join(parts)
@@ -347,10 +348,10 @@ def metrics_page() -> str:
             """\
 # Metrics
 
-The names that gates, sweeps, reports and `--json` use. `<attr>` is a sensitive attribute, `<name>` a
-counterfactual of the job, `<column>` a model input. Each has an interval from the bootstrap
-(`evaluate.draws`, `evaluate.level`); with too few people in a group (`evaluate.min_cell`) a metric has no
-value and says so.
+Gates, sweeps, reports and `--json` use these names. `<attr>` stands for a sensitive attribute, `<name>`
+for a counterfactual of the job, `<column>` for a model input. Each metric has a bootstrap interval
+(`evaluate.draws`, `evaluate.level`). With too few people in a group (`evaluate.min_cell`) it has no value,
+and the report gives the reason.
 """,
             "## Of classifiers\n",
             _metrics("classifier"),
@@ -372,7 +373,7 @@ def _metrics(kind: Kind) -> str:
             (
                 f"`{name}`",
                 what,
-                f"{info.formula}{source}".replace("|", "\\|"),
+                f"{info.formula}{source}",
                 info.direction or "",
                 info.unit,
             )
@@ -386,7 +387,7 @@ def _metrics(kind: Kind) -> str:
 def _keys(
     section: Schema, schema: Schema, *, prefix: str = "", links: Mapping[str, str] | None = None
 ) -> str:
-    """A row for each key that has a meaning."""
+    """A table with a row for each key that is used."""
     required = section.get("required", [])
     rows = []
     for name, field in section["properties"].items():
@@ -417,7 +418,7 @@ def _value(value: Any) -> str:
 
 
 def _section_of(field: Schema, schema: Schema) -> Schema | None:
-    """The one section that a key holds."""
+    """Schema of the section that a key holds, or None."""
     found = [option["$ref"] for option in [field, *field.get("anyOf", [])] if "$ref" in option]
     return schema["$defs"][found[0].rpartition("/")[2]] if found else None
 

@@ -1,4 +1,4 @@
-"""Jobs that train a classifier: what they must fit, their steps up to the metrics, and what they publish."""
+"""Jobs that train a classifier: their checks, steps up to the metrics, and published artifacts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     Returns
     -------
     Contract
-        By which the job learns: the given one.
+        The contract for training: the given one.
 
     Raises
     ------
@@ -60,14 +60,14 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
         One line that names the key and the cure.
     """
     sensitive = [column.name for column in contract.sensitive]
-    _check_names(job, "sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
+    _check_names("sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
     if "filter" in job.model_fields_set:
-        raise InputError(f"job {job.name}: filter is for jobs of a proxy, and {method} is none: remove it.")
+        raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
     _check_metric(job, contract)
     _check_counterfactuals(job, contract)
     if METHODS[method].needs_counterfactuals and not job.evaluate.counterfactuals:
         raise InputError(
-            f"job {job.name}: method {method} pairs people with their counterfactuals, and there are none: "
+            f"method {method} pairs people with their counterfactuals, and there are none: "
             "give evaluate.counterfactuals."
         )
     if METHODS[method].asks:
@@ -78,7 +78,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
 
 
 def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> float | None:
-    """Budget of the audit: the job's own, else that which the method trained with, else none."""
+    """Return the budget of the audit: the job's, else that of the method's training, else None."""
     if job.evaluate.certificate is not None:
         return job.evaluate.certificate.budget
     parameters = inspect.signature(method_class(method).__init__).parameters
@@ -88,7 +88,7 @@ def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> f
 
 
 def known_metrics(resolved: ResolvedJob) -> list[str]:
-    """Metrics that the job will have; which intersections there are, the data decides."""
+    """Return the job's metrics, without intersections: which of them exist depends on the data."""
     method = METHODS[resolved.method]
     known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
     known += ["features_asked"] if method.asks else []
@@ -101,108 +101,100 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
 
 
 def _check_metric(job: Job, contract: Contract) -> None:
-    """Every name in the metric's section is one that the contract or the job has."""
+    """Check that the contract or the job has every name in the section `fair_metric`."""
     metric = job.fair_metric
     names = [column.name for column in contract.sensitive]
     features = [column.name for column in contract.features]
     if isinstance(metric, SubspaceMetric):
-        _check_names(job, "fair_metric.indicators", metric.indicators, features, "the contract has")
-        _check_names(job, "fair_metric.learned", metric.learned, names, "the contract has")
+        _check_names("fair_metric.indicators", metric.indicators, features, "the contract has")
+        _check_names("fair_metric.learned", metric.learned, names, "the contract has")
         return
     defined = list(job.evaluate.counterfactuals)
     if not metric.comparable_by and not defined:
         raise InputError(
-            f"job {job.name}: the metric {metric.kind} is learned from comparable people: define "
+            f"the metric {metric.kind} is learned from comparable people: define "
             "evaluate.counterfactuals, or list columns in fair_metric.comparable_by."
         )
     _check_names(
-        job, "fair_metric.comparable_by", metric.comparable_by, features, "the contract's model inputs are"
+        "fair_metric.comparable_by", metric.comparable_by, features, "the contract's model inputs are"
     )
     _check_names(
-        job, "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
+        "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
     )
 
 
 def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) -> None:
-    """The arguments of a method that asks for features, as far as the contract tells."""
+    """Check the arguments of a method that asks for features against the contract."""
     from evenhand.fairlib.methods.dadi.objectives import CRITERIA
 
     gamma, criterion = arguments.get("gamma", 0.5), arguments.get("criterion", CRITERIA[0])
     if not 0 <= gamma <= 1:
         raise InputError(
-            f"job {job.name}: method.gamma is {gamma:g}, expected a number from 0 (ask for nothing that "
-            "tells the group) to 1 (ask for whatever helps to predict)."
+            f"method.gamma is {gamma:g}, expected a number from 0 (ask for nothing that "
+            "reveals the group) to 1 (ask for all that helps to predict)."
         )
     if criterion not in CRITERIA:
         raise InputError(
-            f"job {job.name}: method.criterion {criterion!r} is not known{nearest(criterion, CRITERIA)}; "
+            f"method.criterion {criterion!r} is not known{nearest(criterion, CRITERIA)}; "
             f"known: {', '.join(CRITERIA)}."
         )
     sensitive = job.sensitive or [column.name for column in contract.sensitive]
     if not sensitive:
         raise InputError(
-            f"job {job.name}: the contract {contract.name!r} has no sensitive column for the adversary to "
+            f"the contract {contract.name!r} has no sensitive column for the adversary to "
             "guess: give one the role sensitive."
         )
     if arguments.get("attributes") == []:
-        raise InputError(
-            f"job {job.name}: method.attributes is empty: name a sensitive column, or leave it out for all."
-        )
-    _check_names(
-        job, "method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are"
-    )
+        raise InputError("method.attributes is empty: name a sensitive column, or leave it out for all.")
+    _check_names("method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are")
     features = [column.name for column in contract.features]
-    _check_names(job, "method.costs", arguments.get("costs"), features, "the model inputs are")
+    _check_names("method.costs", arguments.get("costs"), features, "the model inputs are")
     for name, cost in (arguments.get("costs") or {}).items():
         if not (math.isfinite(cost) and cost >= 0):
-            raise InputError(
-                f"job {job.name}: method.costs.{name} is {cost:g}, expected a finite number, not negative."
-            )
+            raise InputError(f"method.costs.{name} is {cost:g}, expected a finite number, not negative.")
 
 
 def _check_compared(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> None:
-    """There are sensitive columns to compare by and, where the group is read from the inputs, it is there."""
+    """Check that the compared groups exist, and are model inputs if the method reads them from there."""
     sensitive = job.sensitive or [column.name for column in contract.sensitive]
     if not sensitive:
         raise InputError(
-            f"job {job.name}: the contract {contract.name!r} has no sensitive column, and {method} compares "
+            f"the contract {contract.name!r} has no sensitive column, and {method} compares "
             "the groups of one: give one the role sensitive."
         )
     named = list(arguments.get("attributes") or [])
     named += [arguments["attribute"]] if arguments.get("attribute") is not None else []
     key = "method.attributes" if arguments.get("attributes") else "method.attribute"
-    _check_names(job, key, named, sensitive, "the sensitive columns are")
+    _check_names(key, named, sensitive, "the sensitive columns are")
     if not METHODS[method].needs_feature_groups:
         return
     compared = [column for column in contract.sensitive if column.name in (named or sensitive)]
     hidden = [column.name for column in compared if not column.is_feature]
     if hidden:
         raise InputError(
-            f"job {job.name}: {method} reads {hidden[0]!r} from the model inputs, and it is none: give it "
-            "use: feature in the contract, or take a method that trains with groups alone, such as "
+            f"{method} reads {hidden[0]!r} from the model inputs, and it is not one of them: give it "
+            "use: feature in the contract, or use a method that needs groups only in training, such as "
             "exponentiated-gradient."
         )
 
 
-def _check_names(job: Job, key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
+def _check_names(key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
     for name in listed or ():
         if name not in known:
-            raise InputError(
-                f"job {job.name}: {key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}."
-            )
+            raise InputError(f"{key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}.")
 
 
 def _check_counterfactuals(job: Job, contract: Contract) -> None:
-    """Every changed column is a model input and every value one that the contract allows."""
+    """Check that every changed column is a model input, and that the contract allows every value."""
     features = {column.name: column for column in contract.features}
     for name, changes in job.evaluate.counterfactuals.items():
-        where = f"job {job.name}: the counterfactual {name!r}"
+        where = f"the counterfactual {name!r}"
         if not changes:
             raise InputError(f"{where} changes nothing: name a column and its values.")
         for column_name, values in changes.items():
             if column_name not in features:
                 raise InputError(
-                    f"{where} changes the column {column_name!r}, which is no model input"
+                    f"{where} changes the column {column_name!r}, which is not a model input"
                     f"{nearest(column_name, list(features))}."
                 )
             column = features[column_name]
@@ -222,7 +214,7 @@ def _check_counterfactuals(job: Job, contract: Contract) -> None:
 
 
 def _check_value(where: str, column: Column, value: Any) -> None:
-    """One value of a counterfactual: of its column's type, and allowed by the contract."""
+    """Check that a counterfactual's value has its column's type and is allowed by the contract."""
     if column.allowed is not None:
         if not any(value == item and type(value) is type(item) for item in column.allowed):
             known = [str(item) for item in column.allowed]
@@ -235,7 +227,7 @@ def _check_value(where: str, column: Column, value: Any) -> None:
         TypeAdapter(VALUE_TYPES[column.logical_type]).validate_python(value, strict=column.is_numeric)
     except ValidationError:
         raise InputError(
-            f"{where} gives {column.name!r} the value {value!r}, which is no {column.logical_type}."
+            f"{where} gives {column.name!r} the value {value!r}, which is not a {column.logical_type}."
         ) from None
 
 
@@ -243,7 +235,7 @@ def _check_value(where: str, column: Column, value: Any) -> None:
 
 
 def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
-    """Parameters of the split, which keeps the label's shares."""
+    """Return the parameters of the split, which is stratified by the label."""
     job = resolved.job
     return {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
 
@@ -262,7 +254,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     if job.sensitive and method.needs_groups:
         training["sensitive"] = job.sensitive
     if method.requires:
-        # what they compute is part of the model
+        # another version of the library may give another model
         training["libraries"] = library_versions(method.requires)
     if method.needs_counterfactuals:
         training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
@@ -291,12 +283,12 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
 
 
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
-    """What is published beside encoder, metrics and decision."""
+    """Return the artifacts that are published beside encoder, metrics and decision."""
     return {"model": steps.output("train", "model"), "reference": steps.output("profile", "reference")}
 
 
 def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
-    """What a published model must know of the table."""
+    """Return what a published model needs to read raw rows."""
     features = resolved.contract.features
     inputs = {
         "features": [column.name for column in features],
@@ -309,21 +301,21 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
 
 
 def card_fields(steps: Steps) -> dict[str, Any]:
-    """What the card learns from the run: which proxy chose the training rows."""
+    """Return the model card's fields of this kind: the proxy that chose the training rows."""
     facts = steps.facts("balance")
     keys = ("proxy", "version", "rows_before", "rows_after")
     return {"balance": {key: facts[key] for key in keys}} if facts else {}
 
 
 def _question(column: Column) -> dict[str, Any]:
-    """What a person who is asked must know of a feature: the contract's words, no row's value."""
+    """Return the contract's description of a feature, for a person who is asked for it; no value of a row."""
     plain = column.to_dict()
     kept = {key: plain[key] for key in ("description", "allowed", "minimum", "maximum")}
     return kept | {"type": column.logical_type}
 
 
 def _training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:
-    """All training rows, or those that the job's proxy keeps and the proxy's content."""
+    """Return the training rows (filtered by the job's proxy, if it has one) and the proxy's content."""
     wanted = resolved.job.balance
     if wanted is None:
         return steps.output("preprocess", "train"), None
@@ -353,7 +345,7 @@ def _training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str |
 def _metric_step(
     resolved: ResolvedJob, steps: Steps, train: Artifact
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
-    """Parameters and inputs of the step that learns the metric: no more than its kind needs."""
+    """Return the parameters and inputs of the step that learns the metric: only those that its kind needs."""
     job = resolved.job
     parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump()}
     inputs = {"train": train}

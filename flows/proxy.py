@@ -1,4 +1,4 @@
-"""Jobs that learn a proxy: what they must fit, their steps up to the metrics, and what they publish."""
+"""Jobs that learn a proxy: their checks, steps up to the metrics, and published artifacts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "train_and_measure",
 ]
 
-# Sections and keys that are about a classifier.
+# Sections and keys of classifiers, and why a proxy has none.
 CLASSIFIER_KEYS = {
     "fair_metric": "its own disclosivity is the limit",
     "balance": "it is what balances other jobs",
@@ -40,44 +40,41 @@ CLASSIFIER_EVALUATE_KEYS = {
 
 def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> Contract:
     """
-    Refuse what makes no sense for a proxy.
+    Refuse the keys of classifiers, and attributes that cannot be balanced.
 
     Returns
     -------
     Contract
-        As the proxy sees it: its attributes are sensitive and no inputs.
+        The contract for training: the attributes are sensitive and not model inputs.
 
     Raises
     ------
     InputError
-        One line that names the key and the cure; also for no attribute, one that has no groups, or more than
-        the method can balance.
+        One line that names the key and the cure; also for no attribute, an attribute without groups, or more
+        attributes or groups than the method can balance.
     """
+    from evenhand.tasks.measure_proxy import metric_names
+
     for key, reason in CLASSIFIER_KEYS.items():
         if key in job.model_fields_set:
-            raise InputError(f"job {job.name}: {key} is not for a proxy ({reason}): remove it.")
+            raise InputError(f"{key} is not for a proxy ({reason}): remove it.")
     for key, reason in CLASSIFIER_EVALUATE_KEYS.items():
         if getattr(job.evaluate, key):
-            raise InputError(f"job {job.name}: evaluate.{key} is not for a proxy ({reason}): remove it.")
-    known = _metric_names(method)
+            raise InputError(f"evaluate.{key} is not for a proxy ({reason}): remove it.")
+    known = metric_names(method)
     for name in job.paper.row if job.paper else {}:
         if name not in known:
             raise InputError(
-                f"job {job.name}: paper.row has {name!r}, which is no metric of a proxy; "
-                f"there are {', '.join(known)}."
+                f"paper.row has {name!r}, which is not a metric of a proxy; there are {', '.join(known)}."
             )
     return _proxy_contract(job, contract, method)
 
 
 def known_metrics(resolved: ResolvedJob) -> list[str]:
-    """Metrics that the job will have."""
-    return _metric_names(resolved.method)
-
-
-def _metric_names(method: str) -> list[str]:
+    """Return the metrics that the job will have."""
     from evenhand.tasks.measure_proxy import metric_names
 
-    return metric_names(method)
+    return metric_names(resolved.method)
 
 
 def _proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
@@ -86,23 +83,23 @@ def _proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
     names = job.sensitive or [column.name for column in contract.sensitive]
     if not names:
         raise InputError(
-            f"job {job.name}: a proxy balances sensitive groups, and the contract {contract.name!r} has "
+            f"a proxy balances sensitive groups, and the contract {contract.name!r} has "
             "none: list columns in sensitive."
         )
     try:
         seen = contract.with_attributes(names)
     except ContractError as error:
-        raise InputError(f"job {job.name}: sensitive: {error}.") from None
+        raise InputError(f"sensitive: {error}.") from None
     if len(seen.sensitive) > 1 and PROXIES[method].class_name != "ProxyTree":
         raise InputError(
-            f"job {job.name}: {method} predicts one attribute's groups, and there are {', '.join(names)}: "
-            "keep one in sensitive, or take a proxy tree (proxy, relaxed-proxy)."
+            f"{method} predicts one attribute's groups, and there are {', '.join(names)}: "
+            "keep one in sensitive, or use a proxy tree (proxy, relaxed-proxy)."
         )
     for column in seen.sensitive:
         count = len(column.allowed or ()) if column.bins is None else len(column.bins) + 1
         if count > MAX_GROUPS:
             raise InputError(
-                f"job {job.name}: sensitive: column {column.name!r} has {count} groups, and at most "
+                f"sensitive: column {column.name!r} has {count} groups, and at most "
                 f"{MAX_GROUPS} can be balanced: merge them in the table, or use fewer bins."
             )
     return seen
@@ -111,12 +108,12 @@ def _proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
 # the run
 
 
-# What of the section `evaluate` a proxy has a use for.
+# Keys of the section `evaluate` that a proxy uses.
 MEASURING = {"draws", "level", "min_cell"}
 
 
 def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
-    """Parameters of the split, which keeps the groups' shares."""
+    """Return the parameters of the split, which is stratified by the groups."""
     job = resolved.job
     return {
         "contract": resolved.contract.to_dict(),
@@ -127,7 +124,7 @@ def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
 
 
 def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
-    """Learn the proxy and measure it; a tree that found no split is a refusal."""
+    """Learn the proxy and measure it; a tree without a split is refused."""
     job, modules = resolved.job, resolved.modules
     steps(
         "learn_proxy",
@@ -149,7 +146,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
 
 
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
-    """What is published beside encoder, metrics and decision."""
+    """Return the artifacts that are published beside encoder, metrics and decision."""
     return {
         "model": steps.output("learn_proxy", "proxy"),
         "balance": steps.output("measure_proxy", "balance"),
@@ -158,7 +155,7 @@ def published_artifacts(steps: Steps) -> dict[str, Artifact]:
 
 
 def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
-    """What a published proxy must know of the table; its contract is for whoever filters with it."""
+    """Return what a published proxy needs to read raw rows; its contract is for the filter."""
     contract = resolved.contract
     return {
         "features": [column.name for column in contract.features],
@@ -169,5 +166,5 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
 
 
 def card_fields(steps: Steps) -> dict[str, Any]:
-    """What the card learns from the run."""
+    """Return the model card's fields of this kind."""
     return {"kind": "proxy"}

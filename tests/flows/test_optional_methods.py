@@ -71,7 +71,7 @@ def test_a_group_that_is_no_input_is_refused_before_anything_runs(bench: Any) ->
     bench.job["method"] = {"name": "threshold-optimizer", "attribute": "sex"}
     done = bench.run()
     assert done.code == 2
-    assert "threshold-optimizer reads 'sex' from the model inputs, and it is none" in done.err
+    assert "threshold-optimizer reads 'sex' from the model inputs, and it is not one of them" in done.err
 
 
 @pytest.mark.parametrize(

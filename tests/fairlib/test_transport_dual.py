@@ -246,6 +246,119 @@ def test_later_calls_are_as_exact_as_first_ones(
             certify(now, plan, transport_matrix(plan), (seed, step))
 
 
+class Spied:
+    """A solver of the two people by hand, whose multiplier is 0.2, with the brackets that it searches."""
+
+    losses = np.array([[9.0, 9.0], [0.2, 1.0]])
+
+    def __init__(self, *multipliers: float, width: float = 2.0) -> None:
+        self.solver: Any = make_solver("dual", TransportProblem([[0.0], [2.0]], [1, 1], 1.0))
+        self.solver.multipliers = np.array(multipliers)
+        self.solver.width = width
+        self.brackets: list[tuple[float, float]] = []
+        search = self.solver.search.envelopes
+
+        def envelopes(low: float, high: float, queries: Any = None) -> Any:
+            self.brackets.append((low, high))
+            return search(low, high, queries)
+
+        self.solver.search.envelopes = envelopes
+
+    def solve(self) -> list[tuple[float, float]]:
+        self.brackets.clear()
+        plan = self.solver.solve(self.losses)
+        assert plan.multiplier == pytest.approx(0.2, rel=1e-9)
+        return self.brackets
+
+
+@pytest.mark.parametrize(
+    ("multipliers", "first"),
+    [
+        # of no call yet, as of a small problem: up to the range of the losses, from 0.2 to 9
+        ((), (0.0, 8.8)),
+        ((0.0,), (0.0, 8.8)),
+        ((0.3, 0.0), (0.0, 8.8)),
+        # the last one times its ratio to the one before, which is at least a half and at most 2
+        ((0.25,), (0.125, 0.5)),
+        ((0.16, 0.2), (0.125, 0.5)),
+        ((0.125, 0.25), (0.25, 1.0)),
+        ((0.01, 0.1), (0.1, 0.4)),
+        ((9.0, 0.5), (0.125, 0.5)),
+        ((0.0, 0.25), (0.125, 0.5)),
+    ],
+)
+def test_the_first_bracket_is_about_the_predicted_multiplier(
+    multipliers: tuple[float, ...], first: tuple[float, float]
+) -> None:
+    assert Spied(*multipliers).solve()[0] == pytest.approx(first, rel=1e-12)
+
+
+def test_a_bracket_without_the_optimum_is_moved_by_growing_factors() -> None:
+    over, under = 1 - 1e-9, 1 + 1e-9
+    upwards = [(0.005, 0.02), (0.02 * over, 0.08), (0.08 * over, 1.28)]
+    np.testing.assert_allclose(Spied(0.01).solve(), upwards, rtol=1e-12)
+    downwards = [(5.0, 20.0), (1.25, 5.0 * under), (1.25 / 16, 1.25 * under)]
+    np.testing.assert_allclose(Spied(10.0).solve(), downwards, rtol=1e-12)
+    # factors grow to 1e12 at most: 4, 16, 256, 65536, 65536^2, and then 1e12
+    high = 2e-40 * np.cumprod([1.0, 4.0, 16.0, 256.0, 65536.0, 65536.0**2, 1e12, 1e12])
+    far = Spied(1e-40).solve()
+    np.testing.assert_allclose(far, np.stack([np.r_[5e-41, high[:-1] * over], high], axis=1), rtol=1e-12)
+    # downwards a factor of a million and more goes to 0 at once
+    low = 5e29 / np.cumprod([1.0, 4.0, 16.0, 256.0, 65536.0])
+    far = Spied(1e30).solve()
+    expected = np.stack([np.r_[low, 0.0], np.r_[2e30, low * under]], axis=1)
+    np.testing.assert_allclose(far, expected, rtol=1e-12)
+
+
+def test_brackets_become_as_narrow_as_the_predictions_are_good() -> None:
+    right = Spied(0.2)
+    widths = []
+    for _ in range(10):
+        right.solve()
+        widths.append(right.solver.width)
+    # half the way to the cube of the error, 1; never below 1.02
+    np.testing.assert_allclose(widths, [1.5, 1.25, 1.125, 1.0625, 1.03125, *[1.02] * 5], rtol=1e-8)
+    assert right.solve()[0] == pytest.approx((0.2 / 1.02, 0.2 * 1.02), rel=1e-8)
+    for predicted in (0.22, 0.2 / 1.1):
+        wrong = Spied(predicted, width=1.1)
+        wrong.solve()
+        assert wrong.solver.width == pytest.approx(0.5 * (1.1 + 1.1**3), rel=1e-8)
+    # never above 2; and 2 where nothing was predicted
+    for spied in (Spied(5.0, width=1.1), Spied(0.0, width=1.1)):
+        spied.solve()
+        assert spied.solver.width == 2.0
+
+
+@pytest.mark.parametrize("n", [256, 257])
+def test_the_first_multiplier_of_many_queries_is_that_of_a_sample(n: int) -> None:
+    rng = np.random.default_rng(n)
+    problem = TransportProblem(rng.normal(size=(n, 3)), np.zeros(n, dtype=int), 0.2)
+    solver: Any = make_solver("dual", problem, seed=3)
+    asked: list[tuple[float, float, Any]] = []
+    search = solver.search.envelopes
+
+    def envelopes(low: float, high: float, queries: Any = None) -> Any:
+        asked.append((low, high, queries))
+        return search(low, high, queries)
+
+    solver.search.envelopes = envelopes
+    losses = rng.exponential(size=(1, n))
+    plan = solver.solve(losses)
+    whole = (0.0, float(np.ptp(losses)))
+    assert asked[0][:2] == whole
+    if n == 256:
+        assert len(asked) == 1
+        return
+    sample = asked[0][2]
+    assert len(np.unique(sample)) == len(sample) == 256
+    assert asked[1][2] is None
+    low, high = asked[1][:2]
+    # all but one of the queries: nearly the same multiplier
+    assert high / low == pytest.approx(4.0, rel=1e-12)
+    assert np.sqrt(low * high) == pytest.approx(plan.multiplier, rel=0.05)
+    assert len(asked) == 2
+
+
 @pytest.fixture(params=["continuous", "tied"])
 def larger(request: pytest.FixtureRequest) -> dict[str, Any]:
     """So many places that k-means cells hold several and the first bracket comes from a sample."""

@@ -276,6 +276,15 @@ def bin_names(column: Column) -> tuple[str, ...]:
     return (f"<{texts[0]}", *(f"{a} to <{b}" for a, b in pairwise(texts)), f">={texts[-1]}")
 
 
+def known_groups(column: Column) -> set[str]:
+    """Return the groups that a contract names, by bins or allowed values; an empty set if it names none."""
+    if column.bins is not None:
+        return set(bin_names(column))
+    if column.allowed is None:
+        return set()
+    return set(group_labels(pa.array(list(column.allowed)), column).tolist())
+
+
 def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[np.str_]:
     """Return the group of every row.
 

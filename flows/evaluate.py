@@ -24,9 +24,8 @@ from evenhand.tasks.bundle import Bundle, open_bundle
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.junit import junit_of_decision
 from evenhand.tasks.evaluating.markdown import markdown_of_evaluation
-from evenhand.tasks.evaluating.verdicts import check_gates, digest_of_gates, read_limits
 from evenhand.tasks.fingerprint import environment, now
-from evenhand.tasks.gate import judge
+from evenhand.tasks.gate import check_evaluation_gates, digest_of_gates, judge, read_limits
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.store import Artifact, Store
@@ -155,7 +154,7 @@ def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> EvaluatedModels:
         _same_label(model, baseline)
         _same_contract(model, baseline.contract, f"the baseline {baseline.uri} under")
     settings = {**model.evaluation["evaluate"], **plan.data.evaluate}
-    check_gates(plan.limits, model, settings)
+    check_evaluation_gates(plan.limits, model, settings)
     seed = int(model.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
     return EvaluatedModels(model, baseline, settings, seed)
 

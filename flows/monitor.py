@@ -18,9 +18,8 @@ from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, recorded_verdict, w
 from evenhand.tasks.addresses import parse_address
 from evenhand.tasks.bundle import Bundle, open_bundle
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.verdicts import read_limits
 from evenhand.tasks.fingerprint import environment, now
-from evenhand.tasks.monitoring.gates import check_gates, default_gates
+from evenhand.tasks.gate import check_drift_gates, default_drift_gates, read_limits
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.store import Store
 
@@ -113,8 +112,8 @@ def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
         bundle.require_known_method()
     counts = json.loads(reference.read_text())
     if plan.gates is None:
-        return default_gates(counts)
-    check_gates(plan.limits, counts, predicts=not bundle.is_proxy)
+        return default_drift_gates(counts)
+    check_drift_gates(plan.limits, counts, predicts=not bundle.is_proxy)
     return plan.gates
 
 

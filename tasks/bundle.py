@@ -61,6 +61,12 @@ class Bundle:
         """Whether it is a balancing proxy, and not a classifier."""
         return "label_values" not in self.inputs
 
+    @property
+    def asks_features(self) -> bool:
+        """Whether the model asks for features one after another."""
+        method = METHODS.get(str(self.evaluation.get("method")))
+        return method is not None and method.asks
+
     def described(self) -> dict[str, Any]:
         """Name, version, address, method, contract and content, for verdicts and pages."""
         return {

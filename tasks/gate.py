@@ -1,19 +1,42 @@
-"""Gate: decide whether a model may be published."""
+"""Gates: limits on metrics, read, checked before anything is measured, and applied to measured metrics."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation
 from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import nearest
+from evenhand.tasks.inputs import as_number, nearest, read_yaml
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["check_metric", "gate", "judge"]
+if TYPE_CHECKING:
+    from evenhand.tasks.bundle import Bundle
+
+__all__ = [
+    "check_drift_gates",
+    "check_evaluation_gates",
+    "default_drift_gates",
+    "digest_of_gates",
+    "drift_metrics",
+    "gate",
+    "judge",
+    "read_gates",
+    "read_limits",
+]
+
+NO_CERTIFICATES = (
+    "certificates are measured where a model is trained: the fair metric that they need is not published"
+)
+MAX_PSI = 0.2
+MAX_UNSEEN = 0.01
 
 
 def gate(context: StepContext) -> StepResult:
@@ -30,10 +53,7 @@ def judge(
     """
     Decide on an evaluation, and a comparison with a baseline, in their JSON forms.
 
-    Raises
-    ------
-    InputError
-        A gate on a metric that was not measured.
+    Raises `InputError` for a gate on a metric that was not measured.
     """
     compared = None if comparison is None else Comparison.from_json(comparison)
     try:
@@ -42,10 +62,122 @@ def judge(
         raise InputError(f"gates: {error}") from None
 
 
-def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str]) -> None:
-    """Refuse a gate on a metric that is not `known`, with the nearest name and those `listed`."""
+# reading
+
+
+def read_limits(
+    gates: Mapping[str, Any] | str | None, *, baseline: bool
+) -> tuple[dict[str, Any] | None, tuple[Gate, ...]]:
+    """
+    Read gates from a mapping or the path of a YAML file; return them and their limits.
+
+    Raises `InputError` for a file that cannot be read, a wrong gate, or a gate that needs a baseline where
+    there is none.
+    """
+    if gates is None:
+        return None, ()
+    chosen = read_gates(Path(gates).expanduser()) if isinstance(gates, str) else dict(gates)
+    chosen = as_number(chosen)
+    try:
+        limits = tuple(parse_gates(chosen))
+    except ValueError as error:
+        raise InputError(f"gates: {error}.") from None
+    for limit in () if baseline else limits:
+        if limit.no_worse_than_baseline is not None:
+            raise InputError(
+                f"the gate {limit.metric!r} has no_worse_than_baseline: give --baseline, or take it out."
+            )
+    return chosen, limits
+
+
+def read_gates(path: Path) -> dict[str, Any]:
+    """
+    Read a file of gates: a mapping of metrics to limits, at the top or under ``gates``.
+
+    Raises `InputError` if the file cannot be read or holds no gates.
+    """
+    content = read_yaml(path, "the gates file")
+    if isinstance(content, dict) and "gates" in content:
+        content = content["gates"]
+    if not isinstance(content, dict) or not content:
+        raise InputError(
+            f"the gates file {path} holds no gates: write metrics with limits, such as auc: {{min: 0.7}}."
+        )
+    return content
+
+
+def digest_of_gates(gates: Mapping[str, Any]) -> str:
+    """sha256 of the gates; it does not depend on the order of keys."""
+    return hashlib.sha256(json.dumps(gates, sort_keys=True).encode()).hexdigest()
+
+
+# gates of an evaluation
+
+
+def _check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str]) -> None:
+    """Refuse a gate on a metric that is not `known`; the message names the nearest one and those `listed`."""
     if gate.metric not in known:
         raise InputError(
             f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there are "
             f"{', '.join(listed)}."
         )
+
+
+def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
+    """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
+    attributes = [column.name for column in model.contract.sensitive]
+    known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
+    known += [f"consistency.{name}" for name in settings["counterfactuals"]]
+    known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
+    known += ["features_asked"] if model.asks_features else []
+    for gate in gates:
+        kind, _, subject = gate.metric.partition(".")
+        if kind == "certificate":
+            raise InputError(f"the gate {gate.metric!r} cannot be judged here: {NO_CERTIFICATES}.")
+        if gate.metric == "features_asked" and gate.no_worse_than_baseline is not None:
+            raise InputError(
+                "the gate 'features_asked' has no paired difference: give it a max in place of "
+                "no_worse_than_baseline."
+            )
+        # Only the data shows which intersections exist.
+        if not (settings["intersections"] and kind in GROUP_METRICS and "&" in subject):
+            _check_metric(gate, known, "this evaluation", known)
+
+
+# gates on drift
+
+
+def drift_metrics(reference: Mapping[str, Any], *, predicts: bool) -> list[str]:
+    """Metrics of a comparison with this ``reference.json``, in order; a proxy has none about predictions."""
+    columns = list(reference["columns"])
+    subjects = {"<column>": columns, "<attr>": list(reference["groups"])}
+    names = []
+    for metric in names_of("drift"):
+        kind, _, subject = metric.partition(".")
+        if kind.startswith("prediction") and not predicts:
+            continue
+        listed = _categorical(reference) if kind == "unseen" else subjects.get(subject, ())
+        names += [f"{kind}.{name}" for name in listed] if subject else [metric]
+    return names
+
+
+def default_drift_gates(reference: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Limit each model input's stability index to 0.2, and each category's share of unseen values to 1%.
+
+    The limits are per column, not on `psi_max`: a column that changed is refused even if another column has
+    too few rows to be judged.
+    """
+    gates: dict[str, Any] = {f"psi.{name}": {"max": MAX_PSI} for name in reference["columns"]}
+    return gates | {f"unseen.{name}": {"max": MAX_UNSEEN} for name in _categorical(reference)}
+
+
+def check_drift_gates(gates: Sequence[Gate], reference: Mapping[str, Any], *, predicts: bool) -> None:
+    """Raise `InputError` for a gate on a metric that this comparison will not have."""
+    known = drift_metrics(reference, predicts=predicts)
+    for gate in gates:
+        _check_metric(gate, known, "drift", names_of("drift"))
+
+
+def _categorical(reference: Mapping[str, Any]) -> list[str]:
+    return [name for name, column in reference["columns"].items() if column["kind"] == "category"]

@@ -20,9 +20,9 @@ from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, largest, mean_
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
 from evenhand.tasks.evaluating.decisions import Published, decide_table, loading
+from evenhand.tasks.gate import drift_metrics
 from evenhand.tasks.monitoring.batch import read_batch
 from evenhand.tasks.monitoring.columns import InputDrift, Settings, compare_column
-from evenhand.tasks.monitoring.gates import known_metrics
 from evenhand.tasks.monitoring.groups import GroupDrift, compare_groups, compare_label, labels_of
 from evenhand.tasks.step import StepContext, StepResult
 
@@ -74,7 +74,7 @@ def measure_drift(context: StepContext) -> StepResult:
     features = batch.table.select(list(reference["columns"]))
     predictions = _predictions(context, features, bundle, encoder, settings) if predicts else None
     metrics = _metrics(columns, groups, label.change, predictions)
-    ordered = {name: metrics[name] for name in known_metrics(reference, predicts=predicts)}
+    ordered = {name: metrics[name] for name in drift_metrics(reference, predicts=predicts)}
     rows, given = batch.table.num_rows, context.parameters["settings"]
     drift = {
         "rows": rows,

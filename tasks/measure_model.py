@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenhand.data_contracts.arrow import bin_names, group_labels
-from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.arrow import group_labels, known_groups
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
@@ -22,17 +21,18 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import Published, bootstrap_settings, decide_table, mean_asked
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["known_groups", "measure_model"]
+__all__ = ["measure_model"]
 
 
 def measure_model(context: StepContext) -> StepResult:
     """
     Write ``metrics.json`` and ``histograms.json``; with a baseline ``baseline.json`` and ``comparison.json``.
 
-    Parameters are the model's ``contract``, the settings ``evaluate`` and a ``seed``; inputs the ``checked``
-    table, the ``bundle`` and perhaps the ``baseline``. Both models are measured on the counterfactuals of the
-    settings, each through its own encoder. A model that asks for features is measured by its predictions
-    after the questions. Certificates are not measured: the fair metric that they need is not published.
+    Parameters are the model's ``contract``, the settings ``evaluate`` and a ``seed``. Inputs are the
+    ``checked`` table, the ``bundle`` and, optionally, the ``baseline``. Both models are measured on the
+    counterfactuals of the settings, each with its own encoder. A model that asks for features is measured by
+    its predictions after the questions. Certificates are not measured: they need the fair metric, which is
+    not published.
     """
     settings = bootstrap_settings(context.parameters)
     counterfactuals = context.parameters["evaluate"]["counterfactuals"]
@@ -71,7 +71,7 @@ def measure_model(context: StepContext) -> StepResult:
 
 
 def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:
-    """Columns that do not depend on the model: true labels, groups, and the groups that can exist."""
+    """The arguments of `Outcomes` that do not depend on the model: true labels, groups, and known groups."""
     label = contract.label
     values = table[label.name]
     y_true = pc.equal(values, pa.scalar(label.positive, type=values.type)).to_numpy().astype(np.int64)
@@ -83,12 +83,3 @@ def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:
         for column in contract.sensitive
     }
     return {"y_true": y_true, "sensitive": sensitive, "groups": groups}
-
-
-def known_groups(column: Column) -> set[str]:
-    """Groups that the contract names: those of the bins, or of the allowed values; empty if it names none."""
-    if column.bins is not None:
-        return set(bin_names(column))
-    if column.allowed is None:
-        return set()
-    return set(group_labels(pa.array(list(column.allowed)), column).tolist())

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import bin_names, coerce, group_labels
+from evenhand.data_contracts.arrow import coerce, group_labels, known_groups
 from evenhand.data_contracts.checking import CheckResult, check_encoded, check_table, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
@@ -167,11 +167,7 @@ def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]
 
 def _check_groups(column: Column, groups: NDArray[np.str_], rows: NDArray[np.int64], part: str) -> None:
     """Raise InputError if a group of the contract or of the table has no rows in a part of the split."""
-    declared: set[str] = set()
-    if column.bins is not None:
-        declared = set(bin_names(column))
-    elif column.allowed is not None:
-        declared = set(group_labels(pa.array(list(column.allowed)), column).tolist())
+    declared = known_groups(column)
     lacking = (declared | set(groups)) - set(groups[rows])
     if lacking:
         # Messages may quote names from the contract, but no value from the data.

@@ -18,9 +18,9 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.gate import check_drift_gates, default_drift_gates, drift_metrics
 from evenhand.tasks.measure_drift import measure_drift
 from evenhand.tasks.monitoring.columns import bin_labels
-from evenhand.tasks.monitoring.gates import check_gates, default_gates, known_metrics
 from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.profile import profile
 from evenhand.tasks.step import StepContext
@@ -251,19 +251,19 @@ def test_metrics_are_those_that_gates_may_name(measure: Measure) -> None:
         "columns": {name: {"kind": c["kind"]} for name, c in found["drift"]["columns"].items()},
         "groups": found["drift"]["groups"],
     }
-    assert list(found["metrics"]["metrics"]) == known_metrics(reference, predicts=False)
+    assert list(found["metrics"]["metrics"]) == drift_metrics(reference, predicts=False)
     assert not [name for name in found["metrics"]["metrics"] if name.startswith("prediction")]
-    assert default_gates(reference) == {
+    assert default_drift_gates(reference) == {
         "psi.income": {"max": 0.2},
         "psi.job": {"max": 0.2},
         "psi.since": {"max": 0.2},
         "unseen.job": {"max": 0.01},
     }
-    check_gates(parse_gates(default_gates(reference)), reference, predicts=False)
+    check_drift_gates(parse_gates(default_drift_gates(reference)), reference, predicts=False)
     with pytest.raises(InputError, match=r"did you mean 'psi\.income'"):
-        check_gates(parse_gates({"psi.incme": {"max": 1}}), reference, predicts=False)
+        check_drift_gates(parse_gates({"psi.incme": {"max": 1}}), reference, predicts=False)
     with pytest.raises(InputError, match="names no metric"):
-        check_gates(parse_gates({"prediction_rate": {"max": 1}}), reference, predicts=False)
+        check_drift_gates(parse_gates({"prediction_rate": {"max": 1}}), reference, predicts=False)
 
 
 def test_bins_are_named_as_they_were_cut() -> None:

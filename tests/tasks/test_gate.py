@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from evenhand.data_contracts.arrow import known_groups
 from evenhand.data_contracts.column import Column
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.verdicts import digest_of_gates, read_gates
-from evenhand.tasks.gate import judge
-from evenhand.tasks.measure_model import known_groups
+from evenhand.tasks.gate import digest_of_gates, judge, read_gates
 
 GATES = {"auc": {"min": 0.7}}
 

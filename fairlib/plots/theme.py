@@ -81,8 +81,6 @@ def finish(chart: Any, width: int) -> Any:
         **text,
     }
     return chart.configure(
-        # groups of marks would be images without a name: the whole picture has a text alternative
-        aria=False,
         background="transparent",
         font=FONT,
         padding=4,

@@ -28,6 +28,7 @@ from evenhand.tasks.store import Store
 WIDTHS = {"wide": 680, "narrow": 330, "small": 330}
 BOTH, SMALL = ("wide", "narrow"), ("small",)
 ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\" viewBox=\"([^\"]+)\"[^>]*>")
+ROLES = re.compile(r" (?:role|aria-[a-z]+)=\"[^\"]*\"")
 # Characters that an HTML reader refuses or shows as nothing.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 MARKS = re.compile(r"\*\*(.+?)\*\*|`(.+?)`")
@@ -120,6 +121,7 @@ def _templates() -> Environment:
         "inline": inline,
         "breakable": formats.breakable,
         "link": formats.relative_link,
+        "moment": formats.moment,
         "cells": cells,
         "identity": id,
         "kind": lambda block: type(block).__name__,
@@ -260,8 +262,8 @@ def _accessible(svg: str, chart: Chart, form: str, uid: str) -> Markup:
     if found is None:
         raise ValueError(f"the chart {chart.plot} is no SVG image")
     width, height, box = found.groups()
-    # definitions of two inline images must not share a name
-    body = svg[found.end() :].replace('id="', f'id="{uid}-').replace("url(#", f"url(#{uid}-")
+    # marks would be images of their own, some without a name; two images' definitions must not share a name
+    body = ROLES.sub("", svg[found.end() :]).replace('id="', f'id="{uid}-').replace("url(#", f"url(#{uid}-")
     head = (
         f'<svg class="plot {form}" role="img" aria-labelledby="{uid}-t {uid}-d" viewBox="{box}" '
         f'width="{width}" height="{height}"><title id="{uid}-t">{escape(chart.title)}</title>'

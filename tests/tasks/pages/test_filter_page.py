@@ -29,9 +29,9 @@ from evenhand.tasks.filtering.bundle import FilterSettings
 from evenhand.tasks.filtering.summary import FileOutcome
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
-from evenhand.tasks.pages.filter_numbers import distance, proxy_groups
-from evenhand.tasks.pages.fronts.filter import badge, headline
+from evenhand.tasks.pages.fronts.filter import badge, distance, headline
 from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.sections.filter_balance import proxy_groups
 from evenhand.tasks.pages.sections.filter_files import MOST_FILES, TOP, by_folder
 
 NO_ROWS = filter_documents([FileOutcome("empty.csv", "done")], left_out=[])
@@ -349,9 +349,9 @@ def test_proxy_groups_are_numbered_by_their_size_in_training() -> None:
     documents = filter_documents(FINE, (0.1, 0.2, 0.3, 0.4))
     groups = proxy_groups(documents)
     # places 1, 2, 0 and 3 of the bundle: of equal ones the earlier comes first
-    assert [group.training for group in groups] == [0.5, 0.3, 0.1, 0.1]
-    assert [group.share for group in groups] == pytest.approx([0.2, 0.3, 0.1, 0.4])
-    assert [group.acceptance for group in groups] == pytest.approx([0.25, 0.5, 1.0, 0.8])
+    assert [group["training"] for group in groups] == [0.5, 0.3, 0.1, 0.1]
+    assert [group["share"] for group in groups] == pytest.approx([0.2, 0.3, 0.1, 0.4])
+    assert [group["kept"] / group["share"] for group in groups] == pytest.approx([0.25, 0.5, 1.0, 0.8])
     section = parts(documents)["groups"]
     found = in_order(section, "Rows by proxy group")
     # of 99,947 judged rows

@@ -325,6 +325,7 @@ def test_a_picture_is_an_image_with_its_text_and_ids_of_its_own() -> None:
         assert [node.attrs["id"] for node in image.all("title", "desc")] == names
         assert image.all("title")[0].text() == CURVE.title
         assert image.all("desc")[0].text().startswith(CURVE.description)
+        assert not [node for node in image.all("g", "path", "text") if "role" in node.attrs]
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert len(ids) == len(set(ids))
     for reference in re.findall(r"url\(#([^)]*)\)", html):

@@ -10,9 +10,8 @@ from sweep_documents import GOAL, LACKING, sweep_documents
 
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
-from evenhand.tasks.pages.fronts.sweep import headline, interval_name
+from evenhand.tasks.pages.fronts.sweep import estimate, evenly, headline, interval_name
 from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sweep_numbers import estimate, evenly
 
 
 def parts(documents: dict[str, Any]) -> dict[str, Section]:

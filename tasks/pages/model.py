@@ -133,12 +133,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Front:
-    """The top of a page: what it is, its verdict, the answer in sentences, and where things are."""
+    """
+    The top of a page: what it is, its verdict, the answer in sentences, and where things are.
+
+    `created` is an ISO time, which stands after the texts of `meta`. `badge` is a CSS class, a symbol and the
+    verdict.
+    """
 
     kind: str
     title: str
-    meta: Sequence[tuple[str, str | None]]
+    meta: Sequence[str]
     headline: Sequence[str]
+    created: str = ""
     badge: tuple[str, str, str] | None = None
     facts: Sequence[tuple[str, Cell]] = ()
     note: str = ""

@@ -36,7 +36,7 @@ def front(documents: Documents) -> Front:
         dropped = formats.plural(result["dropped_missing_sensitive"], "row")
         sentences.append(f"{dropped} dropped for lack of a sensitive value.")
     title = f"Data contract {contract['name']}"
-    return Front("contract check", title, [(f"Checks of {what}", None)], sentences, badge, facts)
+    return Front("contract check", title, [f"Checks of {what}"], sentences, badge=badge, facts=facts)
 
 
 def build(documents: Documents) -> list[Section]:

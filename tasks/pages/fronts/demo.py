@@ -35,8 +35,8 @@ def front(documents: Documents) -> Front:
         f"It costs {formats.points(accuracy[0] - accuracy[2])} of accuracy, measured on the past decisions, "
         "which were unfair themselves.",
     ]
-    meta = [("Three runs on the table hiring", None), (formats.moment(run["created"]), run["created"])]
-    return Front("demonstration", "Equal skill, equal decision?", meta, said)
+    meta = ["Three runs on the table hiring"]
+    return Front("demonstration", "Equal skill, equal decision?", meta, said, run["created"])
 
 
 def build(documents: Documents) -> list[Section]:

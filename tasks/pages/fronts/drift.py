@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.evaluation import called
 from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.drift_columns import by_change
+from evenhand.tasks.pages.texts import called
 
 STATUS: dict[str, tuple[str, str, str]] = {
     "passed": ("passed", "\u2713", "No drift beyond the gates"),
@@ -25,8 +25,9 @@ def front(documents: Documents) -> Front:
     return Front(
         "drift report",
         f"{model['name']}, monitored",
-        [(f"Run {run['id']}", None), (formats.moment(run["created"]), run["created"])],
+        [f"Run {run['id']}"],
         headline(documents),
+        run["created"],
         badge=STATUS[run["status"]],
         facts=[("Model", Cell(called(model), code=model["uri"])), ("New rows", Cell(run["data"]["shown"]))],
     )

@@ -9,6 +9,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.metrics import finding
 from evenhand.tasks.pages.texts import (
+    called,
     gate_findings,
     gates_passed,
     interval_name,
@@ -42,16 +43,12 @@ def front(documents: Documents) -> Front:
     return Front(
         "evaluation report",
         f"{model['name']}, evaluated",
-        [(f"Evaluation {run['id']}", None), (formats.moment(run["created"]), run["created"])],
+        [f"Evaluation {run['id']}"],
         headline(documents),
+        run["created"],
         badge=(run["status"], *STATUS[run["status"]]),
         facts=facts,
     )
-
-
-def called(model: Json) -> str:
-    """Name and version of a model."""
-    return model["name"] if model["version"] is None else f"{model['name']}, version {model['version']}"
 
 
 def headline(documents: Documents) -> list[str]:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 from evenhand.fairlib.catalogue import spoken
-from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.filter_numbers import ExpectedShare, distance, expected_by_attribute, files_by
-from evenhand.tasks.pages.model import Cell, Documents, Front
+from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 
 
 def front(documents: Documents) -> Front:
     """Build the front."""
     run = documents["run"]
-    proxy = run["proxy"]
-    alias = f", {proxy['alias']}" if proxy.get("alias") else ""
-    facts = [("Proxy", Cell(f"{proxy['name']}, version {proxy['version']}{alias}", code=proxy["uri"]))]
+    facts = [("Proxy", Cell(texts.called(run["proxy"]), code=run["proxy"]["uri"]))]
     facts += [(name.capitalize(), Cell("", code=run[name])) for name in ("input", "output")]
-    return Front(
-        "filter report",
-        f"{run['job_name']}: filtered rows",
-        [(f"Run {run['id']}", None), (formats.moment(run["created"]), run["created"])],
-        headline(documents),
-        badge=badge(documents),
-        facts=facts,
-    )
+    title, meta = f"{run['job_name']}: filtered rows", [f"Run {run['id']}"]
+    found = headline(documents)
+    return Front("filter report", title, meta, found, run["created"], badge=badge(documents), facts=facts)
 
 
 def badge(documents: Documents) -> tuple[str, str, str]:
@@ -42,17 +38,92 @@ def badge(documents: Documents) -> tuple[str, str, str]:
 
 def headline(documents: Documents) -> list[str]:
     """Say how many rows were kept, what failed, what balance to expect, and whether the rows have drifted."""
+    summary, middle = documents["summary"], []
+    if summary["rows_in"]:
+        drift, balance = [drift_sentence(documents)], _balance(documents)
+        warned = summary["drift"] and summary["drift"]["warning"]
+        middle = [*drift, *balance] if warned else [*balance, *drift]
+    return [_kept(summary), *_failed(documents), *middle, *_other_proxies(documents)]
+
+
+def _kept(summary: Json) -> str:
+    done, skipped = len(files_by(summary, "done")), len(files_by(summary, "skipped"))
+    known = done + skipped + summary["others"]
+    files = formats.plural(known, "file")
+    if not summary["rows_in"]:
+        nothing = "Nothing was filtered, and the output has no row."
+        return f"There was nothing to filter: {files} without a row." if known else nothing
+    share = formats.percent(summary["rows_out"] / summary["rows_in"])
+    rows = formats.plural(summary["rows_in"], "row")
+    text = f"The output has {formats.count(summary['rows_out'])} of {rows} ({share}), from {files}."
+    if skipped and not done and not files_by(summary, "failed"):
+        text += " All files of the input were filtered before and have not changed."
+    elif skipped:
+        text += f" {formats.plural(skipped, 'file')} of these filtered in an earlier run."
+    if summary["others"]:
+        text += f" {formats.plural(summary['others'], 'file')} from earlier runs and not in this input."
+    return text
+
+
+def _failed(documents: Documents) -> list[str]:
     summary = documents["summary"]
-    warned = summary["drift"] and summary["drift"]["warning"]
-    drift = [drift_sentence(documents)] if summary["rows_in"] else []
-    balance = _balance(documents) if summary["rows_in"] else []
-    middle = [*drift, *balance] if warned else [*balance, *drift]
-    return [_kept(documents), *_failed(documents), *middle, *_other_proxies(documents)]
+    failed, files = len(files_by(summary, "failed")), len(summary["files"])
+    if failed:
+        return [
+            f"{failed:,} of {formats.plural(files, 'file')} of the input failed; none of their rows is in "
+            "the output. The table of files has the reasons: correct the files and run the filter again; "
+            "finished files are skipped."
+        ]
+    if documents["run"]["status"] == "failed":
+        return ["The run did not finish: start it again, and it continues."]
+    return []
 
 
-def interval_name(documents: Documents) -> str:
-    """Name of the intervals of the expected shares."""
-    return f"{100 * documents['summary']['balance']['level']:g}% interval"
+def _other_proxies(documents: Documents) -> list[str]:
+    """Say which files in the output another version of the proxy filtered."""
+    own, proxies = str(documents["run"]["proxy"]["version"]), documents["summary"]["proxies"].values()
+    others = [item for item in proxies if str(item["version"]) != own]
+    if not others:
+        return []
+    files = formats.plural(sum(item["files"] for item in others), "file")
+    versions = formats.join([f"version {item['version']}" for item in others])
+    return [
+        f"The output also contains {files} filtered by another proxy ({versions}) and not in this input. The "
+        "row counts include them; the expected shares and the drift do not. Filter them again, or choose an "
+        "empty output, to have files of one proxy only."
+    ]
+
+
+def _balance(documents: Documents) -> list[str]:
+    by_attribute = expected_by_attribute(documents)
+    if not by_attribute:
+        return [without_balance(documents)]
+    level = texts.interval_name(documents["summary"]["balance"])
+    sentences = []
+    for attribute, rows in by_attribute.items():
+        known = [row for row in rows if row["baseline"] is not None and row["value"] is not None]
+        for row in sorted(known, key=lambda row: float(row["baseline"]))[:1]:
+            training, expected, target = (formats.percent(row[key]) for key in ("baseline", "value", "limit"))
+            sentences.append(
+                f"By {spoken(attribute)}: the rarest group, “{row['label']}”, is {training} of the training "
+                f"rows and expected to be {expected} of the kept rows ({level} "
+                f"{formats.interval(row['low'], row['high'], formats.percent)}; target {target})."
+            )
+    everyone = [row for rows in by_attribute.values() for row in rows]
+    target = [row["limit"] for row in everyone]
+    after, before = (distance([row[key] for row in everyone], target) for key in ("value", "baseline"))
+    if after is not None and before is not None:
+        sentences.append(
+            "The imbalance (distance of all shares from the target) is expected to be "
+            f"{formats.number(after)}; that of the training rows is {formats.number(before)}."
+        )
+    worse = [f"“{row['label']}”" for row in everyone if is_farther(row)]
+    if worse:
+        sentences.append(f"Expected to be farther from the target than in training: {formats.join(worse)}.")
+    return sentences
+
+
+# sentences and numbers that sections show too
 
 
 def drift_sentence(documents: Documents) -> str:
@@ -81,83 +152,40 @@ def without_balance(documents: Documents) -> str:
     return "The expected balance is not known: no row is expected to be kept by this version."
 
 
-def _other_proxies(documents: Documents) -> list[str]:
-    """Say which files in the output another version of the proxy filtered."""
-    own, proxies = str(documents["run"]["proxy"]["version"]), documents["summary"]["proxies"].values()
-    others = [item for item in proxies if str(item["version"]) != own]
-    if not others:
-        return []
-    files = formats.plural(sum(item["files"] for item in others), "file")
-    versions = formats.join([f"version {item['version']}" for item in others])
-    return [
-        f"The output also contains {files} filtered by another proxy ({versions}) and not in this input. The "
-        "row counts include them; the expected shares and the drift do not. Filter them again, or choose an "
-        "empty output, to have files of one proxy only."
-    ]
+def files_by(summary: Json, status: str) -> list[Json]:
+    """Files of the input with one status, by name."""
+    return [file for file in summary["files"] if file["status"] == status]
 
 
-def _kept(documents: Documents) -> str:
-    summary = documents["summary"]
-    done, skipped = len(files_by(summary, "done")), len(files_by(summary, "skipped"))
-    files = formats.plural(done + skipped + summary["others"], "file")
-    if not summary["rows_in"]:
-        if not done + skipped + summary["others"]:
-            return "Nothing was filtered, and the output has no row."
-        return f"There was nothing to filter: {files} without a row."
-    share = formats.percent(summary["rows_out"] / summary["rows_in"])
-    rows = formats.plural(summary["rows_in"], "row")
-    text = f"The output has {formats.count(summary['rows_out'])} of {rows} ({share}), from {files}."
-    if skipped and not done and not files_by(summary, "failed"):
-        text += " All files of the input were filtered before and have not changed."
-    elif skipped:
-        text += f" {formats.plural(skipped, 'file')} of these filtered in an earlier run."
-    if summary["others"]:
-        text += f" {formats.plural(summary['others'], 'file')} from earlier runs and not in this input."
-    return text
+def expected_by_attribute(documents: Json) -> dict[str, list[dict[str, Any]]]:
+    """
+    Shares of the sensitive groups by attribute, as rows of a chart; empty where nothing is known of them.
+
+    ``label`` is the group; ``value``, ``low`` and ``high`` are the share expected of the kept rows,
+    ``baseline`` is the share of the training rows, ``limit`` the target; None where there are too few rows.
+    """
+    balance, expected = documents.get("balance"), documents["summary"]["balance"]
+    if balance is None or expected is None:
+        return {}
+    columns = (*(expected[key] for key in ("shares", "low", "high", "target")), balance["base_rates_train"])
+    names, rows = ("value", "low", "high", "limit", "baseline"), zip(*columns, strict=True)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for attribute, groups in balance["attributes"].items():
+        for group in groups:
+            known = (None if share is None or not math.isfinite(share) else share for share in next(rows))
+            row = {"label": group, **dict(zip(names, known, strict=True))}
+            found.setdefault(attribute, []).append(row)
+    return found
 
 
-def _failed(documents: Documents) -> list[str]:
-    summary = documents["summary"]
-    failed, files = len(files_by(summary, "failed")), len(summary["files"])
-    if failed:
-        return [
-            f"{failed:,} of {formats.plural(files, 'file')} of the input failed; none of their rows is in "
-            "the output. The table of files has the reasons: correct the files and run the filter again; "
-            "finished files are skipped."
-        ]
-    if documents["run"]["status"] == "failed":
-        return ["The run did not finish: start it again, and it continues."]
-    return []
+def is_farther(row: Json) -> bool:
+    """Whether the kept rows are expected to be farther from the target than the training rows."""
+    if row["value"] is None or row["baseline"] is None:
+        return False
+    return bool(abs(row["value"] - row["limit"]) > abs(row["baseline"] - row["limit"]))
 
 
-def _balance(documents: Documents) -> list[str]:
-    by_attribute = expected_by_attribute(documents)
-    if not by_attribute:
-        return [without_balance(documents)]
-    level = interval_name(documents)
-    sentences = [text for name, shares in by_attribute.items() for text in _rarest(name, shares, level)]
-    everyone = [item for shares in by_attribute.values() for item in shares]
-    target = [item.target for item in everyone]
-    after = distance([item.expected for item in everyone], target)
-    before = distance([item.training for item in everyone], target)
-    if after is not None and before is not None:
-        sentences.append(
-            "The imbalance (distance of all shares from the target) is expected to be "
-            f"{formats.number(after)}; that of the training rows is {formats.number(before)}."
-        )
-    worse = [f"“{item.group}”" for item in everyone if item.farther]
-    if worse:
-        sentences.append(f"Expected to be farther from the target than in training: {formats.join(worse)}.")
-    return sentences
-
-
-def _rarest(attribute: str, shares: list[ExpectedShare], level: str) -> list[str]:
-    known = [item for item in shares if item.training is not None and item.expected is not None]
-    if not known:
-        return []
-    rare = min(known, key=lambda item: item.training or 0.0)
-    return [
-        f"By {spoken(attribute)}: the rarest group, “{rare.group}”, is {formats.percent(rare.training)} of "
-        f"the training rows and expected to be {formats.percent(rare.expected)} of the kept rows ({level} "
-        f"{rare.interval}; target {formats.percent(rare.target)})."
-    ]
+def distance(shares: Sequence[float | None], target: Sequence[float]) -> float | None:
+    r"""Distance :math:`\lVert s - t \rVert_2` of shares from the target; None if a share is not known."""
+    known = [share for share in shares if share is not None]
+    return math.dist(known, target) if len(known) == len(target) else None

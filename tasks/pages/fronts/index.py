@@ -156,8 +156,9 @@ def front(documents: Documents) -> Front:
     return Front(
         "all runs",
         "All runs",
-        [(f"Store {run['store']}", None), (f"as of {formats.moment(run['created'])}", run["created"])],
+        [f"Store {run['store']}"],
         _headline(entries),
+        run["created"],
         facts=champions,
         note=f"{source}; `evenhand history MODEL` lists every move." if champions else "",
         footer="Written by `evenhand report --all`, which updates it. This page loads nothing.",

@@ -34,12 +34,9 @@ def front(documents: Documents) -> Front:
     return Front(
         "run report",
         run["title"],
-        [
-            (f"Job {job['name']}", None),
-            (f"run {run['id']}", None),
-            (formats.moment(run["created"]), run["created"]),
-        ],
+        [f"Job {job['name']}", f"run {run['id']}"],
         headline(documents),
+        run["created"],
         badge=(run["status"], *STATUS[run["status"]]),
         facts=facts,
     )

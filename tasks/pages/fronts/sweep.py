@@ -1,11 +1,12 @@
-"""The front of a sweep's page: what was swept, what is traded for what, and the best value."""
+"""The front of a sweep's page, and the numbers that several of its sections show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
-from evenhand.fairlib.catalogue import better, title
-from evenhand.tasks.pages import formats
+from evenhand.fairlib.catalogue import better, describe, direction, spoken, title
+from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Documents, Front, Json
 
 
@@ -13,50 +14,37 @@ def front(documents: Documents) -> Front:
     """Build the front; a sweep whose goal no value meets is marked as refused."""
     run, sweep = documents["run"], documents["tradeoff"]
     failed = sum(value["failed"] for value in sweep["values"])
-    status = "All runs finished"
+    badge = ("passed", "\u2713", "All runs finished")
     if failed:
-        status = f"{failed} of {len(sweep['points'])} runs failed"
+        badge = ("refused", "\u2715", f"{failed} of {len(sweep['points'])} runs failed")
     elif sweep["goal"] and not sweep["best"]:
-        status = "No value is good enough"
-    good = status == "All runs finished"
+        badge = ("refused", "\u2715", "No value is good enough")
     return Front(
         "sweep report",
         f"{sweep['job']} over {formats.join(sweep['keys'])}",
-        [
-            (f"Job {sweep['job']}", None),
-            (f"sweep {run['id']}", None),
-            (formats.moment(run["created"]), run["created"]),
-        ],
+        [f"Job {sweep['job']}", f"sweep {run['id']}"],
         headline(sweep),
-        badge=("passed" if good else "refused", "\u2713" if good else "\u2715", status),
+        run["created"],
+        badge=badge,
     )
 
 
 def interval_name(sweep: Json) -> str:
     """Name the intervals and say what they are of."""
-    level = f"{100 * sweep['level']:g}% interval"
     if len(sweep["seeds"]) == 1:
-        return f"{level} of the one run (bootstrap over its test rows)"
-    return f"{level} of the mean over {len(sweep['seeds'])} seeds (Student’s t)"
-
-
-def main_fairness(sweep: Json) -> str | None:
-    """The fairness metric that the headline names: the goal's, else a consistency, a gap, or any."""
-    names = [name for name in sweep["fronts"] if "&" not in name]
-    limited = [name for name in names if name in sweep["limits"]]
-    kinds = [name for kind in ("consistency.", "gap_max.") for name in names if name.startswith(kind)]
-    return next(iter([*limited, *kinds, *names]), None)
+        return f"{texts.interval_name(sweep)} of the one run (bootstrap over its test rows)"
+    return f"{texts.interval_name(sweep)} of the mean over {len(sweep['seeds'])} seeds (Student’s t)"
 
 
 def headline(sweep: Json) -> list[str]:
     """Say what was swept, which value is best under the limits, and what is traded for what."""
-    runs = sum(value["runs"] for value in sweep["values"])
-    failed = sum(value["failed"] for value in sweep["values"])
-    seeds = formats.plural(len(sweep["seeds"]), "seed")
-    text = f"{formats.plural(runs, 'run')} of {sweep['job']}: {formats.plural(len(sweep['values']), 'value')}"
-    text += f" of {formats.join(sweep['keys'])}, {seeds}{' each' if len(sweep['values']) > 1 else ''}."
-    sentences = [text + (f" {formats.plural(failed, 'run')} failed." if failed else "")]
-    best = sweep["best"]
+    values, best = sweep["values"], sweep["best"]
+    failed = sum(value["failed"] for value in values)
+    runs = formats.plural(sum(value["runs"] for value in values), "run")
+    seeds = formats.plural(len(sweep["seeds"]), "seed") + (" each" if len(values) > 1 else "")
+    swept = f"{formats.plural(len(values), 'value')} of {formats.join(sweep['keys'])}, {seeds}."
+    lost = f" {formats.plural(failed, 'run')} failed." if failed else ""
+    sentences = [f"{runs} of {sweep['job']}: {swept}{lost}"]
     if best:
         numbers = [
             f"{within(name)} {formats.number(best['metrics'][name]['mean'])}"
@@ -64,7 +52,7 @@ def headline(sweep: Json) -> list[str]:
         ]
         sentences.append(f"Best for “{sweep['goal']}”: {best['name']}, with {formats.join(numbers)}.")
     elif sweep["miss"]:
-        sentences.append(f"{sweep['miss'][0].upper()}{sweep['miss'][1:]}")
+        sentences.append(formats.sentence(sweep["miss"]))
     sentences += _ends(sweep)
     if best:
         sentences.append(
@@ -74,33 +62,51 @@ def headline(sweep: Json) -> list[str]:
     return sentences
 
 
+def _fairness(sweep: Json) -> str | None:
+    """The fairness metric that the headline names: the goal's, else a consistency, a gap, or any."""
+    names = plain_metrics(sweep["fronts"])
+    limited = [name for name in names if name in sweep["limits"]]
+    kinds = [name for kind in ("consistency.", "gap_max.") for name in names if name.startswith(kind)]
+    return next(iter([*limited, *kinds, *names]), None)
+
+
 def _ends(sweep: Json) -> list[str]:
     """The value with the best performance, the fairest one, and the difference between them."""
-    performance, fairness = sweep["performance"], main_fairness(sweep)
-    known = [
-        value
-        for value in sweep["values"]
-        if fairness
-        and all((value["metrics"].get(n) or {}).get("mean") is not None for n in (performance, fairness))
-    ]
+    performance, fairness = sweep["performance"], _fairness(sweep)
+    pair = (performance, fairness or performance)
+    known = [value for value in sweep["values"] if all(estimate(value, name) for name in pair)]
     if fairness is None or len(known) < 2:
         return []
-    good, fair = _top(known, performance), _top(known, fairness)
-    label, other = title(performance), within(fairness)
+    good, fair = (
+        max(known, key=lambda v: (1 if better(n) == "higher" else -1) * v["metrics"][n]["mean"]) for n in pair
+    )
+    # the performance and the fairness of the value that performs best, and of the fairest
+    best, cost, price, fairest = (
+        formats.number(value["metrics"][name]["mean"]) for value in (good, fair) for name in pair
+    )
+    label, other = within(performance), within(fairness)
     if good is fair:
         return [
-            f"{good['name']} has both the best {within(performance)} ({_shown(good, performance)}) and the "
-            f"best “{other}” ({_shown(good, fairness)}): here there is no trade-off between the two."
+            f"{good['name']} has both the best {label} ({best}) and the best “{other}” ({cost}): here there "
+            "is no trade-off between the two."
         ]
     sentence = (
-        f"{label} is best at {good['name']} ({_shown(good, performance)}), where “{other}” is "
-        f"{_shown(good, fairness)}; that is best at {fair['name']} ({_shown(fair, fairness)}), where "
-        f"{within(performance)} is {_shown(fair, performance)}."
+        f"{title(performance)} is best at {good['name']} ({best}), where “{other}” is {cost}; that is best "
+        f"at {fair['name']} ({fairest}), where {label} is {price}."
     )
-    close = [within(n) for n in (performance, fairness) if _overlap(good["metrics"][n], fair["metrics"][n])]
+    close = [within(name) for name in pair if _overlap(good["metrics"][name], fair["metrics"][name])]
     if close:
         sentence += f" Their intervals overlap in {formats.join(close)}: that difference may be chance."
     return [sentence]
+
+
+def _overlap(one: Json, other: Json) -> bool:
+    if one["low"] is None or other["low"] is None:
+        return False
+    return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
+
+
+# metrics of a sweep
 
 
 def within(name: str) -> str:
@@ -109,16 +115,61 @@ def within(name: str) -> str:
     return text if text[1:2].isupper() else text[0].lower() + text[1:]
 
 
-def _top(values: Sequence[Json], name: str) -> Json:
-    sign = 1.0 if better(name) == "higher" else -1.0
-    return max(values, key=lambda value: sign * value["metrics"][name]["mean"])
+def is_of_proxies(sweep: Json) -> bool:
+    """Whether all that was swept are proxies."""
+    return bool(sweep["performance"] == "imbalance")
 
 
-def _shown(value: Json, name: str) -> str:
-    return formats.number(value["metrics"][name]["mean"])
+def plain_metrics(names: Iterable[str]) -> list[str]:
+    """Metrics that charts show: those of intersections stand in tables only."""
+    return [name for name in names if "&" not in name]
 
 
-def _overlap(one: Json, other: Json) -> bool:
-    if one["low"] is None or other["low"] is None:
-        return False
-    return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
+def of_axis(name: str, *, short: bool = False) -> str:
+    """Title of an axis or a column: the metric, `short` without its subject, and which way it is better."""
+    way = direction(name)
+    text = describe(name)[0].title if short and "." in name else title(name)
+    return f"{text} ({f'{way} is better' if way else 'to compare with'})"
+
+
+def by_subject(names: Iterable[str]) -> dict[str, list[str]]:
+    """Metrics by what they are about, so that each table is narrow enough to read."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        info, subject = describe(name)
+        about = f"By {spoken(subject)}" if info.subject == "attribute" else info.title
+        about = about if subject else "Overall"
+        groups.setdefault("Certificate" if info.name.startswith("certificate") else about, []).append(name)
+    return groups
+
+
+def estimate(value: Json, name: str) -> dict[str, float | None] | None:
+    """A mean with its interval, cut where the metric cannot be; None where no run has the number."""
+    found = value["metrics"].get(name)
+    if found is None or found["mean"] is None:
+        return None
+    if found["low"] is None or found["high"] is None:
+        return {"value": found["mean"], "low": None, "high": None}
+    bottom, top = describe(name)[0].domain
+    low = max(found["low"], -math.inf if bottom is None else bottom)
+    high = min(found["high"], math.inf if top is None else top)
+    return {"value": found["mean"], "low": low, "high": high}
+
+
+def mark(label: str, kind: str, x: Json, y: Json, series: str = "") -> dict[str, object]:
+    """A mark of a trade-off chart: two estimates with their intervals."""
+    ends = {f"{axis}_{end}": found[end] for axis, found in (("x", x), ("y", y)) for end in ("low", "high")}
+    return {"label": label, "series": series, "kind": kind, "x": x["value"], "y": y["value"], **ends}
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Mean of the known numbers; None where none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def evenly(items: Sequence[int], most: int) -> list[int]:
+    """At most so many items at even distances, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]

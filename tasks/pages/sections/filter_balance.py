@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import METRICS, spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.filter_numbers import ExpectedShare, expected_by_attribute, proxy_groups
-from evenhand.tasks.pages.fronts.filter import drift_sentence, interval_name, without_balance
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Section, Table
+from evenhand.tasks.pages.fronts.filter import (
+    drift_sentence,
+    expected_by_attribute,
+    is_farther,
+    without_balance,
+)
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
+from evenhand.tasks.pages.texts import interval_name, lack, largest, left_out
 
 PAGES = {"filter": 20}
 NEEDS = ("summary", "settings")
@@ -31,115 +35,120 @@ def _shares(documents: Documents) -> list[Block]:
     by_attribute = expected_by_attribute(documents)
     if not by_attribute:
         return [without_balance(documents)]
-    level = interval_name(documents)
+    level = interval_name(documents["summary"]["balance"])
     blocks: list[Block] = [
         "Group shares to expect among the kept rows, from the compositions of the proxy groups on labelled "
         f"held-out rows. The {level} covers the number of those rows only."
     ]
-    for attribute, shares in by_attribute.items():
-        blocks += [Heading(f"By {spoken(attribute)}"), _share_chart(attribute, shares, level)]
-        rows = [_share_row(item) for item in shares]
-        head = ["Group", "Training rows", "Expected of the kept rows", level, "Target"]
-        caption = f"Expected shares by {spoken(attribute)} among the kept rows"
-        blocks.append(Table(caption, head, rows, folded=len(rows) > MOST_OPEN))
+    head = ["Group", "Training rows", "Expected of the kept rows", level, "Target"]
+    for attribute, rows in by_attribute.items():
+        about = spoken(attribute)
+        table = Table(
+            f"Expected shares by {about} among the kept rows",
+            head,
+            [_share_row(row) for row in rows],
+            folded=len(rows) > MOST_OPEN,
+        )
+        blocks += [Heading(f"By {about}"), _share_chart(table.caption, rows, level), table]
     return blocks
 
 
-def _share_chart(attribute: str, shares: Sequence[ExpectedShare], level: str) -> Chart:
-    largest = sorted(shares, key=lambda item: -(item.training or 0.0))[:MOST_DRAWN]
-    shown = [item for item in shares if item in largest]
+def _share_chart(title: str, rows: list[dict[str, Any]], level: str) -> Chart:
+    shown = largest(rows, MOST_DRAWN, lambda row: row["baseline"] or 0.0)
     said = "; ".join(
-        f"{item.group} from {formats.percent(item.training)} to {formats.percent(item.expected)}"
-        for item in shown
+        f"{row['label']} from {formats.percent(row['baseline'])} to {formats.percent(row['value'])}"
+        for row in shown
     )
-    rows = [
-        {
-            "label": item.group,
-            "value": item.expected,
-            "low": item.low,
-            "high": item.high,
-            "baseline": item.training,
-            "limit": item.target,
-        }
-        for item in shown
-    ]
-    left = len(shares) - len(shown)
-    caption = f"The groups that are largest in training; {left} more are in the table." if left else ""
     names = {"value": "expected of the kept rows", "baseline": "training rows", "limit": "target"}
-    data = {"rows": rows, "interval": level, "floor": 0.0, "names": names, "percent": True}
-    title = f"Expected shares by {spoken(attribute)} among the kept rows"
-    return Chart(
-        "intervals.metric_intervals", data, title, f"From training rows to kept rows: {said}.", caption
-    )
+    data = {"rows": shown, "interval": level, "floor": 0.0, "names": names, "percent": True}
+    caption = left_out(shown, rows, "The groups that are largest in training")
+    described = f"From training rows to kept rows: {said}."
+    return Chart("intervals.metric_intervals", data, title, described, caption)
 
 
-def _share_row(item: ExpectedShare) -> list[Any]:
-    training = Cell("too few rows", kind="lack") if item.training is None else formats.percent(item.training)
-    expected: list[Any] = [Cell("too few rows", kind="lack", span=2)]
-    if item.expected is not None:
-        expected = [formats.percent(item.expected), item.interval]
-    name = Cell(item.group, ("farther from the target",) if item.farther else ())
-    return [name, training, *expected, formats.percent(item.target)]
+def _share_row(row: Json) -> list[Any]:
+    expected: list[Any] = [lack("too few rows", span=2)]
+    if row["value"] is not None:
+        ends = formats.interval(row["low"], row["high"], formats.percent)
+        expected = [formats.percent(row["value"]), ends]
+    training = lack("too few rows") if row["baseline"] is None else formats.percent(row["baseline"])
+    name = Cell(row["label"], ("farther from the target",) if is_farther(row) else ())
+    return [name, training, *expected, formats.percent(row["limit"])]
+
+
+def proxy_groups(documents: Json) -> list[dict[str, Any]]:
+    """
+    Rows by proxy group, numbered as on the proxy's own page (largest first); none if no row was judged.
+
+    Rows that are in several proxy groups by shares count by these. ``group`` is the number, ``training`` its
+    share of the training rows or None, ``share`` and ``rows`` those of the batch, of which ``kept`` and
+    ``kept_rows`` are expected to be kept.
+    """
+    summary, balance = documents["summary"], documents.get("balance")
+    masses, kept = summary["masses"], summary["expected_by_group"]
+    training = balance["masses"] if balance else [None] * len(masses)
+    judged = sum(masses)
+    if judged <= 0:
+        return []
+    found = [
+        {"training": part, "share": n / judged, "rows": n, "kept": k / judged, "kept_rows": k}
+        for part, n, k in zip(training, masses, kept, strict=True)
+    ]
+    found.sort(key=lambda group: -(group["training"] if balance else group["rows"]))
+    return [{"group": str(place), **group} for place, group in enumerate(found, start=1)]
 
 
 def _groups(documents: Documents) -> list[Block]:
     groups = proxy_groups(documents)
     if not groups:
         return []
-    known, shown = documents.get("balance") is not None, groups[:MOST_DRAWN]
-    numbered = " Their numbers are those of the proxy’s own page." if known else ""
-    blocks: list[Block] = [
+    numbered = " Their numbers are those of the proxy’s own page." if documents.get("balance") else ""
+    rows, said = [], []
+    for group in groups:
+        before, share = group["training"], formats.percent(group["share"])
+        then, change = "not known", "not known"
+        if before is not None:
+            then, change = formats.percent(before), _points(group["share"] - before)
+        said.append(
+            f"group {group['group']} {share}" + (f" ({then} in training)" if before is not None else "")
+        )
+        accepted = group["kept"] / group["share"] if group["rows"] else lack("no rows")
+        counts = round(group["rows"]), accepted, round(group["kept_rows"])
+        rows.append([group["group"], then, share, change, *counts])
+    shown = groups[:MOST_DRAWN]
+    caption = left_out(shown, groups, "The largest proxy groups")
+    described = f"{'; '.join(said[:MOST_DRAWN])}."
+    head = ["Proxy group", "Share of training rows", "Share of this batch", "Difference, points", "Rows"]
+    head += ["Acceptance probability", "Expected to be kept"]
+    keys = ("group", "share", "kept", "training")
+    drawn = [{key: group[key] for key in keys} for group in shown]
+    return [
         "The proxy puts each row into a proxy group by its ordinary features, if need be into several by "
         f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The bars are the "
         "rows of the files that this version of the proxy filtered.",
         drift_sentence(documents),
+        Chart(
+            "groups.kept_by_group", {"rows": drawn}, "Rows of the batch by proxy group", described, caption
+        ),
+        Table("Rows by proxy group", head, rows, folded=len(rows) > MOST_OPEN),
+        *_drift(documents["summary"]["drift"], documents["settings"]["max_drift"]),
     ]
-    rows = [
-        {"group": g.name, "share": g.share, "kept": g.kept / g.judged, "training": g.training} for g in shown
+
+
+def _drift(found: Json | None, most: float) -> list[Block]:
+    if found is None:
+        return []
+    value, limit = formats.apart(found["psi"], most)
+    pairs = [
+        (METRICS["psi.<column>"].title, value),
+        ("Its limit (filter.max_drift)", limit),
+        ("Chi-square statistic", found["chi_square"]),
+        ("Its p-value", formats.p_value(found["p_value"])),
     ]
-    said = "; ".join(
-        f"group {g.name} {formats.percent(g.share)}"
-        + ("" if g.training is None else f" ({formats.percent(g.training)} in training)")
-        for g in shown
-    )
-    left = len(groups) - len(shown)
-    caption = f"The largest proxy groups; {left} more are in the table." if left else ""
-    described = f"{said}. The table below has every number."
-    chart = Chart(
-        "groups.kept_by_group", {"rows": rows}, "Rows of the batch by proxy group", described, caption
-    )
-    head = ["Proxy group", "Share of training rows", "Share of this batch", "Difference, points", "Rows"]
-    head += ["Acceptance probability", "Expected to be kept"]
-    table: list[list[Any]] = [
-        [
-            g.name,
-            "not known" if g.training is None else formats.percent(g.training),
-            formats.percent(g.share),
-            "not known" if g.training is None else _points(g.share - g.training),
-            round(g.rows),
-            Cell("no rows", kind="lack") if g.acceptance is None else g.acceptance,
-            round(g.kept),
-        ]
-        for g in groups
+    return [
+        Table("Drift of the batch from the training rows", ["What", "Value"], pairs, pairs=True),
+        "The index decides about the warning: with many rows the p-value is small for any difference.",
     ]
-    blocks += [chart, Table("Rows by proxy group", head, table, folded=len(table) > MOST_OPEN)]
-    found = documents["summary"]["drift"]
-    if found is not None:
-        value, limit = formats.apart(found["psi"], documents["settings"]["max_drift"])
-        chance = "below 0.001" if found["p_value"] < 0.001 else formats.number(found["p_value"])
-        pairs = [
-            (METRICS["psi.<column>"].title, value),
-            ("Its limit (filter.max_drift)", limit),
-            ("Chi-square statistic", formats.number(found["chi_square"])),
-            ("Its p-value", chance),
-        ]
-        blocks.append(
-            Table("Drift of the batch from the training rows", ["What", "Value"], pairs, pairs=True)
-        )
-        blocks.append(
-            "The index decides about the warning: with many rows the p-value is small for any difference."
-        )
-    return blocks
 
 
 def _points(difference: float) -> str:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.filter_numbers import files_by
+from evenhand.tasks.pages.fronts.filter import files_by
 from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table
 
 PAGES = {"filter": 10}
@@ -27,45 +27,28 @@ def build(documents: Documents) -> list[Section]:
 
 
 def _files(summary: Json) -> list[Block]:
-    failed, fine = files_by(summary, "failed"), [f for f in summary["files"] if f["status"] != "failed"]
+    files, failed = summary["files"], files_by(summary, "failed")
+    fine = [file for file in files if file["status"] != "failed"]
     blocks: list[Block] = []
     if failed:
-        shown = failed[:MOST_FILES]
-        rows = [
-            [Cell(file["name"], (file["reason"],)), Cell("failed", kind="failed", symbol="\u2715")]
-            for file in shown
-        ]
-        which = (
-            f"The first {len(shown):,} of {len(failed):,} failed files"
-            if len(failed) > len(shown)
-            else "Failed files"
-        )
+        mark = Cell("failed", kind="failed", symbol="\u2715")
+        rows = [[Cell(file["name"], (file["reason"],)), mark] for file in failed[:MOST_FILES]]
+        many = len(failed) > MOST_FILES
+        which = f"The first {MOST_FILES:,} of {len(failed):,} failed files" if many else "Failed files"
         blocks.append("A file that fails leaves no row in the output; the other files are filtered.")
         blocks.append(Table(f"{which}, and why", ["File and reason", "Result"], rows))
-    aside = ["Set aside"] if any(file["quarantined"] for file in fine) else []
-    if len(summary["files"]) > MOST_FILES:
-        folders = by_folder(summary["files"])
-        head = ["Folder", "Files", "Failed", "Rows in", "Rows kept", *aside]
-        table: list[list[Any]] = [row if aside else row[:-1] for row in folders]
-        blocks.append(
-            f"The {formats.count(len(summary['files']))} files of the input are added up by folder."
-        )
-        blocks.append(Table("Files and rows by folder", head, table, folded=len(table) > MOST_OPEN))
-    elif fine:
-        head = ["File", "Result", "Rows in", "Rows kept", *aside]
-        table = [
-            [
-                f["name"],
-                STATUS[f["status"]],
-                f["rows_in"],
-                f["rows_out"],
-                *([f["quarantined"]] if aside else []),
-            ]
-            for f in fine
-        ]
-        blocks.append(
-            Table("Files of the input that are in the output", head, table, folded=len(table) > MOST_OPEN)
-        )
+    counts = {"rows_in": "Rows in", "rows_out": "Rows kept", "quarantined": "Set aside"}
+    if not any(file["quarantined"] for file in fine):
+        del counts["quarantined"]
+    head, caption, table = ["File", "Result"], "Files of the input that are in the output", []
+    if len(files) > MOST_FILES:
+        blocks.append(f"The {formats.count(len(files))} files of the input are added up by folder.")
+        head, caption = ["Folder", "Files", "Failed"], "Files and rows by folder"
+        table = [row[: len(head) + len(counts)] for row in by_folder(files)]
+    else:
+        table = [[file["name"], STATUS[file["status"]], *(file[key] for key in counts)] for file in fine]
+    if table:
+        blocks.append(Table(caption, [*head, *counts.values()], table, folded=len(table) > MOST_OPEN))
     if summary["ignored"]:
         named, rest = summary["ignored"][:MOST_OPEN], len(summary["ignored"]) - MOST_OPEN
         more = f" and {rest:,} more" if rest > 0 else ""
@@ -105,9 +88,8 @@ def by_folder(files: Sequence[Json], most: int = MOST_FILES) -> list[list[Any]]:
 
 def _rows(summary: Json) -> list[Block]:
     rows_in, left_out = summary["rows_in"], summary["left_out"]
-    if not rows_in:
-        blocks: list[Block] = ["No file that could be filtered has a row."]
-    else:
+    blocks: list[Block] = [] if rows_in else ["No file that could be filtered has a row."]
+    if rows_in:
         rest = rows_in - summary["rows_out"] - summary["quarantined"] - summary["dropped"]
         found = [
             ("Kept", f"{round(summary['expected_out']):,} expected", summary["rows_out"]),
@@ -121,7 +103,7 @@ def _rows(summary: Json) -> list[Block]:
             for name, remark, count in found
             if count or name == "Kept"
         ]
-        blocks = [Table("Rows of all files in the output", ["Rows", "Number", "Share"], rows)]
+        blocks.append(Table("Rows of all files in the output", ["Rows", "Number", "Share"], rows))
     if rows_in or left_out:
         text = "None: the files have no sensitive column that the proxy does not need."
         if left_out:

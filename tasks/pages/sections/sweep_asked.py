@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from evenhand.fairlib.catalogue import title
-from evenhand.fairlib.evaluation.tradeoff import Summary, pareto_front, summarise
+from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import interval_name
+from evenhand.tasks.pages.fronts.sweep import estimate, interval_name, mark, mean, of_axis
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.sweep_numbers import estimate, heads, mean, of_axis, settings_text
+from evenhand.tasks.pages.texts import estimate_cell
 
 PAGES = {"sweep": 30}
 NEEDS = ("tradeoff",)
@@ -23,38 +22,40 @@ GAMMA = "method.gamma"
 # Asked of most people, and of hardly any.
 OFTEN, RARELY = 0.5, 0.05
 
-
-@dataclass(frozen=True)
-class _Asked:
-    """Runs with acquisitions by value, features asked there, and what the model has with all features."""
-
-    sweep: Json
-    runs: Mapping[int, Sequence[Json]]
-    gap: str
-    asked: Mapping[int, Summary]
-    full: Mapping[str, float | None]
-
-    def value(self, index: int) -> Json:
-        found: Json = self.sweep["values"][index]
-        return found
-
-    def front(self) -> list[int]:
-        """The values on the Pareto front of AUC and disparity."""
-        found = [[estimate(self.value(index), name) for name in ("auc", self.gap)] for index in self.runs]
-        rows = np.array([[e["value"] if e else math.nan for e in pair] for pair in found], np.float64)
-        values = list(self.runs)
-        return [values[i] for i in pareto_front(rows, ["higher", "lower"])]
+Shares = Mapping[str, Sequence[float | None]]
 
 
 def build(documents: Documents) -> Section | None:
     """Sentences, charts, a table of the values and one of the features; None if no run asks."""
-    part = _gather(documents["tradeoff"])
-    if part is None:
+    sweep = documents["tradeoff"]
+    runs: dict[int, list[Json]] = {}
+    for point in sweep["points"]:
+        if point.get("acquisition") is not None:
+            runs.setdefault(point["value"], []).append(point["acquisition"])
+    if not runs:
         return None
-    swept = GAMMA in part.sweep["keys"] and len({part.value(i)["settings"][GAMMA] for i in part.runs}) > 1
-    front = part.front()
-    tradeoff = _tradeoff(part, front)
-    said = f"Lines through the marks are the {interval_name(part.sweep)}."
+    every = [run for found in runs.values() for run in found]
+    names = ("auc", f"demographic_parity_difference.{every[0]['attributes'][0]}", "features_asked")
+    full = {name: mean(run["full_information"].get(name) for run in every) for name in names[:2]}
+    full[names[2]] = mean(sum(group["allowed"] for group in run["groups"]) for run in every)
+    values = []
+    for index in sorted(runs):
+        numbers = {name: estimate(sweep["values"][index], name) for name in names}
+        values.append({**sweep["values"][index], "numbers": numbers, "front": False})
+    asked = [(value, found) for value in values if (found := value["numbers"][names[2]])]
+    for _, found in asked:
+        # nobody is asked for more than all features
+        if found["high"] is not None:
+            found["high"] = min(found["high"], full[names[2]])
+    pairs = [
+        [(value["numbers"][name] or {}).get("value", math.nan) for name in names[:2]] for value in values
+    ]
+    for place in pareto_front(np.array(pairs, np.float64), ["higher", "lower"]):
+        values[place]["front"] = True
+    shares = _shares([runs[index] for index in sorted(runs)])
+    swept = GAMMA in sweep["keys"] and len({value["settings"][GAMMA] for value in values}) > 1
+    tradeoff = _tradeoff(values, full, *names[:2])
+    said = f"Lines through the marks are the {interval_name(sweep)}."
     if swept:
         said = (
             "Gamma weighs the prediction against the sensitive attribute: at 1 only the prediction counts, "
@@ -66,55 +67,38 @@ def build(documents: Documents) -> Section | None:
             " In the last chart the dashed line joins the Pareto front; the square is the same model with "
             "all features, as the mean over the runs."
         )
-    charts = [*(_curves(part) if swept else []), *tradeoff]
-    blocks: list[Block] = [*_findings(part), said, Charts(charts, large=True)]
-    return Section("asked", "What is asked", [*blocks, _table(part, front), *_features(part)])
+    charts = Charts([*(_curves(values, full) if swept else []), *tradeoff], large=True)
+    blocks = [*_findings(asked, shares), said, charts, _table(sweep, values, full)]
+    return Section("asked", "What is asked", [*blocks, *_features(sweep, values, shares)])
 
 
-def _gather(sweep: Json) -> _Asked | None:
-    runs: dict[int, list[Json]] = {}
-    for point in sweep["points"]:
-        if point.get("acquisition") is not None:
-            runs.setdefault(point["value"], []).append(point["acquisition"])
-    if not runs:
-        return None
-    every = [run for found in runs.values() for run in found]
-    gap = f"demographic_parity_difference.{every[0]['attributes'][0]}"
-    full = {name: mean([run["full_information"].get(name) for run in every]) for name in ("auc", gap)}
-    full["features_asked"] = mean([sum(group["allowed"] for group in run["groups"]) for run in every])
-    asked = {
-        index: summarise(
-            [run["asked"]["mean"] for run in found],
-            level=sweep["level"],
-            single=(found[0]["asked"]["low"], found[0]["asked"]["high"]),
-        )
-        for index, found in runs.items()
-    }
-    return _Asked(sweep, dict(sorted(runs.items())), gap, asked, full)
+def _shares(runs: Sequence[Sequence[Json]]) -> Shares:
+    """
+    Mean share asked over the seeds, by feature and value, the features that are asked most often first.
+
+    Features that may not be asked are left out.
+    """
+    seeds: dict[str, list[list[float | None]]] = {}
+    for place, found in enumerate(runs):
+        for group in (group for run in found for group in run["groups"] if group["allowed"]):
+            seeds.setdefault(group["name"], [[] for _ in runs])[place].append(group["share"])
+    shares = {name: [mean(own) for own in line] for name, line in seeds.items()}
+    return dict(sorted(shares.items(), key=lambda item: -(mean(item[1]) or 0.0)))
 
 
-def _shares(part: _Asked) -> dict[str, dict[int, float | None]]:
-    """Mean share asked over the seeds, by feature and value; features that may not be asked are left out."""
-    seeds: dict[str, dict[int, list[float | None]]] = {}
-    for index, runs in part.runs.items():
-        for group in (group for run in runs for group in run["groups"] if group["allowed"]):
-            seeds.setdefault(group["name"], {}).setdefault(index, []).append(group["share"])
-    return {name: {i: mean(shares.get(i, [])) for i in part.runs} for name, shares in seeds.items()}
-
-
-def _findings(part: _Asked) -> list[str]:
-    means = {index: found.mean for index, found in part.asked.items() if found.mean is not None}
+def _findings(asked: Sequence[tuple[Json, Json]], shares: Shares) -> list[str]:
     sentences = []
-    if len(means) > 1:
-        least, most = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    if len(asked) > 1:
+        ends = [found(asked, key=lambda pair: float(pair[1]["value"])) for found in (min, max)]
+        least, most = ((value["name"], formats.number(found["value"])) for value, found in ends)
         sentences.append(
-            f"Fewest features are asked at {part.value(least)['name']} ({formats.number(means[least])} a "
-            f"person on average), most at {part.value(most)['name']} ({formats.number(means[most])})."
+            f"Fewest features are asked at {least[0]} ({least[1]} a person on average), most at {most[0]} "
+            f"({most[1]})."
         )
-    shares = {name: [s for s in line.values() if s is not None] for name, line in _shares(part).items()}
-    often = [name for name, line in shares.items() if line and min(line) >= OFTEN]
-    rarely = [name for name, line in shares.items() if line and max(line) <= RARELY]
-    where = "every value" if len(part.runs) > 1 else "this value"
+    known = {name: [share for share in line if share is not None] for name, line in shares.items()}
+    where = "every value" if any(len(line) > 1 for line in shares.values()) else "this value"
+    often = [name for name, line in known.items() if line and min(line) >= OFTEN]
+    rarely = [name for name, line in known.items() if line and max(line) <= RARELY]
     if often:
         sentences.append(f"Asked of at least half of people at {where}: {formats.join(often)}.")
     if rarely:
@@ -122,97 +106,63 @@ def _findings(part: _Asked) -> list[str]:
     return sentences
 
 
-def _number(part: _Asked, index: int, name: str) -> Json | None:
-    """A value's estimate; that of the features asked is cut at none and at all."""
-    if name != "features_asked":
-        return estimate(part.value(index), name)
-    found, most = part.asked[index], part.full[name]
-    if found.mean is None:
-        return None
-    if found.low is None or found.high is None or most is None:
-        return {"value": found.mean, "low": None, "high": None}
-    return {"value": found.mean, "low": max(found.low, 0.0), "high": min(found.high, most)}
-
-
-def _curves(part: _Asked) -> list[Chart]:
+def _curves(values: Sequence[Json], full: Json) -> list[Chart]:
     """AUC, disparity and features asked against gamma, a line for each setting of the other keys."""
     charts = []
-    order = sorted(part.runs, key=lambda index: float(part.value(index)["settings"][GAMMA]))
-    for name in ("auc", part.gap, "features_asked"):
-        rows = [
-            {
-                "setting": f"{float(part.value(index)['settings'][GAMMA]):g}",
-                "series": settings_text(part.value(index)["settings"], [GAMMA]),
-                "best": False,
-                **found,
-            }
-            for index in order
-            if (found := _number(part, index, name)) is not None
-        ]
-        data = {"rows": rows, "x_title": "gamma (1: only the prediction counts)", "level": part.full[name]}
-        described = "Means with intervals. The table below has every number."
+    for name, level in full.items():
+        rows = []
+        for value in sorted(values, key=lambda value: float(value["settings"][GAMMA])):
+            others = {key.rpartition(".")[2]: v for key, v in value["settings"].items() if key != GAMMA}
+            series = ", ".join(f"{key}={text}" for key, text in formats.flatten(others))
+            row = {"setting": f"{float(value['settings'][GAMMA]):g}", "series": series, "best": False}
+            if value["numbers"][name] is not None:
+                rows.append({**row, **value["numbers"][name]})
+        data = {"rows": rows, "x_title": "gamma (1: only the prediction counts)", "level": level}
+        text = f"{title(name)} against gamma"
         if rows:
-            charts.append(
-                Chart("tradeoffs.by_setting", data, f"{title(name)} against gamma", described, title(name))
-            )
+            charts.append(Chart("tradeoffs.by_setting", data, text, "Means with intervals.", title(name)))
     return charts
 
 
-def _tradeoff(part: _Asked, front: Sequence[int]) -> list[Chart]:
-    rows: list[dict[str, Any]] = []
-    for index in part.runs:
-        x, y = _number(part, index, part.gap), _number(part, index, "auc")
+def _tradeoff(values: Sequence[Json], full: Json, performance: str, gap: str) -> list[Chart]:
+    rows = []
+    for value in values:
+        x, y = (value["numbers"][name] for name in (gap, performance))
         if x is not None and y is not None:
-            ends = {f"{axis}_{end}": e[end] for axis, e in (("x", x), ("y", y)) for end in ("low", "high")}
-            kind = "front" if index in front else "other"
-            rows.append({"label": part.value(index)["mark"], "series": "", "kind": kind, **ends})
-            rows[-1] |= {"x": x["value"], "y": y["value"]}
+            rows.append(mark(value["mark"], "front" if value["front"] else "other", x, y))
     if not rows:
         return []
-    described = f"On the Pareto front: {formats.join([part.value(index)['label'] for index in front])}."
-    if part.full["auc"] is not None and part.full[part.gap] is not None:
-        ends = dict.fromkeys(("x_low", "x_high", "y_low", "y_high"))
-        place = {"x": part.full[part.gap], "y": part.full["auc"]}
-        rows.append({"label": "all features", "series": "", "kind": "reference", **ends, **place})
+    described = f"On the Pareto front: {formats.join([v['label'] for v in values if v['front']])}."
+    if full[performance] is not None and full[gap] is not None:
+        x, y = ({"value": full[name], "low": None, "high": None} for name in (gap, performance))
+        rows.append(mark("all features", "reference", x, y))
         described += " The square is the same model with all features."
-    data = {"rows": rows, "x_title": of_axis(part.gap), "y_title": of_axis("auc")}
-    text = f"{title('auc')} against {title(part.gap)}"
+    data = {"rows": rows, "x_title": of_axis(gap), "y_title": of_axis(performance)}
+    text = f"{title(performance)} against {title(gap)}"
     return [Chart("tradeoffs.tradeoff", data, text, described, text)]
 
 
-def _table(part: _Asked, front: Sequence[int]) -> Table:
+def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:
     """A row a value, and one for the model with all features."""
-    names = ("auc", part.gap, "features_asked")
     rows: list[list[Any]] = []
-    for index in part.runs:
-        cells = [_number(part, index, name) for name in names]
-        shown = [
-            Cell(formats.number(found["value"]), (formats.interval(found["low"], found["high"]),))
-            if found
-            else Cell(formats.MISSING)
-            for found in cells
-        ]
-        rows.append([part.value(index)["label"], *shown, "yes" if index in front else "no"])
-    rows.append(["All features", *(formats.number(part.full[name]) for name in names), "to compare with"])
-    caption = "Ranking, gap and features asked at each value"
-    return Table(caption, [*heads(part.sweep["keys"], names), "On the front"], rows)
+    for value in values:
+        cells = [estimate_cell(found) if found else None for found in value["numbers"].values()]
+        rows.append([value["label"], *cells, "yes" if value["front"] else "no"])
+    rows.append(["All features", *full.values(), "to compare with"])
+    columns = [", ".join(sweep["keys"]), *map(of_axis, full), "On the front"]
+    return Table("Ranking, gap and features asked at each value", columns, rows)
 
 
-def _features(part: _Asked) -> list[Block]:
-    """Share of people asked by feature and value; features that are asked most often come first."""
-    shares = _shares(part)
-    if not shares:
-        return []
-    order = sorted(shares, key=lambda name: -(mean(list(shares[name].values())) or 0.0))
-    seeds = ", as the mean over the seeds" if len(part.sweep["seeds"]) > 1 else ""
-    rows: list[list[Any]] = [
-        [name, *(Cell(formats.percent(share), bar=share or 0.0) for share in shares[name].values())]
-        for name in order
+def _features(sweep: Json, values: Sequence[Json], shares: Shares) -> list[Block]:
+    """Share of people asked by feature and value."""
+    seeds = ", as the mean over the seeds" if len(sweep["seeds"]) > 1 else ""
+    rows = [
+        [name, *(Cell(formats.percent(share), bar=share or 0.0) for share in line)]
+        for name, line in shares.items()
     ]
-    columns = ["Feature", *(part.value(index)["label"] for index in part.runs)]
-    return [
-        Heading("Feature by feature"),
-        f"The share of people who are asked for each feature{seeds}. Features that are asked most often come "
-        "first.",
-        Table("Share of people asked, by feature and value", columns, rows),
-    ]
+    text = (
+        f"The share of people who are asked for each feature{seeds}. Features that are asked most often come"
+    )
+    columns = ["Feature", *(value["label"] for value in values)]
+    table = Table("Share of people asked, by feature and value", columns, rows)
+    return [Heading("Feature by feature"), f"{text} first.", table] if rows else []

@@ -7,9 +7,9 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.fronts.sweep import evenly
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.sections.proxy import share_differences
-from evenhand.tasks.pages.sweep_numbers import evenly
 
 PAGES = {"sweep": 40}
 NEEDS = ("tradeoff", "balances")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import direction, spoken, title
+from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import within
+from evenhand.tasks.pages.fronts.sweep import by_subject, of_axis, plain_metrics, within
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.sweep_numbers import heads, of_axis, plain_metrics
 
 PAGES = {"sweep": 10}
 NEEDS = ("tradeoff",)
@@ -25,26 +23,26 @@ def build(documents: Documents) -> Section | None:
     sweep, comparison = documents["tradeoff"], documents["tradeoff"].get("comparison")
     if comparison is None:
         return None
-    blocks: list[Block] = [_findings(sweep), _explained(comparison)]
-    shown = comparison["values"][:MOST_DRAWN]
+    entries = [{**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]]
+    blocks: list[Block] = [_findings(comparison, entries), _explained(comparison)]
     for text, way in (("Performance", "higher"), ("Differences and inequality", "lower")):
         names = [name for name in plain_metrics(comparison["metrics"]) if direction(name) == way]
-        if names:
-            blocks += [Heading(text), Charts([_chart(sweep, shown, name) for name in names], large=True)]
-    left = len(comparison["values"]) - len(shown)
-    if left:
+        charts = [_chart(sweep["values"], entries[:MOST_DRAWN], name) for name in names]
+        if charts:
+            blocks += [Heading(text), Charts(charts, large=True)]
+    left = len(entries) - MOST_DRAWN
+    if left > 0:
         blocks.append(f"The charts show the first values; {left} more are in the tables.")
-    blocks += _tables(sweep)
+    blocks += _tables(sweep, comparison, entries)
     if comparison["splits"] > 1:
-        blocks.append(_tests(sweep))
+        blocks.append(_tests(sweep, entries))
     return Section("methods", "Methods side by side", blocks)
 
 
-def _findings(sweep: Json) -> str:
+def _findings(comparison: Json, entries: list[Json]) -> str:
     """What is significantly better or worse than the reference method, and in what."""
-    comparison = sweep["comparison"]
     against = f"{comparison['reference']}, the reference"
-    if any(len(value["settings"]) > 1 for value in sweep["values"]):
+    if any(len(entry["settings"]) > 1 for entry in entries):
         against += ", at the same values of the other keys"
     if comparison["splits"] < 2:
         return (
@@ -54,20 +52,21 @@ def _findings(sweep: Json) -> str:
     sentences: list[str] = []
     even: list[str] = []
     untested: list[str] = []
-    for entry in comparison["values"]:
+    for entry in entries:
         if entry["against"] is None:
             continue
-        label, verdicts = _label(sweep, entry), {test["verdict"] for test in entry["tests"].values()}
+        found: dict[str, list[str]] = {}
+        for name, test in entry["tests"].items():
+            found.setdefault(test["verdict"], []).append(within(name))
         parts = [
-            f"significantly {verdict} in "
-            + formats.join([within(n) for n, test in entry["tests"].items() if test["verdict"] == verdict])
+            f"significantly {verdict} in {formats.join(found[verdict])}"
             for verdict in ("better", "worse")
-            if verdict in verdicts
+            if verdict in found
         ]
         if parts:
-            sentences.append(f"{label} is {', and '.join(parts)}.")
+            sentences.append(f"{entry['label']} is {', and '.join(parts)}.")
         else:
-            (even if "not significant" in verdicts else untested).append(label)
+            (even if "not significant" in found else untested).append(entry["label"])
     if even:
         sentences.append(f"No significant difference was found for {formats.join(even)}.")
     if untested:
@@ -89,103 +88,70 @@ def _explained(comparison: Json) -> str:
     )
 
 
-def _label(sweep: Json, entry: Json) -> str:
-    return str(sweep["values"][entry["value"]]["label"])
-
-
-def _number(sweep: Json, entry: Json, name: str) -> Json:
-    found: Json = sweep["values"][entry["value"]]["metrics"][name]
-    return found
-
-
-def _verdict(sweep: Json, entry: Json, name: str) -> str:
+def _verdict(entry: Json, name: str) -> str:
     """The verdict of one test; nothing for the reference, and where there is one split."""
-    if entry["against"] is None or sweep["comparison"]["splits"] < 2:
-        return ""
-    verdict = entry["tests"][name]["verdict"]
+    verdict = entry["tests"].get(name, {}).get("verdict", "")
     return SHORT.get(verdict, verdict)
 
 
 def _mean_and_sd(found: Json) -> str:
-    if found["mean"] is None:
-        return "no number"
     mean, sd = found["mean"], found["sd"]
-    if sd is None:
-        return formats.number(mean)
+    if mean is None or sd is None:
+        return "no number" if mean is None else formats.number(mean)
     # as many decimals in both
     return f"{mean:.3f} ± {sd:.3f}" if mean >= LEAST else f"{formats.number(mean)} ± {formats.number(sd)}"
 
 
-def _chart(sweep: Json, entries: Sequence[Json], name: str) -> Chart:
+def _chart(values: list[Json], entries: list[Json], name: str) -> Chart:
     rows, said = [], []
     for entry in entries:
-        found, verdict = _number(sweep, entry, name), _verdict(sweep, entry, name)
-        mean, sd = found["mean"], found["sd"]
-        reference = entry if entry["against"] is None else {"value": entry["against"]}
-        note = (
-            "the reference" if entry["against"] is None else verdict if verdict in ("n.s.", "no test") else ""
-        )
-        label = _label(sweep, entry)
-        rows.append(
-            {
-                "label": f"{label} ({note})" if note else label,
-                "value": mean,
-                "low": None if mean is None or sd is None else mean - sd,
-                "high": None if mean is None or sd is None else mean + sd,
-                "limit": _number(sweep, reference, name)["mean"],
-            }
-        )
-        said.append(f"{label} {_mean_and_sd(found)}{f' ({verdict})' if verdict else ''}")
+        found, verdict, note = entry["metrics"][name], _verdict(entry, name), "the reference"
+        mean, sd, reference = found["mean"], found["sd"], entry["value"]
+        if entry["against"] is not None:
+            reference, note = entry["against"], verdict if verdict in ("n.s.", "no test") else ""
+        row = {"label": f"{entry['label']} ({note})" if note else entry["label"], "value": mean}
+        known = mean is not None and sd is not None
+        row |= {"low": mean - sd, "high": mean + sd} if known else {"low": None, "high": None}
+        rows.append(row | {"limit": values[reference]["metrics"][name]["mean"]})
+        said.append(f"{entry['label']} {_mean_and_sd(found)}{f' ({verdict})' if verdict else ''}")
     names = {"value": "mean", "limit": "mean of the reference"}
     data = {"rows": rows, "interval": "one standard deviation", "names": names}
-    described = f"{'; '.join(said)}. The tables below have every number."
-    return Chart(
-        "intervals.metric_intervals", data, f"{title(name)}, method by method", described, of_axis(name)
-    )
+    text, described = f"{title(name)}, method by method", f"{'; '.join(said)}."
+    return Chart("intervals.metric_intervals", data, text, described, of_axis(name))
 
 
-def _tables(sweep: Json) -> list[Table]:
+def _tables(sweep: Json, comparison: Json, entries: list[Json]) -> list[Table]:
     """Mean and standard deviation of all that is compared, by what it is about."""
-    comparison = sweep["comparison"]
-    groups: dict[str, list[str]] = {}
-    for name in comparison["metrics"]:
-        groups.setdefault(name.partition(".")[2], []).append(name)
     spread = " ± standard deviation over the seeds" if comparison["splits"] > 1 else ""
     tables = []
-    for about, names in groups.items():
-        rows: list[list[Any]] = []
-        for entry in comparison["values"]:
+    for about, names in by_subject(comparison["metrics"]).items():
+        rows = []
+        for entry in entries:
             note = ("the reference",) if entry["against"] is None else ()
-            cells = [
-                Cell(_mean_and_sd(_number(sweep, entry, name)), _under(sweep, entry, name)) for name in names
-            ]
-            rows.append([Cell(_label(sweep, entry), note), *cells])
-        caption = f"{f'By {spoken(about)}' if about else 'Overall'}: mean{spread}"
-        tables.append(Table(caption, heads(sweep["keys"], names, about), rows))
+            cells = [Cell(_mean_and_sd(entry["metrics"][n]), _under(comparison, entry, n)) for n in names]
+            rows.append([Cell(entry["label"], note), *cells])
+        columns = [", ".join(sweep["keys"]), *(of_axis(name, short=True) for name in names)]
+        tables.append(Table(f"{about}: mean{spread}", columns, rows))
     return tables
 
 
-def _under(sweep: Json, entry: Json, name: str) -> tuple[str, ...]:
+def _under(comparison: Json, entry: Json, name: str) -> tuple[str, ...]:
     """The test's verdict, and on how many splits where some are missing."""
-    verdict, total = _verdict(sweep, entry, name), sweep["comparison"]["splits"]
+    verdict, total = _verdict(entry, name), comparison["splits"]
     if not verdict:
         return ()
     n = entry["tests"][name]["n"]
     return (verdict if n == total else f"{verdict} ({n} of {formats.plural(total, 'split')})",)
 
 
-def _tests(sweep: Json) -> Table:
+def _tests(sweep: Json, entries: list[Json]) -> Table:
     rows: list[list[Any]] = []
-    for entry in sweep["comparison"]["values"]:
+    for entry in entries:
         for name, test in entry["tests"].items():
-            against = sweep["values"][entry["against"]]["label"]
-            numbers = [
-                "–" if test[key] is None else formats.number(test[key]) for key in ("t", "p", "p_holm")
-            ]
+            head = [entry["label"], title(name), sweep["values"][entry["against"]]["label"]]
             change = "–" if test["difference"] is None else formats.signed(test["difference"])
-            rows.append(
-                [_label(sweep, entry), title(name), against, change, *numbers, test["n"], test["verdict"]]
-            )
+            numbers = ["–" if test[key] is None else test[key] for key in ("t", "p", "p_holm")]
+            rows.append([*head, change, *numbers, test["n"], test["verdict"]])
     columns = ["Metric", "Against", "Mean difference", "t", "p", "p after Holm", "Splits", "Result"]
     caption = "Every difference from the reference, and how it was tested"
     return Table(caption, [", ".join(sweep["keys"]), *columns], rows, folded=True)

@@ -6,9 +6,16 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import interval_name, within
+from evenhand.tasks.pages.fronts.sweep import (
+    estimate,
+    interval_name,
+    is_of_proxies,
+    mark,
+    of_axis,
+    plain_metrics,
+    within,
+)
 from evenhand.tasks.pages.model import Chart, Charts, Documents, Json, Section, Table
-from evenhand.tasks.pages.sweep_numbers import estimate, is_of_proxies, of_axis, plain_metrics
 
 PAGES = {"sweep": 20}
 NEEDS = ("tradeoff",)
@@ -29,45 +36,31 @@ def build(documents: Documents) -> Section | None:
     marks = {name: found for name in plain_metrics(sweep["fronts"]) if (found := _marks(sweep, name))}
     if not marks:
         return None
-    shared: dict[str, Any] = {}
+    lead, shared = f"Each chart shows {within(sweep['performance'])} against a fairness metric.", {}
     if is_of_proxies(sweep):
-        reach = [[mark[axis] for found in marks.values() for mark in found] for axis in "xy"]
-        shared = {"reach": reach, "widening": PROXY_WIDENING}
-    fronts = {
-        name: formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
-        for name in marks
-    }
-    charts = [_chart(sweep, name, found, fronts[name], shared) for name, found in marks.items()]
-    table = Table(
-        "Values on the Pareto front of each chart",
-        ["Metric", "On the front"],
-        [[title(name), front] for name, front in fronts.items()],
-        pairs=True,
-    )
-    by_method = any(mark["series"] for found in marks.values() for mark in found)
-    said = [PROXIES] if is_of_proxies(sweep) else []
-    return Section(
-        "tradeoffs",
-        "Trade-offs",
-        [*said, _explained(sweep, by_method=by_method), Charts(charts, large=True), table],
-    )
+        reach = [[found[axis] for own in marks.values() for found in own] for axis in "xy"]
+        lead, shared = PROXIES, {"reach": reach, "widening": PROXY_WIDENING}
+    charts, fronts = [], []
+    for name, found in marks.items():
+        on_front = formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
+        fronts.append((title(name), on_front))
+        charts.append(_chart(sweep, name, found, on_front, shared))
+    table = Table("Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True)
+    explained = _explained(sweep, by_method=any(found["series"] for own in marks.values() for found in own))
+    return Section("tradeoffs", "Trade-offs", [lead, explained, Charts(charts, large=True), table])
 
 
 def _explained(sweep: Json, *, by_method: bool) -> str:
-    pairs = (
-        ""
-        if is_of_proxies(sweep)
-        else f"Each chart shows {within(sweep['performance'])} against a fairness metric. "
-    )
     keys = f" (of {', '.join(sweep['keys'])}, in this order)" if len(sweep["keys"]) > 1 else ""
-    joined = (
-        "A line joins the values of one method in the given order, and large marks are on the Pareto front"
-        if by_method
-        else "The dashed line joins the Pareto front"
-    )
+    joined = "The dashed line joins the Pareto front"
+    if by_method:
+        joined = (
+            "A line joins the values of one method in the given order, and large marks are on the Pareto "
+            "front"
+        )
     limits = " Dashed lines across are the limits that were asked for." if sweep["limits"] else ""
     return (
-        f"{pairs}Each mark is one value{keys}; the thin lines through it are the {interval_name(sweep)}. "
+        f"Each mark is one value{keys}; the thin lines through it are the {interval_name(sweep)}. "
         f"{joined}: the values for which no other value is better in one of the two and as good in the "
         f"other.{limits} A label without room is left out, and an interval much wider than the spread of the "
         "marks is cut: the tables have every number."
@@ -87,17 +80,10 @@ def _marks(sweep: Json, name: str) -> Marks:
     marks: Marks = []
     for index, value in enumerate(sweep["values"]):
         x, y = estimate(value, name), estimate(value, _other(sweep, name))
-        if x is None or y is None:
-            continue
-        on_front = "front" if index in sweep["fronts"][name] else "other"
-        method, rest = named[index] if by_method else ("", value["mark"])
-        ends = {
-            f"{axis}_{end}": found[end] for axis, found in (("x", x), ("y", y)) for end in ("low", "high")
-        }
-        kind = "best" if index == best else on_front
-        marks.append(
-            {"label": rest, "series": method, "kind": kind, "x": x["value"], "y": y["value"], **ends}
-        )
+        if x is not None and y is not None:
+            kind = "front" if index in sweep["fronts"][name] else "other"
+            method, rest = named[index] if by_method else ("", value["mark"])
+            marks.append(mark(rest, "best" if index == best else kind, x, y, method))
     return marks
 
 
@@ -111,13 +97,7 @@ def _method_and_rest(value: Json) -> tuple[str, str]:
 
 def _chart(sweep: Json, name: str, marks: Marks, front: str, shared: Json) -> Chart:
     other = _other(sweep, name)
-    data = {
-        "rows": marks,
-        "x_title": of_axis(name),
-        "y_title": of_axis(other),
-        "x_limits": sweep["limits"].get(name, ()),
-        "y_limits": sweep["limits"].get(other, ()),
-        **shared,
-    }
+    limits = {f"{axis}_limits": sweep["limits"].get(of, ()) for axis, of in (("x", name), ("y", other))}
+    data = {"rows": marks, "x_title": of_axis(name), "y_title": of_axis(other), **limits, **shared}
     described = f"{len(marks)} values with intervals; on the Pareto front: {front}."
     return Chart("tradeoffs.tradeoff", data, f"{title(other)} against {title(name)}", described, title(name))

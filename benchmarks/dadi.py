@@ -28,7 +28,7 @@ from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.dadi.config import Plan, make_plan
+from evenhand.fairlib.methods.dadi.objectives import group_codes
 from evenhand.fairlib.methods.dadi.problem import prepare
 from evenhand.fairlib.methods.dadi.training import JointTraining, pretrain
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
@@ -177,17 +177,15 @@ def speed_part(kept: dict[str, Any]) -> None:
 
     table = adult()
     train = split(table, 0)[0][1]
-    parameters = DADIClassifier(random_state=0).get_params()
-    plans = [make_plan(parameters | {"gamma": gamma}) for gamma in GAMMAS]
-    problem = prepare(
-        table.X[train], table.label[train], {"group": table.group[train]}, table.groups, parameters
-    ).problem
-    weights = pretrain(problem, plans[0], np.random.default_rng(0))
-    plain = PlainDADI(problem, plans[9])
+    models = [DADIClassifier(gamma=gamma, random_state=0) for gamma in GAMMAS]
+    attributes, group = group_codes({"group": table.group[train]}, None, len(train))
+    problem = prepare(models[0], table.X[train], table.label[train], attributes, group, table.groups)[0]
+    networks = pretrain(problem, models[0])
+    plain = PlainDADI(problem, models[9])
 
-    def compiled(chosen: list[Plan], iterations: int) -> float:
+    def compiled(chosen: list[DADIClassifier], iterations: int) -> float:
         """Seconds of an iteration of all trade-offs, one a core."""
-        runs = [JointTraining(problem, plan, weights, np.random.default_rng(0)) for plan in chosen]
+        runs = [JointTraining(problem, model, networks) for model in chosen]
         started = time.perf_counter()
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(available_cores()) as threads:
             list(threads.map(lambda run: run.advance(iterations), runs))
@@ -198,15 +196,15 @@ def speed_part(kept: dict[str, Any]) -> None:
         plain.joint(iterations)
         return (time.perf_counter() - started) / iterations
 
-    compiled(plans[:1], 1)
+    compiled(models[:1], 1)
     rendered(1)
     samples: dict[str, list[float]] = {"one": [], "eighteen": [], "plain": []}
     for _ in range(5):
-        samples["one"].append(compiled(plans[9:10], 200))
-        samples["eighteen"].append(compiled(plans, 60))
+        samples["one"].append(compiled(models[9:10], 200))
+        samples["eighteen"].append(compiled(models, 60))
         samples["plain"].append(rendered(10))
     medians = {name: statistics.median(values) for name, values in samples.items()}
-    steps = plans[0].agents * plans[0].n_step
+    steps = models[0].agents * models[0].n_step
     kept |= {
         "cores": available_cores(),
         "iterations_of_a_run": 20_000,

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.dadi.config import Plan
-from evenhand.fairlib.methods.dadi.parameters import NetworkShape
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.network import NetworkShape
 from evenhand.fairlib.methods.dadi.problem import Problem
+from evenhand.fairlib.methods.dadi.training import network_shapes
 
 __all__ = ["PlainDADI", "PlainNetwork", "dense_rows", "load_parameters", "weighted_losses"]
 
@@ -157,31 +158,30 @@ class PlainDADI:
     Parameters
     ----------
     problem : Problem
-    plan : Plan
-    random_state : int
-        Start, people and exploration are those of a :class:`DADIClassifier` of this ``random_state``.
+    config : DADIClassifier
+        Its constructor parameters are used; start, people and exploration are those of its ``random_state``.
     """
 
-    def __init__(self, problem: Problem, plan: Plan, random_state: int = 0) -> None:
-        self.problem, self.plan, self.iteration = problem, plan, 0
+    def __init__(self, problem: Problem, config: DADIClassifier) -> None:
+        self.problem, self.config, self.iteration = problem, config, 0
         self.X = torch.as_tensor(dense_rows(problem))
         self.group = np.empty(self.X.shape[1], np.int64)
         for g, columns in enumerate(problem.layout.groups.values()):
             self.group[list(columns)] = g
-        self._early = generator(random_state, "pretraining")
-        self._random = generator(random_state, "joint training")
-        shapes = plan.shapes(problem)
-        self.predictor, self.adversary = (PlainNetwork(shape, plan.processing_steps) for shape in shapes)
-        self.target = PlainNetwork(shapes[0], plan.processing_steps)
+        self._early = generator(config.random_state, "pretraining")
+        self._random = generator(config.random_state, "joint training")
+        shapes = network_shapes(config, problem)
+        self.predictor, self.adversary = (PlainNetwork(shape, config.processing_steps) for shape in shapes)
+        self.target = PlainNetwork(shapes[0], config.processing_steps)
         for network, shape in zip((self.predictor, self.adversary), shapes, strict=True):
             load_parameters(network, shape.named(shape.draw(self._early)))
         self._optimiser = self._adam()
-        self.person = self._random.integers(0, len(self.X), plan.agents)
-        self.known = np.zeros((plan.agents, problem.allowed.size), bool)
+        self.person = self._random.integers(0, len(self.X), config.agents)
+        self.known = np.zeros((config.agents, problem.allowed.size), bool)
 
     def _adam(self) -> torch.optim.Adam:
         parameters = [*self.predictor.parameters(), *self.adversary.parameters()]
-        return torch.optim.Adam([p for p in parameters if p.requires_grad], lr=self.plan.learning_rate)
+        return torch.optim.Adam([p for p in parameters if p.requires_grad], lr=self.config.learning_rate)
 
     def _look(
         self, network: PlainNetwork, person: NDArray[Any], known: NDArray[Any]
@@ -191,7 +191,7 @@ class PlainDADI:
 
     def pretrain(self, iterations: int) -> None:
         """Train both classifiers; half of a batch has all that may be asked, of others groups are dropped."""
-        n, groups, random = self.plan.agents, self.problem.allowed.size, self._early
+        n, groups, random = self.config.agents, self.problem.allowed.size, self._early
         optimiser, whole = self._adam(), (n + 1) // 2
         for _ in range(iterations):
             person = random.integers(0, len(self.X), 2 * n)[:n]
@@ -206,42 +206,42 @@ class PlainDADI:
 
     def joint(self, iterations: int) -> dict[str, float]:
         """Train all networks, and give the mean losses and the mean squared error of the values."""
-        plan, told = self.plan, np.zeros(3)
+        config, logs = self.config, np.zeros(3)
         for _ in range(iterations):
-            if self.iteration % plan.target_every == 0:
+            if self.iteration % config.target_every == 0:
                 self.target.load_state_dict(self.predictor.state_dict())
-            late = max(0.0, 2.0 * self.iteration / plan.n_iterations - 1.0)
-            rate = plan.learning_rate + late * (plan.final_learning_rate - plan.learning_rate)
+            late = max(0.0, 2.0 * self.iteration / config.n_iterations - 1.0)
+            rate = config.learning_rate + late * (config.final_learning_rate - config.learning_rate)
             self._optimiser.param_groups[0]["lr"] = rate
             label, attribute, error = self._collect()
-            _step(self._optimiser, label + attribute + plan.value_weight * error)
-            told += [label.item(), attribute.item(), error.item()]
+            _step(self._optimiser, label + attribute + config.value_weight * error)
+            logs += [label.item(), attribute.item(), error.item()]
             self.iteration += 1
         names = ("classification_loss", "adversary_loss", "value_error")
-        return dict(zip(names, (told / iterations).tolist(), strict=True))
+        return dict(zip(names, (logs / iterations).tolist(), strict=True))
 
     def _collect(self) -> tuple[Tensor, Tensor, Tensor]:
         """Take n steps with every agent: the mean losses, and that of the values."""
-        plan, problem, scale = self.plan, self.problem, self.plan.value_scale
-        agents, stop = np.arange(plan.agents), problem.allowed.size
-        costs, fresh = np.append(problem.costs, 0.0), self._random.integers(0, len(self.X), plan.agents)
+        config, problem, scale = self.config, self.problem, self.config.value_scale
+        agents, stop = np.arange(config.agents), problem.allowed.size
+        costs, fresh = np.append(problem.costs, 0.0), self._random.integers(0, len(self.X), config.agents)
         label_losses, attribute_losses, taken = [], [], []
         actions: list[NDArray[np.int64]] = []
         rewards: list[NDArray[Any]] = []
         ended: list[NDArray[np.bool_]] = []
         explored: list[NDArray[np.bool_]] = []
         expected: list[NDArray[Any]] = []
-        before = at_stop = np.zeros(plan.agents)
-        for s in range(plan.n_step + 1):
-            last = s == plan.n_step
+        before = at_stop = np.zeros(config.agents)
+        for s in range(config.n_step + 1):
+            last = s == config.n_step
             with torch.set_grad_enabled(not last):
                 logits, values = self._look(self.predictor, self.person, self.known)
                 guess, _ = self._look(self.adversary, self.person, self.known)
                 label = weighted_losses(logits, problem.label, self.person)
                 attribute = weighted_losses(guess, problem.attribute, self.person)
-            possible = np.append(problem.allowed & ~self.known, np.ones((plan.agents, 1), bool), axis=1)
+            possible = np.append(problem.allowed & ~self.known, np.ones((config.agents, 1), bool), axis=1)
             greedy = _best(np.where(possible, values.detach().numpy(), -np.inf))
-            R = ((1 - plan.gamma) * attribute.double() - plan.gamma * label.double()).detach().numpy()
+            R = ((1 - config.gamma) * attribute.double() - config.gamma * label.double()).detach().numpy()
             if s > 0:
                 rewards.append(np.where(ended[-1], at_stop, scale * (R - before - costs[actions[-1]])))
                 with torch.no_grad():
@@ -260,10 +260,10 @@ class PlainDADI:
             attribute_losses.append(attribute)
             taken.append(values[agents, action])
             self._move(action, fresh)
-        explored.append(np.ones(plan.agents, bool))
-        returned = np.zeros(plan.agents)
+        explored.append(np.ones(config.agents, bool))
+        returned = np.zeros(config.agents)
         returns: list[NDArray[Any]] = []
-        for s in reversed(range(plan.n_step)):
+        for s in reversed(range(config.n_step)):
             later = np.where(explored[s + 1], expected[s], returned)
             returned = rewards[s] + np.where(ended[s], 0.0, later)
             returns.insert(0, returned)
@@ -272,9 +272,9 @@ class PlainDADI:
 
     def _act(self, possible: NDArray[np.bool_], greedy: NDArray[np.int64]) -> NDArray[np.int64]:
         """Epsilon-greedy."""
-        plan = self.plan
-        progress = min(1.0, self.iteration / max(1, plan.exploration_iterations))
-        epsilon = plan.exploration_start + progress * (plan.exploration_end - plan.exploration_start)
+        config = self.config
+        progress = min(1.0, self.iteration / max(1, config.n_iterations // 2))
+        epsilon = config.exploration_start + progress * (config.exploration_end - config.exploration_start)
         explore, pick = self._random.random((len(possible), 2)).T
         place = (pick * possible.sum(axis=1)).astype(int)
         any_of = (possible & (possible.cumsum(axis=1) == 1 + place[:, None])).argmax(axis=1)

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 from torch.func import functional_call
 
 from benchmarks.dadi_plain import PlainDADI, PlainNetwork, dense_rows, load_parameters, weighted_losses
-from evenhand.fairlib.execution import generator
-from evenhand.fairlib.methods.dadi._activations import exponential
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi._layers import exponential
 from evenhand.fairlib.methods.dadi._learner import Adam, adam_step
-from evenhand.fairlib.methods.dadi.config import Plan
-from evenhand.fairlib.methods.dadi.inference import Reader
-from evenhand.fairlib.methods.dadi.layout import Layout
+from evenhand.fairlib.methods.dadi.inference import SetNetwork
+from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, attribute_outcome, label_outcome
-from evenhand.fairlib.methods.dadi.parameters import NetworkShape
 from evenhand.fairlib.methods.dadi.problem import Problem
-from evenhand.fairlib.methods.dadi.training import JointTraining, Weights, pretrain
+from evenhand.fairlib.methods.dadi.training import JointTraining, Networks, network_shapes, pretrain
 
 # the last group is never asked
 GROUPS = {"a": [0], "b": [2, 1], "c": [5, 3], "d": [4]}
 STEPS = 3
-PLAN = Plan(
+CONFIG = DADIClassifier(
     gamma=0.6,
     hidden=(8, 8),
     memory_size=4,
@@ -38,12 +36,12 @@ PLAN = Plan(
     n_step=4,
     exploration_start=0.7,
     exploration_end=0.1,
-    exploration_iterations=20,
     target_every=2,
     learning_rate=5e-3,
     final_learning_rate=1e-5,
     value_scale=30.0,
     value_weight=0.01,
+    random_state=0,
 )
 KINDS = ("mixed", "two-valued", "continuous")
 
@@ -55,6 +53,10 @@ def _one_core() -> Iterator[None]:
     with threadpool_limits(1, "blas"):
         yield
     torch.set_num_threads(threads)
+
+
+def _config(**options: Any) -> DADIClassifier:
+    return clone(CONFIG).set_params(**options)
 
 
 def _problem(kind: str = "mixed", criterion: str = "demographic_parity", groups: int = 2) -> Problem:
@@ -82,6 +84,14 @@ def _problem(kind: str = "mixed", criterion: str = "demographic_parity", groups:
 def _vector(shape: NetworkShape, seed: int = 0) -> np.ndarray:
     """Parameters far from those of a start, biases included."""
     return np.random.default_rng(seed).uniform(-0.8, 0.8, shape.size).astype(np.float32)
+
+
+def _networks(problem: Problem, config: DADIClassifier) -> Networks:
+    predictor, adversary = (
+        SetNetwork(shape, _vector(shape, seed), problem.layout, STEPS)
+        for seed, shape in enumerate(network_shapes(config, problem))
+    )
+    return predictor, adversary
 
 
 def _plain(shape: NetworkShape, vector: np.ndarray) -> PlainNetwork:
@@ -117,15 +127,15 @@ def _assert_like(plain: PlainNetwork, shape: NetworkShape, vector: np.ndarray, t
 )
 def test_every_set_of_columns_is_read_as_by_the_plain_network(kind: str, hidden: tuple[int, int]) -> None:
     problem = _problem(kind)
-    shape = replace(PLAN, hidden=hidden).shapes(problem)[0]
+    shape = network_shapes(_config(hidden=hidden), problem)[0]
     vector, X = _vector(shape), dense_rows(problem)
     known = _masks(len(X))
-    reader = Reader(shape, vector, problem.layout, STEPS)
+    network = SetNetwork(shape, vector, problem.layout, STEPS)
     values, columns = torch.as_tensor(X).double(), torch.as_tensor(_expand(known))
     logits, actions = _plain(shape, vector).double()(values, columns)
     assert min(logits.std(dim=0)) > 0.01  # there is something to compare
-    np.testing.assert_allclose(reader.outputs("classify", X, known), logits.detach(), atol=1e-6)
-    np.testing.assert_allclose(reader.outputs("policy", X, known), actions.detach(), atol=1e-6)
+    np.testing.assert_allclose(network.outputs("classify", X, known), logits.detach(), atol=1e-6)
+    np.testing.assert_allclose(network.outputs("policy", X, known), actions.detach(), atol=1e-6)
 
 
 def test_the_table_holds_exactly_the_columns_of_two_values() -> None:
@@ -150,13 +160,13 @@ def test_a_third_value_is_read_as_the_nearer_of_the_two() -> None:
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_gradients_of_an_iteration_are_those_of_autograd(kind: str, criterion: str) -> None:
     problem = _problem(kind, criterion, groups=3)
-    plan = replace(PLAN, value_weight=0.3, hidden=(8, 7))
-    shapes = plan.shapes(problem)
-    weights = Weights(_vector(shapes[0]), _vector(shapes[1], 1))
-    plain = PlainDADI(problem, plan)
-    load_parameters(plain.predictor, shapes[0].named(weights.predictor))
-    load_parameters(plain.adversary, shapes[1].named(weights.adversary))
-    engine = JointTraining(problem, plan, weights, generator(0, "joint training"))
+    config = _config(value_weight=0.3, hidden=(8, 7))
+    shapes = network_shapes(config, problem)
+    networks = _networks(problem, config)
+    plain = PlainDADI(problem, config)
+    load_parameters(plain.predictor, shapes[0].named(networks[0].vector))
+    load_parameters(plain.adversary, shapes[1].named(networks[1].vector))
+    engine = JointTraining(problem, config, networks)
     engine.advance(1)
     plain.joint(1)
     for name, network, shape in zip(
@@ -176,13 +186,13 @@ def test_gradients_of_an_iteration_are_those_of_autograd(kind: str, criterion: s
 @pytest.mark.parametrize("value_weight", [0.0, 1e6])
 def test_gradients_of_one_loss_alone_are_those_of_autograd(value_weight: float) -> None:
     problem = _problem()
-    plan = replace(PLAN, value_weight=value_weight)
-    shapes = plan.shapes(problem)
-    weights = Weights(_vector(shapes[0]), _vector(shapes[1], 1))
-    plain = PlainDADI(problem, plan)
-    load_parameters(plain.predictor, shapes[0].named(weights.predictor))
-    load_parameters(plain.adversary, shapes[1].named(weights.adversary))
-    engine = JointTraining(problem, plan, weights, generator(0, "joint training"))
+    config = _config(value_weight=value_weight)
+    shapes = network_shapes(config, problem)
+    networks = _networks(problem, config)
+    plain = PlainDADI(problem, config)
+    load_parameters(plain.predictor, shapes[0].named(networks[0].vector))
+    load_parameters(plain.adversary, shapes[1].named(networks[1].vector))
+    engine = JointTraining(problem, config, networks)
     engine.advance(1)
     plain.joint(1)
     gradient = _plain(shapes[0], engine.state()["predictor.mean"] * np.float32(10.0))
@@ -213,7 +223,7 @@ def test_autograd_of_the_plain_network_agrees_with_finite_differences() -> None:
 
 def test_the_order_of_columns_and_of_groups_does_not_matter() -> None:
     problem = _problem()
-    shape = PLAN.shapes(problem)[0]
+    shape = network_shapes(CONFIG, problem)[0]
     vector, X = _vector(shape), dense_rows(problem)
     known = _masks(len(X))
     order = np.array([3, 5, 1, 0, 4, 2])  # new column j is old column order[j]
@@ -222,8 +232,8 @@ def test_the_order_of_columns_and_of_groups_does_not_matter() -> None:
     moved = vector.copy()
     shape.named(moved)["encoder.column"][:] = shape.named(vector)["encoder.column"][order]
     layout = Layout.fit(np.ascontiguousarray(X[:, order]), groups)
-    usual = Reader(shape, vector, problem.layout, STEPS)
-    other = Reader(shape, moved, layout, STEPS)
+    usual = SetNetwork(shape, vector, problem.layout, STEPS)
+    other = SetNetwork(shape, moved, layout, STEPS)
     shuffled = known[:, [2, 0, 3, 1]]
     for head in ("classify", "policy"):
         np.testing.assert_allclose(
@@ -234,27 +244,29 @@ def test_the_order_of_columns_and_of_groups_does_not_matter() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_of_unknown_groups_change_no_bit_of_the_outputs(kind: str) -> None:
     problem = _problem(kind)
-    shape = PLAN.shapes(problem)[0]
-    reader, X = Reader(shape, _vector(shape), problem.layout, STEPS), dense_rows(problem)
+    shape = network_shapes(CONFIG, problem)[0]
+    network, X = SetNetwork(shape, _vector(shape), problem.layout, STEPS), dense_rows(problem)
     known = _masks(len(X))
     unknown = _expand(known) == 0
     noise = np.random.default_rng(5).normal(scale=1e4, size=X.shape).astype(np.float32)
     other = np.where(unknown, noise, X)
     for head in ("classify", "policy"):
-        np.testing.assert_array_equal(reader.outputs(head, X, known), reader.outputs(head, other, known))
+        np.testing.assert_array_equal(network.outputs(head, X, known), network.outputs(head, other, known))
     # and those of known groups do
     everything = np.ones_like(known)
-    assert (reader.outputs("classify", X, everything) != reader.outputs("classify", other, everything)).any()
+    assert (
+        network.outputs("classify", X, everything) != network.outputs("classify", other, everything)
+    ).any()
 
 
 def test_a_group_that_is_never_asked_has_a_gradient_of_exactly_0() -> None:
     problem = _problem()
-    shapes = PLAN.shapes(problem)
-    weights = Weights(_vector(shapes[0]), _vector(shapes[1], 1))
-    engine = JointTraining(problem, PLAN, weights, generator(0, "joint training"))
+    shapes = network_shapes(CONFIG, problem)
+    networks = _networks(problem, CONFIG)
+    engine = JointTraining(problem, CONFIG, networks)
     engine.advance(10)
     for name, shape, start in zip(
-        ("predictor", "adversary"), shapes, (weights.predictor, weights.adversary), strict=True
+        ("predictor", "adversary"), shapes, (networks[0].vector, networks[1].vector), strict=True
     ):
         squares = shape.named(engine.state()[f"{name}.square"])["encoder.column"]
         assert (squares[4] == 0).all()
@@ -266,12 +278,12 @@ def test_a_group_that_is_never_asked_has_a_gradient_of_exactly_0() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_empty_set_is_read_as_zero_whoever_it_is(kind: str) -> None:
     problem = _problem(kind)
-    shape = PLAN.shapes(problem)[0]
+    shape = network_shapes(CONFIG, problem)[0]
     vector, X = _vector(shape), dense_rows(problem)
     known = np.zeros((len(X), 4), np.uint8)
     network = _plain(shape, vector)
     for head in ("classify", "policy"):
-        outputs = Reader(shape, vector, problem.layout, STEPS).outputs(head, X, known)
+        outputs = SetNetwork(shape, vector, problem.layout, STEPS).outputs(head, X, known)
         expected = getattr(network, head)(torch.zeros(len(X), 4)).detach()
         np.testing.assert_allclose(outputs, expected, atol=1e-6)
 
@@ -303,12 +315,12 @@ def test_what_is_no_number_stays_none() -> None:
 
 def test_attention_stands_scores_of_any_size() -> None:
     problem = _problem()
-    shape = PLAN.shapes(problem)[0]
+    shape = network_shapes(CONFIG, problem)[0]
     vector, X = _vector(shape), dense_rows(problem)
     # memory vectors in the thousands: the largest score takes all the attention
     shape.named(vector)["encoder.weight3"][:] *= 5e3
     known = _masks(len(X))
-    logits = Reader(shape, vector, problem.layout, STEPS).outputs("classify", X, known)
+    logits = SetNetwork(shape, vector, problem.layout, STEPS).outputs("classify", X, known)
     values, columns = torch.as_tensor(X).double(), torch.as_tensor(_expand(known))
     expected = _plain(shape, vector).double()(values, columns)[0].detach().numpy()
     assert np.abs(expected).max() > 100
@@ -345,15 +357,15 @@ def test_adam_steps_like_torchs() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_pretraining_is_that_of_the_plain_rendering(kind: str) -> None:
     problem = _problem(kind)
-    shapes = PLAN.shapes(problem)
-    weights = pretrain(problem, PLAN, generator(0, "pretraining"))
-    plain = PlainDADI(problem, PLAN)
+    shapes = network_shapes(CONFIG, problem)
+    networks = pretrain(problem, CONFIG)
+    plain = PlainDADI(problem, CONFIG)
     start = [parameter.detach().clone() for parameter in plain.predictor.encoder.read.parameters()]
-    plain.pretrain(PLAN.pretrain_iterations)
+    plain.pretrain(CONFIG.pretrain_iterations)
     for before, after in zip(start, plain.predictor.encoder.read.parameters(), strict=True):
         assert (after - before).abs().max() > 0.01
-    _assert_like(plain.predictor, shapes[0], weights.predictor, 1e-3)
-    _assert_like(plain.adversary, shapes[1], weights.adversary, 1e-3)
+    _assert_like(plain.predictor, shapes[0], networks[0].vector, 1e-3)
+    _assert_like(plain.adversary, shapes[1], networks[1].vector, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -364,49 +376,49 @@ def test_joint_training_is_that_of_the_plain_rendering(
 ) -> None:
     problem = _problem()
     start, end = exploration
-    plan = replace(PLAN, gamma=gamma, exploration_start=start, exploration_end=end, n_iterations=12)
-    shapes = plan.shapes(problem)
-    weights = pretrain(problem, plan, generator(0, "pretraining"))
-    plain = PlainDADI(problem, plan)
-    load_parameters(plain.predictor, shapes[0].named(weights.predictor))
-    load_parameters(plain.adversary, shapes[1].named(weights.adversary))
-    engine = JointTraining(problem, plan, weights, generator(0, "joint training"))
+    config = _config(gamma=gamma, exploration_start=start, exploration_end=end, n_iterations=12)
+    shapes = network_shapes(config, problem)
+    networks = pretrain(problem, config)
+    plain = PlainDADI(problem, config)
+    load_parameters(plain.predictor, shapes[0].named(networks[0].vector))
+    load_parameters(plain.adversary, shapes[1].named(networks[1].vector))
+    engine = JointTraining(problem, config, networks)
     for iterations in (1, 2, 9):
-        told, expected = engine.advance(iterations), plain.joint(iterations)
+        logs, expected = engine.advance(iterations), plain.joint(iterations)
         for name, value in expected.items():
-            assert told[name] == pytest.approx(value, rel=1e-4), name
+            assert logs[name] == pytest.approx(value, rel=1e-4), name
         state = engine.state()
         np.testing.assert_array_equal(state["agents.person"], plain.person)
         np.testing.assert_array_equal(state["agents.known"].astype(bool), plain.known)
         np.testing.assert_array_equal(state["agents.asked"], plain.known.sum(axis=1))
-        _assert_like(plain.predictor, shapes[0], engine.weights.predictor, 2e-3)
-        _assert_like(plain.adversary, shapes[1], engine.weights.adversary, 2e-3)
+        _assert_like(plain.predictor, shapes[0], engine.networks[0].vector, 2e-3)
+        _assert_like(plain.adversary, shapes[1], engine.networks[1].vector, 2e-3)
         _assert_like(plain.target, shapes[0], state["target.parameters"], 2e-3)
-    assert engine.done
+    assert engine.iteration == config.n_iterations
 
 
 def test_the_target_values_the_action_that_the_policy_prefers() -> None:
     problem = _problem()
-    plan = replace(PLAN, target_every=1000)
-    shapes = plan.shapes(problem)
+    config = _config(target_every=1000)
+    shapes = network_shapes(config, problem)
     # target and policy know nothing of each other: they prefer different actions
-    weights, other = Weights(_vector(shapes[0]), _vector(shapes[1], 1)), _vector(shapes[0], 2)
-    plain = PlainDADI(problem, plan)
-    engine = JointTraining(problem, plan, weights, generator(0, "joint training"))
+    networks, other = _networks(problem, config), _vector(shapes[0], 2)
+    plain = PlainDADI(problem, config)
+    engine = JointTraining(problem, config, networks)
     state = engine.state() | {"iteration": np.array(1), "target.parameters": other}
     engine.restore(state)
     plain.iteration = 1
-    load_parameters(plain.predictor, shapes[0].named(weights.predictor))
-    load_parameters(plain.adversary, shapes[1].named(weights.adversary))
+    load_parameters(plain.predictor, shapes[0].named(networks[0].vector))
+    load_parameters(plain.adversary, shapes[1].named(networks[1].vector))
     load_parameters(plain.target, shapes[0].named(other))
     X, known = dense_rows(problem), _masks(120)
     values = [
-        Reader(shapes[0], vector, problem.layout, STEPS).outputs("policy", X, known)
-        for vector in (weights.predictor, other)
+        SetNetwork(shapes[0], vector, problem.layout, STEPS).outputs("policy", X, known)
+        for vector in (networks[0].vector, other)
     ]
     assert (values[0].argmax(axis=1) != values[1].argmax(axis=1)).mean() > 0.5
-    told, expected = engine.advance(1), plain.joint(1)
-    assert told["value_error"] == pytest.approx(expected["value_error"], rel=1e-5)
+    logs, expected = engine.advance(1), plain.joint(1)
+    assert logs["value_error"] == pytest.approx(expected["value_error"], rel=1e-5)
     gradient = _plain(shapes[0], engine.state()["predictor.mean"] * np.float32(10.0))
     for mine, theirs in zip(plain.predictor.parameters(), gradient.parameters(), strict=True):
         if mine.grad is not None:

@@ -17,7 +17,6 @@ from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.base import check_feature_groups
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
 from evenhand.fairlib.methods.dadi import DADIClassifier
@@ -25,14 +24,12 @@ from evenhand.fairlib.methods.dadi import classifier as classifier_module
 from evenhand.fairlib.methods.dadi import training as training_module
 from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
 from evenhand.fairlib.methods.dadi._training import joint_training, pretraining
-from evenhand.fairlib.methods.dadi.config import Plan
-from evenhand.fairlib.methods.dadi.inference import Reader
-from evenhand.fairlib.methods.dadi.layout import Layout
+from evenhand.fairlib.methods.dadi.network import Layout
 from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
 from evenhand.fairlib.methods.dadi.problem import Problem
-from evenhand.fairlib.methods.dadi.training import JointTraining, Weights, pretrain
+from evenhand.fairlib.methods.dadi.training import JointTraining, Networks, pretrain
 
-PLAN: dict[str, Any] = {
+PARAMETERS: dict[str, Any] = {
     "gamma": 0.5,
     "hidden": (16, 16),
     "memory_size": 8,
@@ -43,12 +40,12 @@ PLAN: dict[str, Any] = {
     "n_step": 4,
     "exploration_start": 1.0,
     "exploration_end": 0.3,
-    "exploration_iterations": 1000,
     "target_every": 50,
     "learning_rate": 5e-3,
     "final_learning_rate": 1e-5,
     "value_scale": 30.0,
     "value_weight": 0.01,
+    "random_state": 0,
 }
 TINY: dict[str, Any] = {
     "hidden": (8, 8),
@@ -116,20 +113,18 @@ def _losses(outputs: np.ndarray, code: np.ndarray, weight: np.ndarray) -> np.nda
     return -weight * logs[np.arange(code.size), code]
 
 
-def _rewards(X: np.ndarray, problem: Problem, plan: Plan, weights: Weights) -> dict[Set, np.ndarray]:
+def _rewards(
+    X: np.ndarray, problem: Problem, config: DADIClassifier, networks: Networks
+) -> dict[Set, np.ndarray]:
     """R(O) of everybody for each of the 8 sets, from the networks' outputs."""
-    shapes = plan.shapes(problem)
-    predictor, adversary = (
-        Reader(shape, vector, problem.layout, plan.processing_steps)
-        for shape, vector in zip(shapes, (weights.predictor, weights.adversary), strict=True)
-    )
+    predictor, adversary = networks
     label, attribute = problem.label, problem.attribute
     rewards = {}
     for chosen in SETS:
         known = np.tile(np.array(chosen, np.uint8), (len(X), 1))
-        told = _losses(predictor.outputs("classify", X, known), label.code, label.weight)
+        classified = _losses(predictor.outputs("classify", X, known), label.code, label.weight)
         revealed = _losses(adversary.outputs("classify", X, known), attribute.code, attribute.weight)
-        rewards[chosen] = (1 - plan.gamma) * revealed - plan.gamma * told
+        rewards[chosen] = (1 - config.gamma) * revealed - config.gamma * classified
     return rewards
 
 
@@ -143,52 +138,52 @@ def test_rewards_on_the_way_add_up_to_the_reward_of_the_last_set(
 ) -> None:
     # the policy's values are its last biases, whoever it asks: 0, 1, 2, stop; and nothing is learned
     X, problem = _problem(costs)
-    plan = Plan(
-        **PLAN
+    config = DADIClassifier(
+        **PARAMETERS
         | {"n_step": n_step, "exploration_start": 0.0, "exploration_end": 0.0}
         | {"learning_rate": 0.0, "final_learning_rate": 0.0, "pretrain_iterations": 0}
     )
     values = np.array([30.0, 20.0, 10.0, 5.0])
-    weights = pretrain(problem, plan, generator(0, "start"))
-    parts = plan.shapes(problem)[0].named(weights.predictor)
+    networks = pretrain(problem, config)
+    parts = networks[0].shape.named(networks[0].vector)
     parts["policy.weight3"][:] = 0.0
     parts["policy.bias3"][:] = values
-    joint = JointTraining(problem, plan, weights, generator(0, "agents"))
+    joint = JointTraining(problem, config, networks)
     people = joint.state()["agents.person"].copy()
-    told = [joint.advance(1) for _ in range(4 // n_step)]
-    R = _rewards(X, problem, plan, weights)
+    logs = [joint.advance(1) for _ in range(4 // n_step)]
+    R = _rewards(X, problem, config, networks)
     path = [R[known][people] for known in ((1, 0, 0), (1, 1, 0), (1, 1, 1))]
     # what was paid out before each step and after the last: nothing, then R less the costs
-    paid = [np.zeros(plan.agents), *(R_ - spent for R_, spent in zip(path, np.cumsum(costs), strict=True))]
+    paid = [np.zeros(config.agents), *(R_ - spent for R_, spent in zip(path, np.cumsum(costs), strict=True))]
     paid.append(paid[-1])
     for part, begin in enumerate(range(0, 4, n_step)):
         end = begin + n_step
         beyond = 0.0 if end == 4 else values[end]
-        errors = [values[s] - plan.value_scale * (paid[end] - paid[s]) - beyond for s in range(begin, end)]
-        assert told[part]["value_error"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
-    assert told[-1]["asked"] == 3
-    assert told[-1]["reward"] == pytest.approx(path[-1].mean(), abs=1e-6)
+        errors = [values[s] - config.value_scale * (paid[end] - paid[s]) - beyond for s in range(begin, end)]
+        assert logs[part]["value_error"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
+    assert logs[-1]["asked"] == 3
+    assert logs[-1]["reward"] == pytest.approx(path[-1].mean(), abs=1e-6)
     assert (joint.state()["agents.known"] == 0).all()
 
 
 def test_to_stop_at_once_is_worth_the_reward_of_the_empty_set() -> None:
     X, problem = _problem()
     still = {"learning_rate": 0.0, "final_learning_rate": 0.0}
-    plan = Plan(**PLAN | still | {"exploration_start": 0.0, "exploration_end": 0.0})
-    weights = pretrain(problem, Plan(**PLAN | {"pretrain_iterations": 30}), generator(0, "start"))
-    parts = plan.shapes(problem)[0].named(weights.predictor)
+    config = DADIClassifier(**PARAMETERS | still | {"exploration_start": 0.0, "exploration_end": 0.0})
+    networks = pretrain(problem, DADIClassifier(**PARAMETERS | {"pretrain_iterations": 30}))
+    parts = networks[0].shape.named(networks[0].vector)
     parts["policy.weight3"][:] = 0.0
     parts["policy.bias3"][:] = [1.0, 2.0, 3.0, 4.0]
-    joint = JointTraining(problem, plan, weights, generator(0, "agents"))
+    joint = JointTraining(problem, config, networks)
     people = [joint.state()["agents.person"].copy()]
-    told = joint.advance(1)
+    logs = joint.advance(1)
     # the one who came next stopped at the other three steps
     people += [joint.state()["agents.person"]] * 3
-    R = _rewards(X, problem, plan, weights)[0, 0, 0][np.concatenate(people)]
+    R = _rewards(X, problem, config, networks)[0, 0, 0][np.concatenate(people)]
     assert R.std() > 0.01
-    assert told["value_error"] == pytest.approx(np.square(4.0 - plan.value_scale * R).mean(), rel=1e-5)
-    assert told["asked"] == 0
-    assert told["reward"] == pytest.approx(R.mean(), abs=1e-6)
+    assert logs["value_error"] == pytest.approx(np.square(4.0 - config.value_scale * R).mean(), rel=1e-5)
+    assert logs["asked"] == 0
+    assert logs["reward"] == pytest.approx(R.mean(), abs=1e-6)
 
 
 # --- the policy is optimal -----------------------------------------------------------------------------
@@ -220,17 +215,17 @@ def _optimum(R: dict[Set, np.ndarray], X: np.ndarray, known: Set, rows: np.ndarr
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
     X, problem = _problem()
-    plan = Plan(**PLAN)
+    config = DADIClassifier(**PARAMETERS | {"random_state": seed})
     with threadpool_limits(1, "blas"):
-        start = pretrain(problem, plan, generator(seed, "pretraining"))
-        joint = JointTraining(problem, plan, start, generator(seed, "joint"))
-        joint.advance(plan.n_iterations)
-    R = _rewards(X, problem, plan, joint.weights)
+        start = pretrain(problem, config)
+        joint = JointTraining(problem, config, start)
+        joint.advance(config.n_iterations)
+    R = _rewards(X, problem, config, joint.networks)
     everybody = np.arange(len(X))
     best = _optimum(R, X, (0, 0, 0), everybody)
     # neither one set for all nor asking whatever comes would do
     assert best > max(R[known].mean() for known in SETS) + 0.01
-    policy = Reader(plan.shapes(problem)[0], joint.weights.predictor, problem.layout, 2)
+    policy = joint.networks[0]
     values = {
         known: policy.outputs("policy", X, np.tile(np.array(known, np.uint8), (len(X), 1))) for known in SETS
     }
@@ -245,7 +240,7 @@ def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
 
     assert followed((0, 0, 0), everybody) == pytest.approx(best, abs=0.005)
     # and the value of the best first question is what it brings
-    assert values[0, 0, 0][0].max() / plan.value_scale == pytest.approx(best, abs=0.03)
+    assert values[0, 0, 0][0].max() / config.value_scale == pytest.approx(best, abs=0.03)
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.execution import available_cores
+from evenhand.fairlib.execution import Progress, available_cores
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64, check_feature_groups
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, group_codes
 from evenhand.fairlib.methods.parameter_checks import check_choice, check_counts, check_interval, check_widths
-from evenhand.fairlib.execution import Progress
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.feature_report import HeldOut

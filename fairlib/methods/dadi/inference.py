@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
+from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
 from evenhand.fairlib.methods.dadi.network import Columns, Layout, Network, NetworkShape, Rows
-from evenhand.fairlib.execution import Progress
 
 __all__ = ["Known", "SetNetwork", "probabilities"]
 

@@ -12,12 +12,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.checkpoint import fingerprint
 from evenhand.fairlib.methods.dadi.feature_report import HeldOut
 from evenhand.fairlib.methods.dadi.network import Layout, Rows
 from evenhand.fairlib.methods.dadi.objectives import Outcome, attribute_outcome, label_outcome
-from evenhand.fairlib.execution import generator
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
@@ -67,7 +67,7 @@ def prepare(
     Raises
     ------
     ValueError
-        An unknown criterion, no group left to ask, a cost that is negative or of an unknown group, or too few
+        No group left to ask, a cost that is negative or of an unknown group, or too few
         rows left to train on.
     """
     layout = Layout.fit(X, feature_groups)

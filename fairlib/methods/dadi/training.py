@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.base import Callback, Float32
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi._encoder import (
@@ -24,7 +25,6 @@ from evenhand.fairlib.methods.dadi._training import Agents, TrainConfig, joint_t
 from evenhand.fairlib.methods.dadi.inference import SetNetwork
 from evenhand.fairlib.methods.dadi.network import Columns, NetworkShape, Rows
 from evenhand.fairlib.methods.dadi.problem import Problem
-from evenhand.fairlib.execution import generator
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier

@@ -110,8 +110,8 @@ def _balance(documents: Documents) -> list[str]:
                 f"{formats.interval(row['low'], row['high'], formats.percent)}; target {target})."
             )
     everyone = [row for rows in by_attribute.values() for row in rows]
-    target = [row["limit"] for row in everyone]
-    after, before = (distance([row[key] for row in everyone], target) for key in ("value", "baseline"))
+    goal = [row["limit"] for row in everyone]
+    after, before = (distance([row[key] for row in everyone], goal) for key in ("value", "baseline"))
     if after is not None and before is not None:
         sentences.append(
             "The imbalance (distance of all shares from the target) is expected to be "

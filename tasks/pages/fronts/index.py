@@ -1,4 +1,4 @@
-"""The front of the page over all runs: their number and outcomes, and which versions are champions."""
+"""The page over all runs: their number and outcomes, which versions are champions, every run, every job."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell, Documents, Front, Json
+from evenhand.tasks.pages.model import Block, Cell, Choice, Documents, Front, Json, Section, Table
+from evenhand.tasks.pages.texts import lack
 
 Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unknown"]
 
@@ -42,7 +43,12 @@ OUTCOMES: dict[Outcome, tuple[str, str]] = {
     "failed": ("Failed", "!"),
     "unknown": ("No verdict", "!"),
 }
-# Outcome and words by (kind, exit code); "*" stands for any kind.
+# Outcome and words by status, and by (kind, exit code); "*" stands for any kind but filters.
+STATUSES: dict[str, tuple[Outcome, str]] = {
+    "published": ("passed", "Published"),
+    "up_to_date": ("passed", "Up to date: nothing to do"),
+    "failed": ("failed", "Failed"),
+}
 VERDICTS: dict[tuple[str, int], tuple[Outcome, str]] = {
     ("filter", 0): ("passed", "Filtered"),
     ("sweep", 0): ("passed", "All runs finished"),
@@ -59,31 +65,28 @@ LEADING = (
     ("gap_max", "demographic_parity_difference", "disclosivity", "unseen_max", "rows_out"),
     ("consistency", "equal_opportunity_difference", "psi_mean", "rows_in"),
 )
-MOST_METRICS = 3
+NEEDS = ("runs",)
+LONGEST_ERROR = 200
 COUNTS = {"rows_in": "Rows read", "rows_out": "Rows kept"}
 
 
-class _Lenient(BaseModel):
-    """Part of a verdict of any release: unknown keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Gate(_Lenient):
+class _Gate(BaseModel):
     metric: str
 
 
-class _Gates(_Lenient):
+class _Gates(BaseModel):
     results: list[_Gate] = []
 
 
-class _Version(_Lenient):
+class _Version(BaseModel):
     name: str
     version: str | int | None = None
     alias: str | None = None
 
 
-class _Verdict(_Lenient):
+class _Verdict(BaseModel):
+    """A verdict of any release: unknown keys are ignored."""
+
     status: str
     exit_code: int
     error: str | None = None
@@ -117,7 +120,7 @@ class Entry:
         """The version that it made or judged."""
         return self.verdict.model if self.verdict else None
 
-    def metrics(self) -> list[tuple[str, str]]:
+    def metrics(self) -> list[str]:
         """Up to three numbers: those of the gates, then of performance and fairness."""
         if self.verdict is None:
             return []
@@ -132,9 +135,7 @@ class Entry:
             if stems.isdisjoint(line):
                 candidates = [name for stem in line for name in known if name.partition(".")[0] == stem]
                 chosen += candidates[:1]
-        return [
-            (COUNTS.get(name) or title(name), _shown(name, known[name])) for name in chosen[:MOST_METRICS]
-        ]
+        return [f"{COUNTS.get(name) or title(name)} {_shown(name, known[name])}" for name in chosen[:3]]
 
 
 def _shown(name: str, value: float) -> str:
@@ -207,22 +208,12 @@ def _when(named: re.Match[str] | None, run: Json) -> datetime | None:
 
 
 def _outcome(kind: str, verdict: _Verdict) -> tuple[Outcome, str]:
-    code, status = verdict.exit_code, verdict.status
-    if status == "published":
-        return "passed", "Published"
-    if status == "up_to_date":
-        return "passed", "Up to date: nothing to do"
-    if status == "failed":
-        return "failed", "Failed"
-    if (kind, code) in VERDICTS:
-        return VERDICTS[kind, code]
-    if kind == "filter":
+    code = verdict.exit_code
+    found = STATUSES.get(verdict.status) or VERDICTS.get((kind, code))
+    if found is None and kind == "filter":
         return "failed", "Some files failed"
-    if ("*", code) in VERDICTS:
-        return VERDICTS["*", code]
-    if code:
-        return "failed", "Failed"
-    return "passed", "Passes its gates" if verdict.gates.results else "Evaluated without gates"
+    judged = "Passes its gates" if verdict.gates.results else "Evaluated without gates"
+    return found or VERDICTS.get(("*", code)) or (("failed", "Failed") if code else ("passed", judged))
 
 
 def _headline(entries: Sequence[Entry]) -> list[str]:
@@ -244,29 +235,75 @@ def _champions(
 
     As the registry says; if it was not asked, as the newest run of each model and alias left it.
     """
-    published = [
-        (entry, entry.model)
+    runs: dict[tuple[str, str], Entry] = {}
+    newest: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        model, status = entry.model, entry.verdict.status if entry.verdict else ""
+        if model is None or status not in ("published", "up_to_date"):
+            continue
+        if model.alias:
+            newest.setdefault(model.name, {}).setdefault(model.alias, str(model.version))
+        if status == "published" or aliases is None:
+            runs.setdefault((model.name, str(model.version)), entry)
+    found = []
+    for name, versions in sorted((newest if aliases is None else aliases).items()):
+        for alias, version in sorted(versions.items()):
+            run = runs.get((name, version))
+            made = f", published on {formats.moment(run.moment or run.run_id)}" if run else ""
+            text = f"version {version} is {alias}{made}"
+            found.append((name, Cell(text, href=run.report if run else None)))
+    return found
+
+
+def build(documents: Documents) -> list[Section]:
+    """The table of runs with radio buttons that hide rows, and the outcomes of each job or model."""
+    entries = entries_of(documents)
+    own: dict[str, list[Entry]] = {}
+    for entry in entries:
+        own.setdefault(entry.name, []).append(entry)
+    names = list(own)
+    attributes = [
+        {"outcome": entry.outcome, "kind": entry.kind, "job": str(names.index(entry.name))}
         for entry in entries
-        if entry.verdict and entry.verdict.status in ("published", "up_to_date") and entry.model is not None
     ]
-    found: list[tuple[str, str, str, Entry | None]] = []
-    if aliases is not None:
-        runs = {
-            (model.name, str(model.version)): entry
-            for entry, model in reversed(published)
-            if entry.verdict and entry.verdict.status == "published"
-        }
-        for name, of in sorted(aliases.items()):
-            found += [(name, alias, v, runs.get((name, v))) for alias, v in sorted(of.items())]
-    else:
-        newest: dict[tuple[str, str], tuple[str, Entry]] = {}
-        for entry, model in published:
-            if model.alias:
-                newest.setdefault((model.name, model.alias), (str(model.version), entry))
-        found = [(*key, *value) for key, value in sorted(newest.items(), key=lambda pair: pair[0])]
-    return [(name, _champion(alias, version, entry)) for name, alias, version, entry in found]
+    titles: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+        ("outcome", "Verdict", {key: text for key, (text, _) in OUTCOMES.items()}),
+        ("kind", "Kind", KINDS),
+        ("job", "Job", {str(place): name for place, name in enumerate(names)}),
+    )
+    blocks: list[Block] = []
+    for name, text, known in titles:
+        options = [(k, shown) for k, shown in known.items() if any(row[name] == k for row in attributes)]
+        if len(options) > 1:
+            blocks.append(Choice(name, text, options))
+    head = ["When", "Job or model", "Verdict", "Main metrics", "Time"]
+    rows = [_row(entry) for entry in entries]
+    blocks.append(Table("Every run, newest first", head, rows, attributes=attributes))
+    jobs: list[list[Any]] = []
+    for name, of in own.items():
+        counts = [sum(entry.outcome == key for entry in of) for key in OUTCOMES]
+        jobs.append([name, len(of), *counts, _verdict(of[0])])
+    head = ["Job or model", "Runs", *(text for text, _ in OUTCOMES.values()), "Last run"]
+    overview = Table("Jobs and models, the one that ran last first", head, jobs)
+    found = [Section("runs", "Run by run", blocks), Section("jobs", "Job by job", [overview])]
+    return found if entries else []
 
 
-def _champion(alias: str, version: str, entry: Entry | None) -> Cell:
-    made = "" if entry is None else f", published on {formats.moment(entry.moment or entry.run_id)}"
-    return Cell(f"version {version} is {alias}{made}", href=entry.report if entry else None)
+def _row(entry: Entry) -> list[Cell]:
+    model, about, metrics = entry.model, entry.kind, entry.metrics()
+    if model is not None and model.version is not None:
+        about += f", version {model.version}" + (f" of {model.name}" if model.name != entry.name else "")
+    seconds = sum(entry.verdict.seconds.values()) if entry.verdict and entry.verdict.seconds else None
+    when = formats.moment(entry.moment) if entry.moment else entry.run_id
+    return [
+        Cell(when, () if entry.report else ("no report",), href=entry.report, time=entry.moment),
+        Cell(entry.name, (about,)),
+        _verdict(entry, entry.detail[:LONGEST_ERROR]),
+        Cell("", tuple(metrics)) if metrics else lack("none"),
+        lack("unknown") if seconds is None else Cell(formats.seconds(seconds)),
+    ]
+
+
+def _verdict(entry: Entry, *below: str) -> Cell:
+    symbol = OUTCOMES[entry.outcome][1]
+    return Cell(entry.text, tuple(text for text in below if text), kind=entry.outcome, symbol=symbol)

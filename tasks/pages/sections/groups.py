@@ -62,7 +62,9 @@ def _of(metrics: Json, who: str) -> list[Block]:
         if not is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups))
         caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
-        rows = [[group.group, group.n, *(_cell(getattr(group, key)) for key in RATES)] for group in groups]
+        rows: list[list[Any]] = [
+            [group.group, group.n, *(_cell(getattr(group, key)) for key in RATES)] for group in groups
+        ]
         blocks.append(Table(caption, ["Group", "Rows", *RATES.values()], rows))
     return blocks
 
@@ -129,7 +131,7 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
         caption = f"{group}: {formats.plural(sum(kept[group]), 'row')}"
         charts.append(Chart("groups.score_distribution", data, f"Scores of {group}", described, caption))
     if charts:
-        blocks += [Charts(charts), left_out(charts, kept, "The charts show the largest groups")]
+        blocks += [Charts(charts), left_out(charts, list(kept), "The charts show the largest groups")]
     decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
     columns = [*zip(shares.values(), kept.values(), strict=True), (reference, summed)]
     rows: list[list[Any]] = [

@@ -68,7 +68,7 @@ def build(documents: Documents) -> Section | None:
             "all features, as the mean over the runs."
         )
     charts = Charts([*(_curves(values, full) if swept else []), *tradeoff], large=True)
-    blocks = [*_findings(asked, shares), said, charts, _table(sweep, values, full)]
+    blocks: list[Block] = [*_findings(asked, shares), said, charts, _table(sweep, values, full)]
     return Section("asked", "What is asked", [*blocks, *_features(sweep, values, shares)])
 
 
@@ -156,7 +156,7 @@ def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:
 def _features(sweep: Json, values: Sequence[Json], shares: Shares) -> list[Block]:
     """Share of people asked by feature and value."""
     seeds = ", as the mean over the seeds" if len(sweep["seeds"]) > 1 else ""
-    rows = [
+    rows: list[list[Any]] = [
         [name, *(Cell(formats.percent(share), bar=share or 0.0) for share in line)]
         for name, line in shares.items()
     ]

@@ -23,7 +23,9 @@ def build(documents: Documents) -> Section | None:
     sweep, comparison = documents["tradeoff"], documents["tradeoff"].get("comparison")
     if comparison is None:
         return None
-    entries = [{**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]]
+    entries: list[Json] = [{**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]]
+    if comparison["splits"] < 2:
+        entries = [{**entry, "tests": {}} for entry in entries]
     blocks: list[Block] = [_findings(comparison, entries), _explained(comparison)]
     for text, way in (("Performance", "higher"), ("Differences and inequality", "lower")):
         names = [name for name in plain_metrics(comparison["metrics"]) if direction(name) == way]
@@ -89,7 +91,7 @@ def _explained(comparison: Json) -> str:
 
 
 def _verdict(entry: Json, name: str) -> str:
-    """The verdict of one test; nothing for the reference, and where there is one split."""
+    """The verdict of one test; nothing where there is none."""
     verdict = entry["tests"].get(name, {}).get("verdict", "")
     return SHORT.get(verdict, verdict)
 

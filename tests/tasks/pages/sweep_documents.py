@@ -143,6 +143,7 @@ def _asking(gamma: float, seed: int, *, gap: bool) -> PointResult:
     metrics: Metrics = {
         name: {"value": value, "low": value - 0.02, "high": value + 0.02} for name, value in found.items()
     }
+    metrics["features_asked"] = {"value": 4 * gamma + seed, "low": 4 * gamma - 0.25, "high": 4 * gamma + 0.25}
     if not gap:
         metrics[GAP] = dict(LACKING)
     return PointResult("done", "passed", metrics, {"train": 1.0}, [], acquisition=acquisition)

@@ -113,7 +113,7 @@ def own_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.mark.usefixtures("own_section")
 def test_a_new_file_is_a_section_of_its_pages_where_its_documents_are_there() -> None:
     documents = index_documents()
-    assert list(page("index", {**documents, "own": "text"})) == ["own", "runs", "jobs"]
+    assert list(page("index", {**documents, "own": "text"})) == ["runs", "jobs", "own"]
     for own in ({}, {"own": None}, {"own": "nothing"}):
         assert "own" not in page("index", {**documents, **own})
     assert "own" not in page("filter", {**filter_documents(), "runs": [], "own": "text"})

@@ -1,8 +1,7 @@
-"""An evaluation: a published model on a table, beside a baseline, judged by gates."""
+"""An evaluation: a published model and a baseline are measured on a table, and gates decide."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,40 +16,33 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import Engine, Steps
 from evenhand.flows.run import ingest
-from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, recorded_verdict
-from evenhand.tasks.addresses import parse_address
-from evenhand.tasks.aliases import actor, record_evaluation
-from evenhand.tasks.bundle import Bundle, open_bundle
+from evenhand.flows.verdict import EXIT_OF_VERDICT, RunFolder, Verdict, recorded_verdict
+from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.junit import junit_of_decision
 from evenhand.tasks.evaluating.markdown import markdown_of_evaluation
-from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.fingerprint import now
 from evenhand.tasks.gate import check_evaluation_gates, digest_of_gates, judge, read_limits
-from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.registry import actor, record_evaluation, registry_client, tracking_uri
 from evenhand.tasks.store import Artifact, Store
 
 __all__ = ["EvaluationPlan", "execute", "plan_evaluation"]
 
-SAME_TABLE = (
-    "was trained on rows of this very table: its metrics here are better than on people whom it never saw"
-)
-SAME_VERSION = "model and baseline are the same version: they cannot differ"
+SAME_TABLE = "was trained on rows of this table: its metrics here are better than on people who are new to it"
+SAME_VERSION = "model and baseline are the same version: there is no difference"
 NO_GATES = "no gates were given: nothing was decided"
+# JSON files of the run's folder and their titles.
 FILES = {
-    "metrics": ("metrics", "metrics.json"),
-    "baseline": ("metrics of the baseline", "baseline.json"),
-    "comparison": ("comparison with the baseline", "comparison.json"),
-    "decision": ("decision of the gates", "decision.json"),
-    "junit": ("JUnit report", "junit.xml"),
-    "markdown": ("summary", "summary.md"),
-    "contract_page": ("checks of the table", "contract.html"),
+    "metrics": "metrics",
+    "baseline": "metrics of the baseline",
+    "comparison": "comparison with the baseline",
+    "decision": "decision of the gates",
 }
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """What to evaluate on what, by which gates; the model must have been made under `contract`, if given."""
+    """Checked options of an evaluation; a given `contract` is the one that the model must be made under."""
 
     model: str
     data: DataSource
@@ -68,7 +60,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class EvaluatedModels:
-    """The models of an evaluation, and how they are measured."""
+    """The models of an evaluation, and the settings of their measurement."""
 
     model: Bundle
     baseline: Bundle | None
@@ -77,7 +69,7 @@ class EvaluatedModels:
 
     @property
     def bundles(self) -> dict[str, Bundle]:
-        """By the name of the measuring step's input."""
+        """Bundles by the name of the measuring step's input."""
         return {"bundle": self.model} | ({"baseline": self.baseline} if self.baseline else {})
 
 
@@ -92,7 +84,7 @@ def plan_evaluation(
     record: bool,
 ) -> EvaluationPlan:
     """
-    Check all that can be checked before a model or a table is read.
+    Check the options, before a model or a table is read.
 
     Raises
     ------
@@ -112,14 +104,14 @@ def plan_evaluation(
 
 def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
     """
-    Measure, decide, and leave a verdict and pages.
+    Measure, decide, and write a verdict and pages.
 
     Raises
     ------
     EvenhandError
-        After the verdict of a failed run was written. A gate that refuses raises nothing here.
+        After the verdict of a failed run was written. A refusing gate raises nothing.
     CacheMiss
-        From an engine that may only look things up; no verdict is written.
+        From an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
@@ -137,7 +129,7 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
 
 
 def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> EvaluatedModels:
-    """Fetch the models and refuse what cannot be evaluated or compared."""
+    """Fetch the models, and refuse a proxy or models that cannot be compared."""
     model = open_bundle(plan.model, store, scratch / "model")
     baseline = None if plan.baseline is None else open_bundle(plan.baseline, store, scratch / "baseline")
     for bundle in (model, baseline):
@@ -172,15 +164,13 @@ def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
     own = model.contract
     made = f"the model {model.uri} was made under the contract {own.name} {own.version}, {whose}"
     if (own.name, own.version) != (other.name, other.version):
-        raise InputError(
-            f"{made} {other.name} {other.version}: publish it again under the version that counts."
-        )
+        raise InputError(f"{made} {other.name} {other.version}: publish it again under the required version.")
     if own.digest != other.digest:
         raise InputError(f"{made} another of the same name and version: raise the version of one of them.")
 
 
 def _measure(plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, scratch: Path) -> None:
-    """The steps: cached as those of a run are, and shared with them."""
+    """Run the steps; their cache is shared with runs of jobs."""
     ingest(plan.data.source, opened.seed, steps)
     contract = opened.model.contract.to_dict()
     steps("contract", {"contract": contract}, {"raw": steps.output("ingest", "raw")})
@@ -197,7 +187,7 @@ def _measure(plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, scratc
 
 
 def _stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
-    """The bundle as an artifact, so that the step's key is by its content and not by its version's number."""
+    """Store the bundle as an artifact: the step's key then depends on its content, not on its version."""
     shutil.copytree(bundle.folder, copy)
     return store.put(copy, "bundle")
 
@@ -237,26 +227,27 @@ def _write(
     documents: Mapping[str, Any],
     decision: Mapping[str, Any],
 ) -> None:
-    """Write the run's files: each is whole or absent."""
-    store, folder = steps.store, ("runs", verdict.run_id)
-    run = _facts(verdict, plan, opened, steps, decision)
-    texts = {name: json.dumps(documents[name], indent=1) for name in FILES if name in documents}
-    texts["decision"] = json.dumps(decision, indent=1)
-    check = {"result": documents["result"], "run": {"title": "the table"}}
-    texts["contract_page"] = write_page("contract", check, store)
-    texts["junit"] = junit_of_decision(
+    """Write the run's files, each atomically."""
+    store, folder = steps.store, RunFolder(steps.store, verdict)
+    run = _facts(plan, opened, steps, verdict, decision)
+    contents = {**documents, "decision": decision}
+    for name, title in FILES.items():
+        if name in contents:
+            folder.write_json(name, f"{name}.json", contents[name], title)
+    junit = junit_of_decision(
         decision["results"],
         model=opened.model.uri,
         created=run["created"],
         seconds=sum(steps.seconds.values()),
         properties=_properties(verdict, opened, run),
     )
-    texts["markdown"] = markdown_of_evaluation(run, documents, store.uri(*folder, "report.html"))
-    run["files"] = [{"name": FILES[name][0], "href": FILES[name][1]} for name in FILES if name in texts]
-    for name, text in texts.items():
-        verdict.artifacts[name] = store.write_text(text, *folder, FILES[name][1])
-    page = write_page("evaluation", {**documents, "run": run}, store)
-    verdict.artifacts["report"] = store.write_text(page, *folder, "report.html")
+    folder.write("junit", "junit.xml", junit, "JUnit report")
+    report = store.uri("runs", verdict.run_id, "report.html")
+    folder.write("markdown", "summary.md", markdown_of_evaluation(run, documents, report), "summary")
+    folder.write_check(
+        "contract_page", "contract.html", documents["result"], "the table", "checks of the table"
+    )
+    folder.write_report("evaluation", documents, run)
 
 
 def _properties(verdict: Verdict, opened: EvaluatedModels, run: Mapping[str, Any]) -> dict[str, str]:
@@ -272,9 +263,9 @@ def _properties(verdict: Verdict, opened: EvaluatedModels, run: Mapping[str, Any
 
 
 def _facts(
-    verdict: Verdict, plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, decision: Mapping[str, Any]
+    plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, verdict: Verdict, decision: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the page and the summary show of this run beside the documents of its steps."""
+    """Return what the page and the summary show of this run beside the documents of its steps."""
     facts, label = steps.facts("contract"), opened.model.contract.label
     negative, positive = opened.model.inputs["label_values"]
     return {
@@ -292,14 +283,13 @@ def _facts(
         },
         "notes": verdict.notes,
         "steps": steps.timeline(),
-        "environment": environment(),
     }
 
 
 def _record(
     verdict: Verdict, plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, decision: Mapping[str, Any]
 ) -> None:
-    """Record on the version what the gates decided: promotion goes by it."""
+    """Record the gates' decision on the version: promotion depends on it."""
     model, fingerprint = opened.model, steps.output("ingest", "raw").sha256
     assert model.version is not None
     evaluation = {

@@ -1,4 +1,4 @@
-"""Monitoring: new rows are compared with a published model's training rows, and gates decide on drift."""
+"""Monitoring: the drift of new rows from a published model's training rows is measured, and gates decide."""
 
 from __future__ import annotations
 
@@ -14,30 +14,27 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import Engine, Steps
 from evenhand.flows.run import ingest
-from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, recorded_verdict, write_verdict
-from evenhand.tasks.addresses import parse_address
-from evenhand.tasks.bundle import Bundle, open_bundle
+from evenhand.flows.verdict import EXIT_OF_VERDICT, RunFolder, Verdict, recorded_verdict, write_verdict
+from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.gate import check_drift_gates, default_drift_gates, read_limits
-from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.store import Store
 
 __all__ = ["MonitorPlan", "add_retraining", "execute", "plan_monitoring"]
 
 DEFAULT_GATES = "default gates: no gates were given"
-SAME_TABLE = "the model was trained on rows of this very table: there can be no drift"
+SAME_TABLE = "the model was trained on rows of this table: there is no drift"
 RETRAINED = "retrained"
 FILES = {
-    "drift": ("drift by column and group", "drift.json"),
-    "metrics": ("metrics", "metrics.json"),
-    "decision": ("decision of the gates", "decision.json"),
+    "drift": "drift by column and group",
+    "metrics": "metrics",
+    "decision": "decision of the gates",
 }
 
 
 @dataclass(frozen=True)
 class MonitorPlan:
-    """Which model's training rows to compare with which rows; `gates` is None for the default ones."""
+    """Checked options of a comparison with training rows; `gates` is None for the default ones."""
 
     model: str
     data: DataSource
@@ -54,7 +51,7 @@ def plan_monitoring(
     model: str, data: str, gates: Mapping[str, Any] | str | None, overrides: Sequence[str]
 ) -> MonitorPlan:
     """
-    Check all that can be checked before a model or a table is read.
+    Check the options, before a model or a table is read.
 
     Raises
     ------
@@ -68,14 +65,14 @@ def plan_monitoring(
 
 def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
     """
-    Measure drift, decide, and leave a verdict and a page.
+    Measure drift, decide, and write a verdict and a page.
 
     Raises
     ------
     EvenhandError
-        After the verdict of a failed run was written. A gate that refuses raises nothing here.
+        After the verdict of a failed run was written. A refusing gate raises nothing.
     CacheMiss
-        From an engine that may only look things up; no verdict is written.
+        From an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
@@ -95,18 +92,18 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
 
 
 def add_retraining(store: Store, verdict: Verdict, retraining: str) -> None:
-    """Store the address of the verdict, or the flow run, of the retraining that drift caused."""
+    """Store the address of the verdict, or of the flow run, of the retraining that drift caused."""
     verdict.artifacts[RETRAINED] = retraining
     write_verdict(store, verdict)
 
 
 def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
-    """The gates that count, after they were checked against the metrics that there will be."""
+    """Return the given or default gates, checked against the metrics that there will be."""
     reference = bundle.folder / "reference.json"
     if not reference.is_file():
         raise InputError(
-            f"the model {bundle.uri} was published without the counts of its training rows, by an older "
-            "version: publish it again."
+            f"the model {bundle.uri} was published by an older release, without the counts of its training "
+            "rows: publish it again."
         )
     if not bundle.is_proxy:
         bundle.require_known_method()
@@ -120,7 +117,7 @@ def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
 def _measure(
     plan: MonitorPlan, bundle: Bundle, gates: Mapping[str, Any], steps: Steps, scratch: Path
 ) -> dict[str, Any]:
-    """The steps: cached as those of a run are, and shared with them. Gives the gates' decision."""
+    """Run the steps, whose cache is shared with runs of jobs, and return the gates' decision."""
     seed = int(bundle.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
     settings = {**bundle.evaluation["evaluate"], **plan.data.evaluate}
     ingest(plan.data.source, seed, steps)
@@ -137,7 +134,7 @@ def _measure(
         },
         {
             "raw": steps.output("ingest", "raw"),
-            # by content, so that the step's key does not depend on a version's number
+            # stored, so that the step's key depends on its content and not on its version
             "bundle": steps.store.put(scratch / "bundle", "bundle"),
         },
         modules=[] if bundle.is_proxy else [METHODS[bundle.evaluation["method"]].module],
@@ -150,22 +147,16 @@ def _measure(
 def _write(
     verdict: Verdict, plan: MonitorPlan, bundle: Bundle, steps: Steps, documents: Mapping[str, Any]
 ) -> None:
-    """Write the run's files: each is whole or absent."""
-    store, folder = steps.store, ("runs", verdict.run_id)
-    for name, (_, file) in FILES.items():
-        text = json.dumps(documents[name], indent=1)
-        verdict.artifacts[name] = store.write_text(text, *folder, file)
+    """Write the run's files, each atomically."""
+    folder = RunFolder(steps.store, verdict)
+    for name, title in FILES.items():
+        folder.write_json(name, f"{name}.json", documents[name], title)
     run = {
-        "id": verdict.run_id,
-        "created": now(),
         "status": documents["decision"]["verdict"],
         "judged": bundle.described(),
         "data": {"shown": plan.data.shown, "fingerprint": steps.output("ingest", "raw").sha256},
         "default_gates": plan.gates is None,
         "notes": verdict.notes,
         "steps": steps.timeline(),
-        "environment": environment(),
-        "files": [{"name": name, "href": href} for name, href in FILES.values()],
     }
-    page = write_page("drift", {**documents, "run": run}, store)
-    verdict.artifacts["report"] = store.write_text(page, *folder, "report.html")
+    folder.write_report("drift", documents, run)

@@ -1,4 +1,4 @@
-"""Whether the registry has a model that was made from what a run would use now."""
+"""Look for a published model with the provenance that a run would have now."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from evenhand.flows.engine import Engine, Steps
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.flows.verdict import Verdict, recorded_verdict
-from evenhand.tasks.aliases import alias_history
-from evenhand.tasks.registry import ABSENT, PROVENANCE_TAG, published, registry_client, tracking_uri
+from evenhand.tasks.registry import (
+    ABSENT,
+    PROVENANCE_TAG,
+    alias_history,
+    published,
+    registry_client,
+    tracking_uri,
+)
 from evenhand.tasks.store import Store
 
 __all__ = ["EqualVersion", "find_equal_version", "up_to_date"]
@@ -16,7 +22,7 @@ __all__ = ["EqualVersion", "find_equal_version", "up_to_date"]
 
 @dataclass(frozen=True)
 class EqualVersion:
-    """A version made from what a run would use, and whether it still has the alias."""
+    """A version with the same provenance; `current` is the version that has the alias now."""
 
     name: str
     version: str
@@ -25,27 +31,27 @@ class EqualVersion:
 
     @property
     def text(self) -> str:
-        """The same in one line of words."""
+        """Description in one line."""
         made = f"up to date: {self.name} version {self.version} was made from the same data, job and code"
         if self.current == self.version:
             return f"{made}, and is {self.alias}."
         where = "no version is" if self.current is None else f"version {self.current} is"
-        return f"{made}; {where} {self.alias} since somebody decided so (`evenhand history {self.name}`)."
+        return f"{made}; {where} {self.alias} by a later decision (`evenhand history {self.name}`)."
 
 
 def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
     """
-    Leave the verdict ``up_to_date`` if the registry has a model made from what a run would use now.
+    Write the verdict ``up_to_date`` if the registry has a model with the provenance that a run would have.
 
     Returns
     -------
     Verdict or None
-        None if there is something to do; nothing is written then.
+        None if a run is needed; nothing is written then.
 
     Raises
     ------
     EvenhandError
-        The table or the registry is out of reach, after the verdict of a failed run was written.
+        The table or the registry cannot be read; the verdict of a failed run was written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id) as verdict:
@@ -67,7 +73,7 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
 
 
 def _proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
-    """Content of the proxy that chooses the job's training rows, as it is published now."""
+    """Return the content digest of the published proxy that selects the job's training rows."""
     wanted = resolved.job.balance
     if wanted is None:
         return None
@@ -77,11 +83,11 @@ def _proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
 
 def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> EqualVersion | None:
     """
-    Find the version with this provenance that a run would only make again; None if there is something to do.
+    Find a version with this provenance that makes a run unnecessary; None if a run is needed.
 
-    It has the job's alias; or it had it, and a person has put another in its place since, which a schedule
-    must not undo. What another run replaced is made champion again: data or job went there and back. What
-    never got the alias is finished: its run ended before its last step.
+    That is a version which has the job's alias; or which had it until a person gave the alias to another
+    version, because a schedule must not undo that. A run is needed if a later run replaced the version (data
+    or job have changed back), or if it never got the alias (its run ended before the last step).
     """
     uri, name, alias = tracking_uri(store), resolved.model_name, resolved.job.publish.alias
     with registry_client(uri) as client:
@@ -101,7 +107,7 @@ def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> Equa
     if current in made:
         return EqualVersion(name, str(current), alias, current)
     moves = [change for change in history.changes if change.alias == alias]
-    # a person's record is the last, or somebody moved the alias past us
+    # the last move was a person's, or was made outside Evenhand
     decided = bool(moves) and (moves[-1].reason == "promote" or moves[-1].to_version != current)
     had = {move.from_version for move in moves}
     newest = max((version for version in made if version in had), key=int, default=None)

@@ -1,60 +1,99 @@
-"""A published classifier or proxy on this machine: its parameters, and what it promises about its inputs."""
+"""A published classifier or proxy: how a person names it, and its files on this machine."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.model import Contract
-from evenhand.fairlib.methods.registry import METHODS
-from evenhand.tasks.addresses import find_version, parse_address
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.registry import fetch_bundle, tracking_uri
+from evenhand.tasks.registry import Published, fetch_bundle, published, published_version, tracking_uri
 from evenhand.tasks.store import Store, sha256_of_path
 
-__all__ = ["Bundle", "open_bundle"]
+if TYPE_CHECKING:
+    from evenhand.data_contracts.model import Contract
 
-# What makes a folder a bundle.
+__all__ = ["Bundle", "ModelAddress", "find_version", "open_bundle", "parse_address"]
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")
+# Files that every bundle has.
 PARTS = ("encoder.json", "inputs.json", "model")
 
 
 @dataclass(frozen=True)
+class ModelAddress:
+    """
+    The name that a person gives a model.
+
+    A model of the registry has `name`, and either `alias` or `version`; a folder has only `folder`.
+    """
+
+    text: str
+    name: str = ""
+    alias: str | None = None
+    version: str | None = None
+    folder: Path | None = None
+
+    @property
+    def run_name(self) -> str:
+        """Name of the model for a run's id."""
+        name = self.name or (self.folder.resolve().name if self.folder else "")
+        return re.sub(r"[^A-Za-z0-9._-]", "-", name).strip("-.") or "model"
+
+
+def parse_address(text: str, *, default_alias: str = "champion") -> ModelAddress:
+    """
+    Read ``NAME``, ``NAME@ALIAS`` or ``NAME/VERSION``, with or without ``models:/``, or an existing folder.
+
+    Raises `InputError` for any other text.
+    """
+    place = Path(text).expanduser()
+    if place.is_dir():
+        return ModelAddress(text, folder=place)
+    found = ADDRESS.fullmatch(text)
+    if found is None:
+        raise InputError(
+            f"there is no model {text!r}: give models:/NAME@ALIAS, models:/NAME/VERSION, a name, or the "
+            "folder of a published bundle."
+        )
+    version = found["version"]
+    alias = None if version else found["alias"] or default_alias
+    return ModelAddress(text, found["name"], alias, version)
+
+
+def find_version(registry: str, address: ModelAddress) -> Published:
+    """Look up a model of the registry; an `InputError` if there is no such model, version or alias."""
+    if address.version is not None:
+        found = published_version(registry, address.name, address.version)
+        lacking = f"version {address.version}"
+    else:
+        assert address.alias is not None
+        found = published(registry, address.name, address.alias)
+        lacking = f"a version with the alias {address.alias!r}"
+    if found is None:
+        raise InputError(
+            f"the model {address.name!r} is not published in this store ({lacking} is not there): "
+            "`evenhand run JOB` publishes one."
+        )
+    return found
+
+
+@dataclass(frozen=True)
 class Bundle:
-    """
-    A model's parameters and what was known when it was published.
+    """A model's parameters, and the facts that were stored when it was published."""
 
-    Attributes
-    ----------
-    folder : Path
-        Holds ``model/``, ``encoder.json``, ``inputs.json``, ``evaluation.json``, ``reference.json``.
-    name, version : str
-        In the registry; the version of a mere folder is None, and its name that of the job.
-    uri : str
-        Address to show: ``models:/NAME/VERSION`` or the folder.
-    digest : str
-        sha256 of the whole folder.
-    inputs : mapping
-        What a published model must know of the table.
-    evaluation : mapping
-        ``contract``, ``method``, ``data_fingerprint``, ``evaluate`` (the settings that its own evaluation
-        had, counterfactuals among them) and ``tested``: the test rows ``n``, and how many of them were
-        ``predicted_positive``.
-    contract : Contract
-        By which tables for this model are checked.
-    """
-
-    folder: Path
-    name: str
-    version: str | None
-    uri: str
-    digest: str
-    inputs: Mapping[str, Any]
-    evaluation: Mapping[str, Any]
-    contract: Contract
+    folder: Path  # has model/, encoder.json, inputs.json, evaluation.json, reference.json
+    name: str  # in the registry; for a folder the name of the job
+    version: str | None  # None for a folder
+    uri: str  # for display: models:/NAME/VERSION, or the folder
+    digest: str  # sha256 of the whole folder
+    inputs: Mapping[str, Any]  # the columns that the model reads, and the label's values
+    evaluation: Mapping[str, Any]  # contract, method, data_fingerprint, settings, counts of the test rows
+    contract: Contract  # tables for this model are checked by it
 
     @property
     def is_proxy(self) -> bool:
@@ -64,6 +103,8 @@ class Bundle:
     @property
     def asks_features(self) -> bool:
         """Whether the model asks for features one after another."""
+        from evenhand.fairlib.methods.registry import METHODS
+
         method = METHODS.get(str(self.evaluation.get("method")))
         return method is not None and method.asks
 
@@ -83,7 +124,9 @@ class Bundle:
         return bool(self.evaluation.get("data_fingerprint") == fingerprint)
 
     def require_known_method(self) -> None:
-        """Refuse a classifier of a method that this version lacks (InputError)."""
+        """Raise `InputError` for a classifier of a method that this version of evenhand lacks."""
+        from evenhand.fairlib.methods.registry import METHODS
+
         if self.evaluation.get("method") not in METHODS:
             raise InputError(
                 f"{self.uri} is of a method that this version lacks: update evenhand, or publish it again."
@@ -92,20 +135,11 @@ class Bundle:
 
 def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     """
-    Fetch a model's bundle below `scratch`, or read it where it is.
+    Download a model's bundle into a folder below `scratch`, or read it from its own folder.
 
-    Parameters
-    ----------
-    text : str
-        As for :func:`tasks.addresses.parse_address`; a folder is a bundle, or has one in ``artifacts/bundle``
-        as a downloaded MLflow model has.
-
-    Raises
-    ------
-    InputError
-        No such model, or one whose parts are missing, damaged, or from a version that stored no contract.
-    NotCarriedOut
-        The registry does not answer.
+    `text` is an address for :func:`parse_address`. A folder is a bundle, or has one in ``artifacts/bundle``,
+    as a downloaded MLflow model has. Raises `InputError` if there is no such model, or a part of it is
+    missing or damaged, or it was published without its contract.
     """
     address = parse_address(text)
     if address.folder is not None:
@@ -122,6 +156,9 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
 
 
 def _read(folder: Path, name: str | None, version: str | None, uri: str) -> Bundle:
+    from evenhand.data_contracts.errors import ContractError
+    from evenhand.data_contracts.model import Contract
+
     shown = without_secrets(uri)
     lacking = [part for part in PARTS if not (folder / part).exists()]
     if lacking:
@@ -134,16 +171,8 @@ def _read(folder: Path, name: str | None, version: str | None, uri: str) -> Bund
         inputs = json.loads((folder / "inputs.json").read_text())
         evaluation = json.loads((folder / "evaluation.json").read_text())
         contract = Contract.from_dict(evaluation["contract"])
-        return Bundle(
-            folder,
-            name or str(evaluation["job"]),
-            version,
-            uri,
-            sha256_of_path(folder)[0],
-            inputs,
-            evaluation,
-            contract,
-        )
+        name, digest = name or str(evaluation["job"]), sha256_of_path(folder)[0]
+        return Bundle(folder, name, version, uri, digest, inputs, evaluation, contract)
     except (ContractError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"the model {shown} cannot be used ({type(error).__name__}): publish it again."

@@ -1,4 +1,4 @@
-"""What can go wrong in a run, by what the caller can do about it."""
+"""The errors of a run, one class per exit code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")
 
 
 class EvenhandError(Exception):
-    """Base of the errors with an exit code of their own; the message is one line that names the cure."""
+    """Base of the errors that decide the exit code; the message is one line that names the cure."""
 
     exit_code = 4
 
     def __init__(self, message: str = "") -> None:
-        # a column's name or a library's message may hold line breaks, and lists of names may be long
+        # A column's name or a library's message may hold line breaks, and a list of names may be long.
         line = " ".join(str(message).split())
         super().__init__(line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…")
 
@@ -31,7 +31,7 @@ class InputError(EvenhandError, ValueError):
 
 
 class NotCarriedOut(EvenhandError, RuntimeError):
-    """The world did not play along: network, disk, registry (exit code 4)."""
+    """The run could not be carried out: network, disk or registry failed (exit code 4)."""
 
     exit_code = 4
 
@@ -45,19 +45,19 @@ class GateRefused(EvenhandError):
 
 
 def without_secrets(url: str) -> str:
-    """A URL, or a text with URLs, without user, password and query, which may be a token."""
-    # a question mark in a local path is a wildcard
-    # a password may hold a slash
-    named = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
-    named = re.sub(r"//[^/\s]*@", "//", named)
-    return re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", named)
+    """Remove user, password and query, which may be a token, from the URLs of a text."""
+    # A password may hold a slash.
+    shown = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
+    shown = re.sub(r"//[^/\s]*@", "//", shown)
+    # Only URLs have queries: a question mark in a local path is a wildcard.
+    return re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", shown)
 
 
 def internal_fault(error: BaseException) -> NotCarriedOut:
     """
-    Turn a fault of ours into one line: what it is and where.
+    Describe an unexpected error in one line: its type, and the line of our code that raised it.
 
-    The error's own words are left out: libraries quote the offending value, which may be a person's.
+    The error's message is left out, because libraries quote the offending value, which may be a person's.
     """
     places = [
         f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}"

@@ -33,33 +33,15 @@ NUMERIC_LIBRARIES = (
     "torch",
     "numba",
 )
-REPORTED_PACKAGES = (
-    "prefect",
-    "great-expectations",
-    "mlflow-skinny",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "scikit-learn",
-    "torch",
-    "xgboost",
-    "xgboost-cpu",
-)
+REPORTED_PACKAGES = ("prefect", "great-expectations", "mlflow-skinny", *NUMERIC_LIBRARIES)
 
 
 def source_closure(modules: Iterable[str]) -> dict[str, Path]:
     """
-    Our own modules that `modules` import, directly or not, anywhere in a file.
+    Return the source files of our modules that `modules` (dotted names) import, directly or indirectly.
 
-    Parameters
-    ----------
-    modules : iterable of str
-        Dotted names.
-
-    Returns
-    -------
-    dict of str to Path
-        Module name to source file, the packages above each module included.
+    The keys are module names; the packages above each module are included. Imports count wherever they
+    stand in a file.
     """
     found: dict[str, Path] = {}
     waiting = list(modules)
@@ -78,8 +60,8 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
 
 
 def _source(name: str) -> Path | None:
-    """Source file of one of our modules; None for a name that is not a module (an attribute, say)."""
-    # The packages lie beside each other. A search by the import system would import those above a module.
+    """Source file of one of our modules; None for a name that is no module, such as an attribute."""
+    # All packages have one root. A search by the import system would import the packages above a module.
     path = Path(__file__).resolve().parents[1].joinpath(*name.split(".")[1:])
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if file.is_file():
@@ -90,11 +72,11 @@ def _source(name: str) -> Path | None:
 @functools.cache
 def _imports(content: str) -> list[str]:
     """
-    Names of ours that a file imports, with imported names tried as submodules too.
+    Names in our packages that a file imports; each imported name is also listed as a possible submodule.
 
-    Imports for type checkers are left out: they are never carried out.
+    Imports for type checkers are left out, because they are never executed.
     """
-    # a regular expression takes a thirtieth of the time of a parser, in every run
+    # A regular expression takes a thirtieth of a parser's time, and every run needs this.
     content = FOR_TYPES.sub("", content)
     names = PLAIN_IMPORT.findall(content)
     for module, imported in IMPORT.findall(content):
@@ -105,7 +87,7 @@ def _imports(content: str) -> list[str]:
 
 
 def code_digest(modules: Iterable[str]) -> str:
-    """Digest of the bytes of every file in the closure of `modules`, and of the templates beside them."""
+    """Digest of all source files that `modules` depend on, and of the templates in their packages."""
     digest = hashlib.sha256()
     for name, path in source_closure(modules).items():
         for file in [path, *_templates(path)]:
@@ -114,14 +96,14 @@ def code_digest(modules: Iterable[str]) -> str:
 
 
 def _templates(module: Path) -> list[Path]:
-    """Page templates that a package's modules read: those of its own folder."""
+    """Page templates in a package's folder; its modules read them."""
     if module.name != "__init__.py":
         return []
     return sorted(item for item in (module.parent / "templates").glob("*") if item.is_file())
 
 
 def library_versions(names: Iterable[str] = NUMERIC_LIBRARIES) -> dict[str, str]:
-    """Installed versions, from package metadata: nothing is imported."""
+    """Installed versions, from package metadata, without importing the packages."""
     versions = {}
     for name in names:
         try:
@@ -137,7 +119,7 @@ def now() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """What computed a run: commit, Python, packages and machine, as pages and files record it."""
+    """Commit, Python, packages and machine of a run, for its pages and files."""
     commit, dirty = git_state()
     return {
         "python": platform.python_version(),
@@ -149,7 +131,7 @@ def environment() -> dict[str, Any]:
 
 
 def git_state() -> tuple[str | None, bool | None]:
-    """Commit of our source tree and whether it has changes; (None, None) outside a checkout."""
+    """Commit of our source tree, and whether it has uncommitted changes; (None, None) outside a checkout."""
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return None, None

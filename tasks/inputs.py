@@ -1,8 +1,7 @@
-"""What people write: YAML files, numbers in them, and names with a typing error."""
+"""Input that people write: YAML files, numbers in them, and misspelt names."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,23 +9,17 @@ from typing import Any
 
 import yaml
 
+from evenhand.data_contracts.errors import nearest as nearest_name
 from evenhand.tasks.errors import InputError
 
 __all__ = ["YAML_ERRORS", "as_number", "nearest", "parse_yaml", "read_yaml"]
 
-# ValueError: a date that no calendar has; RecursionError: very deep nesting.
+# ValueError: a date that does not exist; RecursionError: very deep nesting.
 YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """
-    Read a YAML file.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or is not valid YAML; `what` names it.
-    """
+    """Read a YAML file; an `InputError`, which names the file `what`, if it is unreadable or not valid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -36,7 +29,7 @@ def read_yaml(path: Path, what: str) -> Any:
 
 
 def parse_yaml(text: str, what: str) -> Any:
-    """Parse YAML; InputError with the line of the fault."""
+    """Parse YAML; an `InputError` with the number of the invalid line."""
     try:
         return yaml.safe_load(text)
     except YAML_ERRORS as error:
@@ -46,7 +39,7 @@ def parse_yaml(text: str, what: str) -> Any:
 
 
 def as_number(value: Any) -> Any:
-    """Make text such as 1e-4 the number that was meant: YAML 1.1 reads it as text. Lists and maps too."""
+    """Convert text such as 1e-4, also in lists and maps, to a number: YAML 1.1 reads it as text."""
     if isinstance(value, list):
         return [as_number(item) for item in value]
     if isinstance(value, dict):
@@ -57,6 +50,6 @@ def as_number(value: Any) -> Any:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """Name the closest known name, for the end of a message; nothing if none is close."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    """End of a message that suggests the closest known name; empty if none is close."""
+    close = nearest_name(name, known)
+    return f" (did you mean {close!r}?)" if close else ""

@@ -11,10 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.tasks.aliases import move_alias, record_evaluation, recorded_evaluation
 from evenhand.tasks.errors import GateRefused, NotCarriedOut
 from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
-from evenhand.tasks.registry import DIGEST_TAG, PROVENANCE_TAG, published, registry_client
+from evenhand.tasks.registry import (
+    DIGEST_TAG,
+    PROVENANCE_TAG,
+    move_alias,
+    published,
+    record_evaluation,
+    recorded_evaluation,
+    registry_client,
+)
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.store import StepRecord
 

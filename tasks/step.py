@@ -1,4 +1,4 @@
-"""Steps: pure functions from artifacts and parameters to artifacts, each run once per key, and progress."""
+"""Steps: pure functions from artifacts and parameters to artifacts, run once per key; and their progress."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ARTIFACT_EVERY_S = 3.0
 CACHE_FORMAT = 1
 
 Outputs = dict[str, tuple[Path, str]]
-"""Finished local paths by output name, each with its kind."""
+"""Local path and kind of each output, by name."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ class StepContext:
     """
     Arguments of a step's function.
 
-    `inputs` are verified local paths, and the function writes into `workdir`; `progress` reports ``(done,
-    total, values)``; a killed run leaves the folder `checkpoint` behind for the next run of the same key.
+    `inputs` are local paths whose digests were verified. The function writes into `workdir` and reports
+    ``progress(done, total, values)``. The folder `checkpoint` survives a killed run: the next run of the same
+    key continues from it.
     """
 
     parameters: Mapping[str, Any]
@@ -129,10 +130,10 @@ def step_key(
     step: Step, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], extra: Sequence[str] = ()
 ) -> str:
     """
-    Cache key: name, parameters, inputs' digests, digest of the code used, versions of numeric libraries.
+    Cache key: digest of name, parameters, inputs' digests, code and versions of the numeric libraries.
 
-    The parameters include the seed. `extra` names further modules that these parameters need, such as those
-    of a method.
+    The parameters include the seed. `extra` names further modules that these parameters need, such as the
+    module of a method.
     """
     content = {
         "format": CACHE_FORMAT,
@@ -155,13 +156,9 @@ def run_step(
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
 ) -> tuple[StepRecord, bool]:
     """
-    Run a step unless its record exists, and say whether it did.
+    Run a step unless its record exists; return its record, and whether that existed.
 
-    Simultaneous runs of one key compute once: the others wait for the lock and find the record.
-
-    Returns
-    -------
-    record, cached
+    Simultaneous runs of one key compute once: the other runs wait for the lock and find the record.
     """
     record = store.find(step.name, key)
     if record is not None:
@@ -171,7 +168,7 @@ def run_step(
         if record is not None:
             return record, True
         started = time.perf_counter()
-        # The folder is among the store's temporary files, which are removed once they are old.
+        # The store removes its temporary files, and thus this folder, once they are old.
         checkpoint = store.scratch() / f"checkpoint-{step.name}-{key[:32]}"
         with store.workdir() as workdir:
             context = StepContext(
@@ -198,8 +195,8 @@ def listen(listener: Listener | None) -> Iterator[None]:
     """
     Send progress as (step, done, total, values) to `listener` within the block.
 
-    Where it has a method `working`, a context manager, that is entered around each step by its name, whether
-    the step counts anything or not.
+    If the listener has a method `working`, a context manager, it is entered with the step's name while a
+    step runs, also for steps that report no progress.
     """
     token = _listener.set(listener)
     try:
@@ -210,14 +207,14 @@ def listen(listener: Listener | None) -> Iterator[None]:
 
 @contextmanager
 def working(step: str) -> Iterator[None]:
-    """Tell the listener, if it wants to know, that this step is under way within the block."""
-    told = getattr(_listener.get(), "working", None)
-    with told(step) if told is not None else nullcontext():
+    """Enter the listener's context `working`, if it has one, while the step runs."""
+    entered = getattr(_listener.get(), "working", None)
+    with entered(step) if entered is not None else nullcontext():
         yield
 
 
 def report_progress(step: str, *, prefect: bool = False) -> Callable[[int, int, Mapping[str, float]], None]:
-    """Build the callback of one step; with `prefect` it also keeps a progress artifact up to date."""
+    """Build the progress callback of a step; with `prefect` it also updates a progress artifact."""
     listener = _listener.get()
     artifact = _PrefectProgress(step) if prefect else None
 
@@ -232,33 +229,28 @@ def report_progress(step: str, *, prefect: bool = False) -> Callable[[int, int, 
 
 class Stages:
     """
-    One count over a step's stages, a hundred for each of them, whatever it counts itself.
+    One progress count over `count` stages of a step: each stage counts as a hundred.
 
-    Parameters
-    ----------
-    report : callable
-        ``(done, total, values)``, as of :class:`StepContext`.
-    count : int
-        Number of stages; each begins with a call of :meth:`next`.
+    `report` is the callback of :class:`StepContext`; each stage begins with a call of :meth:`next`.
     """
 
     def __init__(self, report: Callable[[int, int, Mapping[str, float]], None], count: int) -> None:
         self.report, self.count, self.begun = report, count, 0
 
     def next(self) -> Progress:
-        """Count the stage before as done, and give the callback of the next one."""
+        """Count the previous stage as done, and return the callback of the next one."""
         before = 100 * self.begun
         self.begun += 1
         self.report(before, 100 * self.count, {})
         return lambda done, total: self.report(before + 100 * done // total, 100 * self.count, {})
 
     def finish(self) -> None:
-        """Count all as done."""
+        """Count all stages as done."""
         self.report(100 * self.count, 100 * self.count, {})
 
 
 class _PrefectProgress:
-    """A progress artifact that appears after some seconds, so that quick steps cost no calls."""
+    """A progress artifact of Prefect; it is created after some seconds, so that quick steps make no call."""
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -273,8 +265,8 @@ class _PrefectProgress:
 
         self.last = now
         share = 100.0 * done / total
-        words = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        description = f"{self.step}: {done} of {total}{f' ({words})' if words else ''}"
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        description = f"{self.step}: {done} of {total}{f' ({shown})' if shown else ''}"
         if self.identifier is None:
             self.identifier = create_progress_artifact(
                 progress=share,

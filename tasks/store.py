@@ -1,4 +1,4 @@
-"""The store: content-addressed artifacts, step records and run folders, on disk or at any fsspec URL."""
+"""The store: content-addressed artifacts, step records and run folders, on disk or at an fsspec URL."""
 
 from __future__ import annotations
 
@@ -22,10 +22,18 @@ from filelock import FileLock
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
-__all__ = ["Artifact", "StepRecord", "Store", "default_store_url", "sha256_of_file", "sha256_of_path"]
+__all__ = [
+    "Artifact",
+    "StepRecord",
+    "Store",
+    "default_store_url",
+    "is_local",
+    "sha256_of_file",
+    "sha256_of_path",
+]
 
 LOCK_TIMEOUT_S = 6 * 3600.0
-ABANDONED_S = 72 * 3600.0  # longer than any step may take
+ABANDONED_S = 72 * 3600.0  # longer than the time limit of any step
 
 
 def default_store_url() -> str:
@@ -35,18 +43,13 @@ def default_store_url() -> str:
 
 @dataclass(frozen=True)
 class Artifact:
-    """
-    Handle of a stored file or folder.
-
-    `uri` says where it is, `sha256` what it is (of the bytes; of a folder's sorted listing of paths and
-    digests), `kind` what it is for, `files` the digest of each file of a folder (empty for a file).
-    """
+    """Handle of a stored file or folder."""
 
     uri: str
-    sha256: str
-    kind: str
-    size: int
-    files: dict[str, str]
+    sha256: str  # of the bytes; of a folder the digest of its sorted listing of paths and digests
+    kind: str  # its role, such as "model"
+    size: int  # bytes
+    files: dict[str, str]  # digest of each file of a folder; empty for a file
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -65,7 +68,7 @@ def sha256_of_file(path: Path) -> str:
 
 
 def sha256_of_path(path: Path) -> tuple[str, dict[str, str], int]:
-    """Digest, per-file digests (of a folder) and size in bytes."""
+    """Digest, digest of each file (of a folder) and size in bytes."""
     if path.is_file():
         return sha256_of_file(path), {}, path.stat().st_size
     members = sorted(item for item in path.rglob("*") if item.is_file())
@@ -76,7 +79,7 @@ def sha256_of_path(path: Path) -> tuple[str, dict[str, str], int]:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What a finished step left: its outputs by name, facts worth telling, and how long it took."""
+    """Record of a finished step: its outputs by name, facts about the result, and its duration."""
 
     step: str
     key: str
@@ -86,13 +89,7 @@ class StepRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
-            "step": self.step,
-            "key": self.key,
-            "outputs": {name: artifact.to_dict() for name, artifact in self.outputs.items()},
-            "facts": self.facts,
-            "seconds": self.seconds,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> StepRecord:
@@ -101,13 +98,19 @@ class StepRecord:
         return cls(content["step"], content["key"], outputs, content["facts"], content["seconds"])
 
 
+def is_local(filesystem: Any) -> bool:
+    """Whether a file system of fsspec is this machine's disk."""
+    protocol = filesystem.protocol
+    return "file" in (protocol if isinstance(protocol, tuple) else (protocol,))
+
+
 class Store:
     """
     A folder of artifacts (`artifacts/`), step records (`steps/`) and runs (`runs/`).
 
-    Everything is written under a temporary name and renamed, so that a crash leaves no half file under a
+    Files are written under a temporary name and renamed, so that a crash leaves no incomplete file under a
     final name. On an object store, where a put is atomic, a folder's files are written first and its record
-    last. Locks, and copies of remote artifacts, are local.
+    last. Locks and copies of remote artifacts are local.
     """
 
     def __init__(self, url: str | None = None) -> None:
@@ -117,11 +120,7 @@ class Store:
         except (ImportError, ValueError) as error:
             raise InputError(f"the store {self.url!r} cannot be opened: {error}") from None
         self.root = root
-        self.is_local = "file" in (
-            self.filesystem.protocol
-            if isinstance(self.filesystem.protocol, tuple)
-            else (self.filesystem.protocol,)
-        )
+        self.is_local = is_local(self.filesystem)
         self.local = Path(root) if self.is_local else self.local_folder(self.url)
         if re.search(r"\?|%[0-9A-Fa-f]{2}", str(self.local.resolve())):
             raise InputError(
@@ -136,7 +135,7 @@ class Store:
             if not self.is_local:
                 self.filesystem.pipe_file(self._path(probe.name), b"")
                 self.filesystem.rm(self._path(probe.name))
-        except Exception as error:  # noqa: BLE001 - every file system brings exceptions of its own
+        except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise InputError(
                 f"the store {without_secrets(self.url)!r} cannot be written ({reason}): "
@@ -145,7 +144,7 @@ class Store:
 
     @staticmethod
     def local_folder(url: str) -> Path:
-        """Folder on this machine: the store itself, or for a remote one a per-user cache beside it."""
+        """Folder on this machine: the store itself, or a per-user cache of a remote store."""
         if "://" not in url:
             return Path(url)
         if url.startswith("file://"):
@@ -156,7 +155,7 @@ class Store:
 
     @staticmethod
     def name_of(url: str) -> str:
-        """Short name of a store's place, for keys outside it."""
+        """Short digest of a store's URL, for keys outside the store."""
         place = url if "://" in url else str(Path(url).resolve())
         return hashlib.sha256(place.encode()).hexdigest()[:12]
 
@@ -185,7 +184,7 @@ class Store:
         """
         Exclusive lock between processes of this machine.
 
-        It is the operating system's lock on an open file: a killed process releases it.
+        The operating system holds it on an open file, so that a killed process releases it.
         """
         folder = self.local / "locks"
         folder.mkdir(parents=True, exist_ok=True)
@@ -195,7 +194,7 @@ class Store:
     # artifacts
 
     def put(self, source: Path, kind: str) -> Artifact:
-        """Move a finished file or folder into the store under its content's name."""
+        """Move a finished file or folder into the store, under the digest of its content."""
         digest, files, size = sha256_of_path(source)
         name = f"{digest}{''.join(source.suffixes) if source.is_file() else ''}"
         final = self._path("artifacts", kind, name)
@@ -208,12 +207,12 @@ class Store:
                 try:
                     source.rename(target)
                 except OSError:
-                    if not target.exists():  # another run put the same content a moment ago: nothing to do
+                    if not target.exists():  # else another run has just stored the same content
                         raise
         elif source.is_file():
             self.filesystem.put_file(str(source), final)
         else:
-            # file by file: what a recursive put makes of a folder depends on whether the target exists
+            # File by file: the result of a recursive put depends on whether the target exists.
             for member in files:
                 place = f"{final}/{member}"
                 self.filesystem.makedirs(place.rpartition("/")[0], exist_ok=True)
@@ -225,12 +224,9 @@ class Store:
 
     def fetch(self, artifact: Artifact) -> Path:
         """
-        Local path of an artifact, after its bytes were checked against the digest.
+        Local path of an artifact, whose bytes are checked against the digest.
 
-        Raises
-        ------
-        NotCarriedOut
-            It is gone or was changed.
+        Raises `NotCarriedOut` if the artifact is missing or was changed.
         """
         path = self._local_copy(artifact)
         if path is None or sha256_of_path(path)[0] != artifact.sha256:
@@ -261,19 +257,19 @@ class Store:
                         return None
                     self.filesystem.get_file(place, str(target))
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                with suppress(OSError):  # another run copied it a moment ago
+                with suppress(OSError):  # another run has just copied it
                     part.rename(copy)
         return copy
 
     def is_whole(self, artifact: Artifact) -> bool:
-        """Whether the artifact is there with the bytes that it had."""
+        """Whether the artifact exists and its bytes are unchanged."""
         path = self._local_copy(artifact)
         return path is not None and sha256_of_path(path)[0] == artifact.sha256
 
     # text files
 
     def write_text(self, text: str, *parts: str) -> str:
-        """Write a small file in one step and give its URI."""
+        """Write a small file atomically and return its URI."""
         final = self._path(*parts)
         if self.is_local:
             target = Path(final)
@@ -293,7 +289,7 @@ class Store:
             return None
 
     def exists(self, *parts: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         return bool(self.filesystem.exists(self._path(*parts)))
 
     def uri(self, *parts: str) -> str:
@@ -301,18 +297,18 @@ class Store:
         return self._uri(self._path(*parts))
 
     def runs(self) -> list[str]:
-        """Ids of all runs, oldest first; the files beside their folders are none."""
+        """Ids of all runs, oldest first; files beside the runs' folders are ignored."""
         found = self.filesystem.glob(self._path("runs", "*"), detail=True)
         return sorted(path.rsplit("/", 1)[-1] for path, facts in found.items() if facts["type"] != "file")
 
     def runs_with(self, name: str) -> dict[str, str]:
-        """Runs that have such a file, and its path in the file system, by one listing."""
+        """Path in the file system of the file `name` of each run that has it, from one listing."""
         return {path.rsplit("/", 2)[-2]: path for path in self.filesystem.glob(self._path("runs", "*", name))}
 
     # step records
 
     def find(self, step: str, key: str) -> StepRecord | None:
-        """Record of a finished step whose outputs are all still whole."""
+        """Record of a finished step, if all its outputs are unchanged; else None."""
         text = self.read_text("steps", step, f"{key}.json")
         if text is None:
             return None
@@ -321,7 +317,7 @@ class Store:
         return record if whole else None
 
     def save(self, record: StepRecord) -> None:
-        """Write a step's record: from now on the step is done."""
+        """Write a step's record: the step then counts as done."""
         self.write_text(
             json.dumps(record.to_dict(), sort_keys=True), "steps", record.step, f"{record.key}.json"
         )
@@ -361,13 +357,10 @@ class Store:
 
     def prune(self, keep: int) -> tuple[int, int]:
         """
-        Keep the newest `keep` records of every step and what they point at; delete the rest, and all kept
-        pictures of charts, of which pages have copies.
+        Keep the newest `keep` records of every step, and their artifacts; delete all others.
 
-        Returns
-        -------
-        records, bytes
-            Deleted.
+        Cached images of charts are deleted too: pages contain copies. Returns the numbers of deleted records
+        and bytes.
         """
         seen: dict[str, int] = {}
         removed = 0
@@ -388,11 +381,11 @@ class Store:
             if self._uri(path) not in alive:
                 freed += int(self.filesystem.du(path))
                 self.filesystem.rm(path, recursive=True)
-        self._sweep()
+        self._remove_abandoned()
         return removed, freed
 
-    def _sweep(self) -> None:
-        """Remove what killed runs left in the folder for temporary files."""
+    def _remove_abandoned(self) -> None:
+        """Remove old temporary files of killed runs."""
         for folder in self.scratch().iterdir():
             with suppress(OSError):
                 if time.time() - folder.stat().st_mtime > ABANDONED_S:
@@ -400,6 +393,7 @@ class Store:
 
 
 def _record(text: str | bytes) -> StepRecord | None:
+    """Read a record; None if it is damaged."""
     try:
         return StepRecord.from_dict(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError):

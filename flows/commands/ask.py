@@ -12,7 +12,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
-    from evenhand.tasks.addresses import ModelAddress
+    from evenhand.tasks.bundle import ModelAddress
 
 __all__ = ["ask"]
 
@@ -49,7 +49,7 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
 def _load(model: str, store_url: str | None) -> Questionnaire:
     """Load the questionnaire of a bundle's folder, or of a version in the registry."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
-    from evenhand.tasks.addresses import parse_address
+    from evenhand.tasks.bundle import parse_address
 
     try:
         address = parse_address(model)
@@ -66,7 +66,7 @@ def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:
     """Load a version from the registry; its files are deleted after they were read."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.flows.runtime import prepare_environment
-    from evenhand.tasks.addresses import find_version
+    from evenhand.tasks.bundle import find_version
     from evenhand.tasks.registry import fetch_bundle, tracking_uri
     from evenhand.tasks.store import Store
 

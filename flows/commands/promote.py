@@ -9,11 +9,10 @@ from dataclasses import asdict
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.job_sections import check_alias
 from evenhand.flows.runtime import prepare_environment
-from evenhand.tasks import aliases
-from evenhand.tasks.addresses import ModelAddress, find_version, parse_address
-from evenhand.tasks.aliases import AliasChange, History, alias_history
+from evenhand.tasks import registry as model_registry
+from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import tracking_uri
+from evenhand.tasks.registry import AliasChange, History, alias_history, tracking_uri
 from evenhand.tasks.store import Store
 
 __all__ = ["history", "promote"]
@@ -30,7 +29,7 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
     try:
         address, registry = _address(model, store_url)
         version = find_version(registry, address).version
-        change = aliases.promote(registry, address.name, version, alias)
+        change = model_registry.promote(registry, address.name, version, alias)
     except KeyboardInterrupt:
         raise NotCarriedOut(INTERRUPTED) from None
     if as_json:

@@ -15,8 +15,9 @@ import fsspec
 
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.ingest import format_of
+from evenhand.tasks.store import is_local
 
-__all__ = ["InputFile", "Inputs", "is_local", "list_inputs", "os_reason"]
+__all__ = ["InputFile", "Inputs", "list_inputs", "os_reason"]
 
 MAGIC = "*?["
 # How file systems name a file's tag and its times.
@@ -100,12 +101,6 @@ def list_inputs(
 def os_reason(error: OSError) -> str:
     """Reason of a system error; the texts of Arrow and others quote paths, and are long."""
     return os.strerror(error.errno) if error.errno else type(error).__name__
-
-
-def is_local(filesystem: Any) -> bool:
-    """Whether a file system of fsspec is this machine's disk."""
-    protocol = filesystem.protocol
-    return "file" in (protocol if isinstance(protocol, tuple) else (protocol,))
 
 
 def _is_hidden(name: str) -> bool:

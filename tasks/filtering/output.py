@@ -18,8 +18,8 @@ import fsspec
 from filelock import FileLock, Timeout
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.filtering.inputs import is_local, os_reason
-from evenhand.tasks.store import sha256_of_file
+from evenhand.tasks.filtering.inputs import os_reason
+from evenhand.tasks.store import is_local, sha256_of_file
 
 __all__ = ["OutputFolder", "Part", "UnitRecord", "unit_name"]
 

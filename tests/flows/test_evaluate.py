@@ -32,10 +32,9 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows.cli import app
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
-from evenhand.tasks.aliases import EVALUATION_TAG, promote
 from evenhand.tasks.bundle import open_bundle
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry import EVALUATION_TAG, promote, registry_client
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
 from tests.flows.people import JOB, PROXY_JOB, Bench, make_people, make_uneven, run_all

@@ -24,9 +24,8 @@ from evenhand.flows.cli import app
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.monitor import execute, plan_monitoring
-from evenhand.tasks.aliases import EVALUATION_TAG
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry import EVALUATION_TAG, registry_client
 from evenhand.tasks.store import Store
 from tests.flows.people import JOB, PROXY_JOB, Bench, make_people, run_all
 
@@ -273,7 +272,7 @@ def test_the_same_again_is_cached_and_equal(watch: Watch) -> None:
 def test_the_very_table_of_training_is_said_to_be_that(watch: Watch) -> None:
     done = watch(str(watch.bench.folder / "people.csv"))
     assert done.code == 0
-    assert "rows of this very table" in done.out
+    assert "rows of this table" in done.out
 
 
 def test_the_output_names_the_default_gates_and_what_failed(watch: Watch) -> None:

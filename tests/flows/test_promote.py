@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from evenhand.tasks.aliases import AUDIT_TAG, alias_history, move_alias, record_evaluation
-from evenhand.tasks.registry import registry_client
+from evenhand.tasks.registry import AUDIT_TAG, alias_history, move_alias, record_evaluation, registry_client
 from tests.flows.people import JOB, Bench, Done, run_all
 
 MODEL = "people-gbdt"
@@ -252,7 +251,7 @@ class TestUpToDate:
         call(two.store, "promote", f"models:/{MODEL}/2")
         done = two.run("--json", "--if-changed")
         assert done.json["status"] == "up_to_date"
-        assert "version 2 is champion since somebody decided so" in done.json["notes"][0]
+        assert "version 2 is champion by a later decision" in done.json["notes"][0]
         # without the option the job's model comes back, as it always did
         assert two.run("--json").json["model"]["version"] == "1"
         assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"

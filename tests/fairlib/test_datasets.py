@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from evenhand.fairlib.datasets.generated import make_loans
+from evenhand.fairlib.datasets.generated import CLUBS, GENERATED, make_hiring, make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 
@@ -56,12 +56,77 @@ def test_loans_label_is_logistic_in_all_ten_features(loans: pd.DataFrame) -> Non
     assert fitted.intercept_[0] == pytest.approx(0.05, abs=0.03)
 
 
-def test_loans_repeat_themselves_by_seed() -> None:
-    pd.testing.assert_frame_equal(make_loans(50, seed=1), make_loans(50, seed=1))
-    assert not make_loans(50, seed=1).equals(make_loans(50, seed=2))
-    assert len(make_loans(1)) == 1
+@pytest.fixture(scope="module")
+def hiring() -> pd.DataFrame:
+    return make_hiring(200_000, seed=3)
+
+
+def test_hiring_has_a_column_for_everything_but_the_skill(hiring: pd.DataFrame) -> None:
+    assert list(hiring) == ["gender", "club", "test", "interview", "experience", "break_months", "hired"]
+    assert len(hiring) == 200_000
+    assert set(hiring["gender"]) == {"man", "woman"}
+    assert set(hiring["club"]) == set(CLUBS)
+    assert set(hiring["hired"]) == {0, 1}
+    assert not hiring.isna().any().any()
+    assert hiring[["experience", "break_months"]].min().min() >= 0
+    assert hiring["gender"].eq("woman").mean() == pytest.approx(0.5, abs=0.005)
+
+
+def test_women_and_men_are_equally_skilled_applicants(hiring: pd.DataFrame) -> None:
+    for _, rows in hiring.groupby("gender"):
+        skills = rows[["test", "interview"]]
+        np.testing.assert_allclose(skills.mean(), 0.0, atol=0.02)
+        # the skill, of variance 1, is what both scores share
+        np.testing.assert_allclose(skills.cov(), [[1.36, 1.0], [1.0, 1.64]], atol=0.03)
+        assert rows["experience"].mean() == pytest.approx(8.0, abs=0.05)
+        assert rows["experience"].var() == pytest.approx(16.0, abs=0.4)
+        assert abs(np.corrcoef(rows["experience"], rows["test"])[0, 1]) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("gender", "choir", "football", "broken"), [("woman", 0.4, 0.1, 0.45), ("man", 0.1, 0.4, 0.15)]
+)
+def test_clubs_and_career_breaks_tell_the_gender(
+    hiring: pd.DataFrame, gender: str, choir: float, football: float, broken: float
+) -> None:
+    rows = hiring[hiring["gender"] == gender]
+    shares = rows["club"].value_counts(normalize=True)
+    expected = {"none": 0.2, "chess": 0.1, "choir": choir, "football": football, "rowing": 0.2}
+    np.testing.assert_allclose(
+        [shares[club] for club in CLUBS], [expected[club] for club in CLUBS], atol=0.006
+    )
+    # months are rounded: a break of under half a month reads as none
+    assert rows["break_months"].gt(0).mean() == pytest.approx(broken * np.exp(-0.05), abs=0.006)
+    assert rows["break_months"].mean() == pytest.approx(10 * broken, abs=0.1)
+
+
+def test_recruiters_preferred_men_and_cared_for_no_club(hiring: pd.DataFrame) -> None:
+    """
+    The scores s + 0.6 e and s + 0.8 f give the skill's mean as (s1 / 0.36 + s2 / 0.64) / precision.
+
+    What is left of it, with variance 1 / precision, flattens the logistic function by a factor that is the
+    same for every coefficient: ratios to that of the gender are exact but for a small error.
+    """
+    precision = 1 + 1 / 0.36 + 1 / 0.64
+    skill = (hiring["test"] / 0.36 + hiring["interview"] / 0.64) / precision
+    choir, football = hiring["club"].eq("choir"), hiring["club"].eq("football")
+    woman, months = hiring["gender"].eq("woman"), hiring["break_months"]
+    X = np.column_stack([woman, skill, hiring["experience"] - 8, months, choir, football])
+    fitted = LogisticRegression(C=1e6, max_iter=500).fit(X, hiring["hired"])
+    flattened = 1 / np.sqrt(1 + 1.2**2 / precision * np.pi / 8)
+    found = np.append(fitted.intercept_, fitted.coef_[0]) / flattened
+    np.testing.assert_allclose(found, [0.6, -1.2, 1.2, 0.15, -0.02, 0.0, 0.0], atol=0.05)
+    assert found[3:5] == pytest.approx([0.15, -0.02], abs=0.004)
+
+
+@pytest.mark.parametrize("table", sorted(GENERATED))
+def test_generated_tables_repeat_themselves_by_seed(table: str) -> None:
+    make = GENERATED[table].make
+    pd.testing.assert_frame_equal(make(50, seed=1), make(50, seed=1))
+    assert not make(50, seed=1).equals(make(50, seed=2))
+    assert len(make(1)) == 1
     with pytest.raises(ValueError, match="n must be at least 1, got 0"):
-        make_loans(0)
+        make(0)
 
 
 @pytest.mark.data

@@ -13,6 +13,8 @@ from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Cell, Json
 
+# Smaller numbers are due to rounding.
+ROUNDING = 1e-9
 Item = TypeVar("Item")
 GATE_STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passed"),
@@ -95,6 +97,23 @@ def estimate_cell(
         reasons = [metric["reason"]] if metric.get("reason") else []
         return lack("not enough evidence", *reasons, span=span)
     return Cell(form(metric["value"]), (formats.interval(metric.get("low"), metric.get("high"), form),))
+
+
+def price_sentence(found: Json, raises: str, would: str) -> str:
+    """Say by how much more a larger budget of fair distance would change a certificate at most."""
+    budget, price = found["budget"], found["multiplier"]
+    if price <= 0:
+        return f"A larger budget would not {raises} further."
+    if budget == 0:
+        return (
+            "The budget is 0: people may be exchanged only where the fair distance is 0. With a budget, "
+            f"{would} by at most {formats.number(price)} per unit of it (the multiplier)."
+        )
+    # a certificate is concave in the budget, so that the present price bounds the further change
+    return (
+        f"At this budget the price is {formats.number(price)} per unit of further budget (the multiplier); "
+        f"with twice the budget, {would} by at most {formats.number(price * budget)} more."
+    )
 
 
 # rates of groups
@@ -285,8 +304,9 @@ def gate_sentence(result: Json, interval: str, reason: str | None = None) -> str
     return f"{name}: {found}, where {asked} was asked{missing}."
 
 
-def gate_findings(results: Sequence[Json], metrics: Json | None, interval: str, lead: str) -> list[str]:
+def gate_findings(results: Sequence[Json], metrics: Json, lead: str) -> list[str]:
     """Say which gates refused and by how much, and which could not be judged; `lead` starts it."""
+    interval = interval_name(metrics["settings"])
     refused = [r for r in results if gate_kind(r) == "refused"]
     unclear = [r for r in results if gate_kind(r) == "insufficient_evidence"]
     if refused:
@@ -294,7 +314,7 @@ def gate_findings(results: Sequence[Json], metrics: Json | None, interval: str, 
         sentences += [gate_sentence(result, interval) for result in refused]
     else:
         sentences = [f"{lead}: there is not enough evidence to decide."]
-    known = metrics["metrics"] if metrics else {}
+    known = metrics["metrics"]
     return sentences + [gate_sentence(r, interval, known.get(r["metric"], {}).get("reason")) for r in unclear]
 
 

@@ -11,6 +11,7 @@ from evenhand.tasks.pages.sections.metrics import finding
 from evenhand.tasks.pages.texts import (
     called,
     gate_findings,
+    gate_results,
     gates_passed,
     interval_name,
     plotted,
@@ -53,12 +54,7 @@ def front(documents: Documents) -> Front:
 
 def headline(documents: Documents) -> list[str]:
     """Write the headline: what was evaluated on what, whether it passes, groups, and the baseline."""
-    run, metrics = documents["run"], documents["metrics"]
-    notes = [f"Note: {note if note.endswith('.') else note + '.'}" for note in run["notes"]]
-    return [_evaluated(run, metrics), *_outcome(documents), *notes, *treatment(metrics), *compared(documents)]
-
-
-def _evaluated(run: Json, metrics: Json) -> str:
+    run, metrics, results = documents["run"], documents["metrics"], gate_results(documents)
     data, model = run["data"], run["judged"]
     text = (
         f"The model {called(model)}, {summary_of(model['method'])}, was evaluated on "
@@ -68,18 +64,13 @@ def _evaluated(run: Json, metrics: Json) -> str:
         text += f", beside the baseline {called(run['baseline'])}"
     if data["rows_set_aside"]:
         text += f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
-    return f"{text}."
-
-
-def _outcome(documents: Documents) -> list[str]:
-    status = documents["run"]["status"]
-    results = documents["decision"]["results"] if documents.get("decision") else []
-    if status == "no_gates" or not results:
-        return ["No gate was set, so the model was not held to any limit."]
-    if status == "passed":
-        return [f"{gates_passed(len(results))}."]
-    interval = interval_name(documents["metrics"]["settings"])
-    return gate_findings(results, documents["metrics"], interval, "It does not pass")
+    outcome = ["No gate was set, so the model was not held to any limit."]
+    if results and run["status"] == "passed":
+        outcome = [f"{gates_passed(len(results))}."]
+    elif results and run["status"] != "no_gates":
+        outcome = gate_findings(results, metrics, "It does not pass")
+    notes = [f"Note: {note.removesuffix('.')}." for note in run["notes"]]
+    return [f"{text}.", *outcome, *notes, *treatment(metrics), *compared(documents)]
 
 
 def compared(documents: Documents) -> list[str]:
@@ -102,9 +93,8 @@ def compared(documents: Documents) -> list[str]:
         for kind, lead in leads.items()
         if kind in found
     ]
-    clear = sum(len(found.get(kind, [])) for kind in leads)
     unclear = len(found.get("unclear", [])) + len(found.get("same", []))
-    if not clear:
+    if not sentences:
         which = title(names[0]) if len(names) == 1 else "any metric"
         sentences.append(f"No difference from the baseline can be told in {which}.")
     elif unclear:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Cell, Documents, Front
 from evenhand.tasks.pages.sections.champion import champion_sentence
 from evenhand.tasks.pages.sections.proxy import proxy_sentences
-from evenhand.tasks.pages.texts import gate_findings, gates_passed, interval_name, summary_of, treatment
+from evenhand.tasks.pages.texts import (
+    called,
+    gate_findings,
+    gate_results,
+    gates_passed,
+    summary_of,
+    treatment,
+)
 
 STATUS: dict[str, tuple[str, str]] = {
     "published": ("\u2713", "Published"),
@@ -23,12 +27,11 @@ def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline says whether the model is published."""
     run = documents["run"]
     model, table, job = run["model"], run["table"], run["job"]
-    facts = [("Model", Cell("No version was published."))]
-    if model is not None:
-        alias = f", {model['alias']}" if model.get("alias") else ""
-        facts = [("Model", Cell(f"{model['name']}, version {model['version']}{alias}", code=model["uri"]))]
-    contract = f"{table['contract_name']}, version {table['contract_version']}"
-    facts.append(("Data contract", Cell(f"{contract}: what was checked", href=table.get("contract_page"))))
+    contract = f"{table['contract_name']}, version {table['contract_version']}: what was checked"
+    facts = [
+        ("Model", Cell(called(model), code=model["uri"]) if model else Cell("No version was published.")),
+        ("Data contract", Cell(contract, href=table.get("contract_page"))),
+    ]
     if job.get("description"):
         facts.append(("Purpose", Cell(job["description"])))
     return Front(
@@ -53,22 +56,20 @@ def headline(documents: Documents) -> list[str]:
     )
     changed = [champion_sentence(documents)] if documents.get("champion") else []
     treated = proxy_sentences(documents) if documents.get("balance") else treatment(metrics)
-    return [done, *outcome(run, documents), *changed, *treated]
+    return [done, *_outcome(documents), *changed, *treated]
 
 
-def outcome(run: Mapping[str, Any], documents: Documents) -> list[str]:
+def _outcome(documents: Documents) -> list[str]:
     """Say whether the model is published, and if not why."""
+    run, model, results = documents["run"], documents["run"]["model"], gate_results(documents)
     if run["status"] == "failed":
         return ["The run did not finish, and nothing was published."]
     if run.get("refusal"):
         return [f"It is not published: {run['refusal']}"]
-    metrics = documents["metrics"]
-    results = documents["decision"]["results"] if documents.get("decision") else []
     if run["status"] != "published":
-        return gate_findings(results, metrics, interval_name(metrics["settings"]), "It is not published")
-    model = run["model"]
+        return gate_findings(results, documents["metrics"], "It is not published")
     alias = f", as its {model['alias']}" if model.get("alias") else ""
-    where = f" and is published as version {model['version']} of {model['name']}{alias}"
+    where = f"and is published as version {model['version']} of {model['name']}{alias}."
     if not results:
-        return [f"No gate was set, so the model was not held to any limit{where}."]
-    return [f"{gates_passed(len(results))}{where}."]
+        return [f"No gate was set, so the model was not held to any limit {where}"]
+    return [f"{gates_passed(len(results))} {where}"]

@@ -6,16 +6,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import direction, spoken, title
+from evenhand.fairlib.catalogue import spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import interval_name, metric_cell
+from evenhand.tasks.pages.texts import (
+    ROUNDING,
+    better_or_worse,
+    interval_name,
+    lack,
+    metric_cell,
+    price_sentence,
+)
 
 PAGES = {"run": 120}
 NEEDS = ("audit", "metrics")
 
-# Smaller numbers are due to rounding.
-ROUNDING = 1e-9
 # Of the budget: from here on it counts as spent.
 SPENT = 1 - 1e-6
 
@@ -75,9 +80,14 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
         f"model gives to the true label. A model that always gives the true label a probability of {likely} "
         f"has a mean loss of {loss}{f'; at {worst} the probability is {less}' if rise else ''}."
     )
+    used = f" Only {formats.number(audit['spent'])} of the budget of {budget} was spent."
+    if spent:
+        used = " The budget was spent in full." if audit["budget"] > 0 else ""
+    further = {**audit, "multiplier": audit["multiplier"] if spent else 0.0}
     yield (
         f"{moved} people ({share}) are moved: they are treated as somebody at a fair distance above 0. The "
-        "others are treated as themselves or as somebody at a fair distance of 0. " + _price(audit, spent)
+        f"others are treated as themselves or as somebody at a fair distance of 0.{used} "
+        f"{price_sentence(further, 'raise the loss', 'the loss would rise')}"
     )
     if distances is not None:
         yield _histogram(distances["edges"], distances["counts"])
@@ -86,41 +96,23 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     rows = [
         ("Mean loss of the people as they are", loss),
         ("Mean loss in the worst case", worst),
-        ("Rise", formats.number(rise)),
+        ("Rise", rise),
         (f"{interval} of the rise", ends),
         ("People moved", f"{moved} ({share})"),
         ("Budget (mean squared fair distance)", budget),
-        ("Budget spent", budget if spent else formats.number(audit["spent"])),
-        ("Price: further loss per unit of further budget", formats.number(audit["multiplier"])),
+        ("Budget spent", budget if spent else audit["spent"]),
+        ("Price: further loss per unit of further budget", audit["multiplier"]),
     ]
     yield Table("The certificate in numbers, losses in nats", ["What", "Value"], rows, pairs=True)
-
-
-def _price(audit: Json, spent: bool) -> str:
-    budget, price = audit["budget"], formats.number(audit["multiplier"])
-    if not spent or audit["multiplier"] <= 0:
-        only = f"Only {formats.number(audit['spent'])} of the budget of {budget:g} was spent. "
-        return f"{'' if spent else only}A larger budget would not raise the loss further."
-    if budget == 0:
-        return (
-            "The budget is 0: people may be exchanged only where the fair distance is 0. With a budget, the "
-            f"loss would at first rise by {price} per unit of it (the multiplier)."
-        )
-    # the rise is concave in the budget, so that the present price bounds the further rise
-    return (
-        f"The budget was spent in full. At that point the price is {price} further loss per unit of further "
-        "budget (the multiplier); twice the budget would raise the loss by at most "
-        f"{formats.number(audit['multiplier'] * budget)} more."
-    )
 
 
 def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
     marks, caption = [formats.number(edge) for edge in edges], "How far people are moved"
     fullest = max(range(len(counts)), key=counts.__getitem__)
+    people = formats.plural(sum(counts), "person", "people")
     described = (
         f"The fullest range is {marks[fullest]} to {marks[fullest + 1]}, with "
-        f"{formats.count(counts[fullest])} of {formats.plural(sum(counts), 'person', 'people')}. The table "
-        "below has every number."
+        f"{formats.count(counts[fullest])} of {people}."
     )
     data = {"edges": edges, "counts": counts, "x_title": "fair distance to the person that one is treated as"}
     rows = [(f"{low} to {high}", n) for low, high, n in zip(marks, marks[1:], counts, strict=False)]
@@ -144,7 +136,7 @@ def _flow(about: str, flow: Json, cells: Sequence[Json], min_cell: int) -> list[
         for other, n in zip(groups, counts, strict=True):
             share = formats.percent(n / total) if n is not None and total else ""
             shown = Cell(share, (formats.count(n),)) if share else Cell(formats.count(n))
-            row.append(Cell("not shown", kind="lack") if n is None else shown)
+            row.append(lack("not shown") if n is None else shown)
             if n and other != group:
                 part = f"; the largest part of a group: {share} of “{group}” are treated as “{other}”"
                 crossing.append((n, n / total, part) if total else (n, 0.0, ""))
@@ -188,7 +180,7 @@ def _pairs(pairs: Sequence[Json]) -> list[Block]:
         names = [str(pair["row"]), str(pair["treated_as"])]
         distance = "0" if pair["distance"] == 0 else formats.number(pair["distance"])
         losses = _apart(pair["loss"], pair["loss_treated_as"])
-        rows.append([*names, distance, *losses, formats.number(pair["revealed_loss"])])
+        rows.append([*names, distance, *losses, pair["revealed_loss"]])
     who = "This person’s loss rises" if len(pairs) == 1 else f"The losses of these {len(pairs)} people rise"
     text = f"{who} most in the worst case. Losses are in nats."
     if any(pair["distance"] == 0 for pair in pairs):
@@ -209,15 +201,11 @@ def _cost(both: Mapping[str, tuple[Any, Any]]) -> list[Block]:
     rows: list[list[Any]] = []
     for name, (own, plain) in both.items():
         if name not in known:
-            lack = Cell("not enough evidence", kind="lack")
-            shown = [lack if value is None else formats.number(value) for value in (own, plain)]
-            rows.append([metric_cell(name), *shown, Cell("cannot be computed", kind="lack"), ""])
+            shown = [lack("not enough evidence") if value is None else value for value in (own, plain)]
+            rows.append([metric_cell(name), *shown, lack("cannot be computed"), ""])
             continue
-        difference, way = own - plain, direction(name)
-        if abs(difference) < ROUNDING:
-            difference, verdict = 0.0, "equal"
-        else:
-            verdict = "" if way is None else "better" if (difference > 0) == (way == "higher") else "worse"
+        difference = 0.0 if abs(own - plain) < ROUNDING else own - plain
+        verdict = better_or_worse(name, difference) if difference else "equal"
         rows.append([metric_cell(name), *_apart(own, plain), formats.signed(difference), verdict])
     text = (
         "The same model was trained once more without its adversary, with all other settings alike, and "
@@ -229,13 +217,14 @@ def _cost(both: Mapping[str, tuple[Any, Any]]) -> list[Block]:
 
 
 def _accuracy_cost(known: Mapping[str, tuple[Any, Any]]) -> str:
-    name = next((name for name in ("balanced_accuracy", "accuracy") if name in known), None)
-    if name is None:
-        return ""
-    own, plain = known[name]
-    difference = formats.points(own - plain)
-    cost = f"a cost of **{difference}**" if own < plain else f"no cost, since it is {difference} higher"
-    if difference == formats.points(0.0):
-        cost = "no cost of a tenth of a percentage point"
-    shown = f"{formats.percent(own)} with and {formats.percent(plain)} without the adversary"
-    return f"{title(name)} is {shown}: {cost}. "
+    for name in ("balanced_accuracy", "accuracy"):
+        if name not in known:
+            continue
+        own, plain = known[name]
+        difference = formats.points(own - plain)
+        cost = f"a cost of **{difference}**" if own < plain else f"no cost, since it is {difference} higher"
+        if difference == formats.points(0.0):
+            cost = "no cost of a tenth of a percentage point"
+        shown = f"{formats.percent(own)} with and {formats.percent(plain)} without the adversary"
+        return f"{title(name)} is {shown}: {cost}. "
+    return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import estimate_cell
+from evenhand.tasks.pages.texts import estimate_cell, interval_name, lack, largest, left_out
 
 PAGES = {"drift": 10}
 NEEDS = ("drift",)
@@ -18,7 +18,7 @@ MOST_BINS = 12
 def build(documents: Documents) -> list[Section]:
     """The table of all columns, and charts of those that changed most."""
     drift = documents["drift"]
-    level = f"{100 * drift['settings']['level']:g}% interval"
+    level = interval_name(drift["settings"])
     lead = (
         "The population stability index (PSI) adds up how far the shares of a column’s bins have moved; by a "
         "common rule of thumb 0.1 is a small change and 0.2 a large one. “Without drift” is what chance "
@@ -40,13 +40,6 @@ def by_change(columns: Json) -> list[tuple[str, Json]]:
     return sorted(known, key=lambda item: -item[1]["psi"]["value"]) + lacking
 
 
-def p_value(value: float | None) -> str:
-    """Write a p-value."""
-    if value is None:
-        return formats.MISSING
-    return "below 0.001" if value < 0.001 else formats.number(value)
-
-
 def _row(name: str, column: Json) -> list[Any]:
     unseen, missing = column["unseen"], column["missing"]
     broken = tuple(f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"])
@@ -54,14 +47,13 @@ def _row(name: str, column: Json) -> list[Any]:
     if column["psi"]["value"] is not None:
         bins = formats.plural(column["bins_compared"], "bin")
         expected = Cell(formats.number(column["expected_psi"]), (bins,))
-        measured = [estimate_cell(column["psi"]), expected, p_value(column["p_value"])]
+        measured = [estimate_cell(column["psi"]), expected, formats.p_value(column["p_value"])]
     then_and_now = f"{formats.percent(missing['then'])} \u2192 {formats.percent(missing['now'])}"
-    few = missing["now"] is None
     return [
         Cell(name, ("sensitive",) if column["sensitive"] else ()),
         *measured,
-        Cell("a number", kind="lack") if unseen is None else estimate_cell(unseen, formats.percent),
-        Cell("too few rows", kind="lack") if few else then_and_now,
+        lack("a number") if unseen is None else estimate_cell(unseen, formats.percent),
+        lack("too few rows") if missing["now"] is None else then_and_now,
         Cell("some" if broken else "none", broken),
     ]
 
@@ -72,21 +64,15 @@ def _charts(drift: Json) -> list[Block]:
         bins = column["bins"]
         if not bins:
             continue
-        moved = sorted(bins, key=lambda b: -abs(b["now"] - b["then"]))[:MOST_BINS]
-        drawn = [b for b in bins if b in moved]
+        drawn = largest(bins, MOST_BINS, lambda b: abs(b["now"] - b["then"]))
         said = "; ".join(
             f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}" for b in drawn
         )
         rows = [{"group": b["name"], "before": b["then"], "after": b["now"]} for b in drawn]
         data = {"rows": rows, "before": "training rows", "after": "new rows"}
-        left = len(bins) - len(drawn)
-        caption = f"The bins that moved most; {left} more are in the table." if left else ""
-        table = Table(
-            f"Shares of {name}",
-            ["Bin", "Training rows", "New rows"],
-            [[b["name"], formats.percent(b["then"]), formats.percent(b["now"])] for b in bins],
-            folded=True,
-        )
+        caption = left_out(drawn, bins, "The bins that moved most")
+        shares = [[b["name"], formats.percent(b["then"]), formats.percent(b["now"])] for b in bins]
+        table = Table(f"Shares of {name}", ["Bin", "Training rows", "New rows"], shares, folded=True)
         psi, title = formats.number(column["psi"]["value"]), f"Shares of {name}, then and now"
         chart = Chart("groups.group_shares", data, title, said, caption, table)
         blocks += [Heading(f"{name} (PSI {psi})"), chart]

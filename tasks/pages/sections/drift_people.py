@@ -7,7 +7,7 @@ from typing import Any
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import estimate_cell
+from evenhand.tasks.pages.texts import estimate_cell, lack
 
 PAGES = {"drift": 20}
 NEEDS = ("drift",)
@@ -36,7 +36,7 @@ def _attribute(about: str, found: Json) -> list[Block]:
     head += ["Positive labels then", "Positive labels now"] if labelled else []
     rows: list[list[Any]] = []
     for row in found["rows"]:
-        now = Cell("too few people", kind="lack") if row["few"] else _share(row["now"])
+        now = lack("too few people") if row["few"] else _share(row["now"])
         cells = [_share(row["then"]), now]
         cells += [_share(row["label_then"]), _share(row["label_now"])] if labelled else []
         rows.append([row["group"], *cells])
@@ -53,7 +53,7 @@ def _estimate(metric: Json) -> str:
 
 
 def _share(value: float | None) -> Cell:
-    return Cell("too few", kind="lack") if value is None else Cell(formats.percent(value))
+    return lack("too few") if value is None else Cell(formats.percent(value))
 
 
 def _answers(drift: Json) -> Table:
@@ -62,16 +62,9 @@ def _answers(drift: Json) -> Table:
     if predicted is not None:
         now = {**predicted, "now": predicted["rate"]["value"]}
         rows.append(("Positive predictions", "test rows of the training run, and new rows", now))
-    return Table(
-        "Shares of positive labels and of positive predictions",
-        ["Share of", "Then", "Now", "Change"],
-        [
-            [
-                Cell(name, (remark,)),
-                _share(row["then"]),
-                _share(row["now"]),
-                estimate_cell(row["change"], formats.percent),
-            ]
-            for name, remark, row in rows
-        ],
-    )
+    table = []
+    for name, remark, row in rows:
+        change = estimate_cell(row["change"], formats.percent)
+        table.append([Cell(name, (remark,)), _share(row["then"]), _share(row["now"]), change])
+    caption = "Shares of positive labels and of positive predictions"
+    return Table(caption, ["Share of", "Then", "Now", "Change"], table)

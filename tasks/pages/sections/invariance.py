@@ -8,13 +8,11 @@ from typing import Any
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import interval_name
+from evenhand.tasks.pages.texts import ROUNDING, interval_name, price_sentence
 
 PAGES = {"run": 110}
 NEEDS = ("certificate", "metrics")
 
-# Smaller numbers are due to rounding.
-ROUNDING = 1e-9
 # The factor of the odds that the text names, where its bound says anything.
 FACTOR = 2.0
 BUDGET = "budget (mean squared fair distance)"
@@ -27,10 +25,16 @@ def build(documents: Documents) -> Section:
     curve, value = certificate["curve"], certificate["value"]
     none = [None] * len(curve["budgets"])
     columns = (curve["budgets"], curve["values"], curve["low"] or none, curve["high"] or none)
-    points = [
-        dict(zip(("budget", "value", "low", "high"), row, strict=True)) for row in zip(*columns, strict=True)
-    ]
+    names = ("budget", "value", "low", "high")
+    points = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     own = next(point for point in points if point["budget"] == certificate["budget"])
+    free = next((point["value"] for point in points if point["budget"] == 0), None)
+    exchanges = ""
+    if certificate["budget"] > 0 and free is not None:
+        found = "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
+        exchanges = (
+            f"With a budget of 0, people may be exchanged only where the fair distance is 0; {found}. "
+        )
     ends = formats.interval(own["low"], own["high"])
     said = "" if own["low"] is None else f" ({interval} {ends})"
     people, rows = formats.count(certificate["people"]), metrics["n"]
@@ -54,7 +58,7 @@ def build(documents: Documents) -> Section:
         "small between people whom the job holds to be comparable.",
         answer,
         *_share(certificate),
-        _other_budgets(certificate, points),
+        exchanges + price_sentence(certificate, "change the outputs", "the outputs would change"),
         f"**What this proves.** {proven} The worst exchange of each person is searched for, and a search can "
         "miss. The number is therefore a lower bound: the true worst case of the same people is this large "
         f"or larger.{shares}",
@@ -98,46 +102,13 @@ def _at_most(share: float) -> str:
     return formats.percent(math.ceil(1000 * share - ROUNDING) / 1000)
 
 
-def _other_budgets(certificate: Json, points: list[dict[str, Any]]) -> str:
-    budget, multiplier = certificate["budget"], certificate["multiplier"]
-    price, said = formats.number(multiplier), ""
-    free = next((point["value"] for point in points if point["budget"] == 0), None)
-    if budget > 0 and free is not None:
-        found = "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
-        said = f"With a budget of 0, people may be exchanged only where the fair distance is 0; {found}. "
-    if multiplier <= 0:
-        return f"{said}A larger budget would not change the outputs further."
-    if budget == 0:
-        return (
-            "The budget is 0: people may be exchanged only where the fair distance is 0. With a budget, the "
-            f"outputs would change by at most {price} more per unit of it (the multiplier)."
-        )
-    # the change is concave in the budget, so that the present price bounds the further change
-    return (
-        f"{said}At this budget the price is {price} per unit of further budget (the multiplier); twice the "
-        f"budget would add at most {formats.number(multiplier * budget)}."
-    )
-
-
-def _proof(certificate: Json) -> str:
-    found = "It is what was found for these people."
-    if certificate["value"] >= ROUNDING:
-        found = "Exchanges within the budget that change the outputs by this much were found."
-    shares = " A share of people that rests on it is no guarantee either." if certificate["shares"] else ""
-    return (
-        f"**What this proves.** {found} The worst exchange of each person is searched for, and a search can "
-        "miss. The number is therefore a lower bound: the true worst case of the same people is this large "
-        f"or larger.{shares}"
-    )
-
-
 def _numbers(certificate: Json, interval: str, ends: str) -> Table:
     rows = [
-        ("People looked at", formats.count(certificate["people"])),
+        ("People looked at", certificate["people"]),
         (BUDGET.capitalize(), f"{certificate['budget']:g}"),
-        ("Change of the outputs (mean squared change of the logits)", formats.number(certificate["value"])),
+        ("Change of the outputs (mean squared change of the logits)", certificate["value"]),
         (interval, ends),
-        ("Price: further change per unit of further budget", formats.number(certificate["multiplier"])),
+        ("Price: further change per unit of further budget", certificate["multiplier"]),
     ]
     for item in certificate["shares"]:
         bound = f"at most {_at_most(item['share'])}" if item["share"] < 1 else "no bound"
@@ -161,7 +132,7 @@ def _curve(points: list[dict[str, Any]], own: float, interval: str) -> list[Bloc
     if len(shown) < 2:
         return [table]
     ends = [f"{formats.number(p['value'])} at a budget of {p['budget']:g}" for p in (shown[0], shown[-1])]
-    described = f"From {ends[0]} to {ends[1]}; both axes are logarithmic. The table below has every number."
+    described = f"From {ends[0]} to {ends[1]}; both axes are logarithmic."
     data = {"rows": shown, "x_title": BUDGET, "y_title": "mean squared change of the logits", "marked": own}
     marks = "The diamond is this job’s budget" if own in [point["budget"] for point in shown] else ""
     if shown[0]["low"] is not None:

@@ -48,7 +48,7 @@ def proxy_sentences(documents: Documents) -> list[str]:
             f"{formats.points(found['disclosivity'])} from its share among all rows, where there are enough "
             "rows to judge."
         )
-    for attribute, rows in _rows(documents["balance"]).items():
+    for attribute, rows in shares_by_group(documents["balance"]).items():
         rare = min(rows, key=lambda row: 2.0 if row["before"] is None else row["before"])
         if rare["before"] is not None and rare["after"] is not None:
             before, after, target = (formats.percent(rare[key]) for key in ("before", "after", "target"))
@@ -57,8 +57,11 @@ def proxy_sentences(documents: Documents) -> list[str]:
                 f"rows to {after} of those kept (target: {target})."
             )
         known = [row for row in rows if None not in row.values()]
-        apart = [(row, *(abs(row[key] - row["target"]) for key in ("before", "after"))) for row in known]
-        farther = [f"“{row['group']}”" for row, before, after in apart if after > before]
+        farther = [
+            f"“{row['group']}”"
+            for row in known
+            if abs(row["after"] - row["target"]) > abs(row["before"] - row["target"])
+        ]
         if farther:
             sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
     return sentences
@@ -81,7 +84,7 @@ def _purpose(balance: Json, alpha: float | None) -> str:
     )
 
 
-def _rows(balance: Json) -> dict[str, list[dict[str, Any]]]:
+def shares_by_group(balance: Json) -> dict[str, list[dict[str, Any]]]:
     """Shares of each group before and after with the target, by attribute."""
     shares = zip(balance["shares_before"], balance["shares_after"], balance["target"], strict=True)
     columns, found = ("group", "before", "after", "target"), {}
@@ -92,7 +95,7 @@ def _rows(balance: Json) -> dict[str, list[dict[str, Any]]]:
 
 def _shares(balance: Json) -> Iterator[Block]:
     yield "Expected shares of the groups among the held-out rows, and among those of them that are kept."
-    for attribute, rows in _rows(balance).items():
+    for attribute, rows in shares_by_group(balance).items():
         about = spoken(attribute)
         table, said = [], []
         for row in rows:
@@ -101,13 +104,9 @@ def _shares(balance: Json) -> Iterator[Block]:
             table.append([row["group"], before, after, target, times])
             said.append(f"{row['group']} {before} to {after}")
         columns = ["Group", "All rows", "Kept rows", "Target", "Times as many"]
-        yield Chart(
-            "groups.group_shares",
-            {"rows": rows},
-            f"Shares by {about} before and after",
-            f"{'; '.join(said)}. The table below has every number.",
-            table=Table(f"Shares by {about} on the held-out rows", columns, table),
-        )
+        shown = Table(f"Shares by {about} on the held-out rows", columns, table)
+        text, described = f"Shares by {about} before and after", f"{'; '.join(said)}."
+        yield Chart("groups.group_shares", {"rows": rows}, text, described, table=shown)
 
 
 def share_differences(compositions: Sequence[Any], base: Sequence[float | None]) -> list[list[float | None]]:
@@ -117,6 +116,20 @@ def share_differences(compositions: Sequence[Any], base: Sequence[float | None])
         pairs = zip(shares or [None] * len(base), base, strict=True)
         found.append([None if None in pair else pair[0] - pair[1] for pair in pairs])
     return found
+
+
+def difference_cells(balance: Json) -> list[dict[str, Any]]:
+    """Rows of a heat map: what each proxy group, numbered from the largest on, reveals about each group."""
+    order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
+    found = share_differences(balance["compositions"], balance["base_rates"])
+    # with one attribute its name is not repeated
+    alone = len(balance["attributes"]) == 1
+    names = next(iter(balance["attributes"].values())) if alone else balance["groups"]
+    return [
+        {"column": str(place), "row": name, "value": found[j][k]}
+        for k, name in enumerate(names)
+        for place, j in enumerate(order, start=1)
+    ]
 
 
 def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
@@ -133,21 +146,9 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
         mass, kept, held_out = (balance[key][j] for key in ("masses", "acceptance", "rows"))
         differences = [*_largest(apart[j], groups), _largest(train[j], groups)[0]]
         rows.append([str(place), formats.percent(mass), kept, round(held_out), *differences])
-    heads = [
-        "Training rows",
-        "Probability kept",
-        "Held-out rows",
-        "Largest difference",
-        "Of the group",
-        "The same, training",
-    ]
-    # with one attribute its name is not repeated
-    names = groups if len(balance["attributes"]) > 1 else next(iter(balance["attributes"].values()))
-    cells = [
-        {"column": str(place), "row": name, "value": apart[j][k]}
-        for k, name in enumerate(names)
-        for place, j in enumerate(order[:MOST_COLUMNS], start=1)
-    ]
+    heads = ["Proxy group", "Training rows", "Probability kept", "Held-out rows", "Largest difference"]
+    heads += ["Of the group", "The same, training"]
+    cells = [cell for cell in difference_cells(balance) if int(cell["column"]) <= MOST_COLUMNS]
     return [
         "Each cell is the share of a group within a proxy group minus its share among all rows, in "
         "percentage points, on the held-out rows: 0 means that the proxy group reveals nothing about that "
@@ -158,9 +159,7 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
             "Differences of group shares within each proxy group",
             f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups.{said}",
         ),
-        Table(
-            "Proxy groups, the largest first", ["Proxy group", *heads], rows, folded=len(order) > MOST_OPEN
-        ),
+        Table("Proxy groups, the largest first", heads, rows, folded=len(order) > MOST_OPEN),
     ]
 
 

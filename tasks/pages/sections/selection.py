@@ -49,15 +49,14 @@ def build(documents: Documents) -> Section:
         if len(ranked) > len(drawn):
             caption += f" The chart has the {len(drawn)} features of lowest probability; the table has all."
         values = "; ".join(f"{group['name']} {formats.number(group['mean'])}" for group in drawn)
-        described = f"{values}. The table below has every number."
         data = {"rows": list(map(_bar, drawn)), "x_title": "selection probability", "reference": SELDOM}
         title = "Selection probability of each feature, the lowest first"
-        blocks.append(Chart("bars.ranked_bars", data, title, described, caption))
+        blocks.append(Chart("bars.ranked_bars", data, title, f"{values}.", caption))
     columns = COLUMNS if selection["data_dependent"] else {"Selection probability": "mean"}
-    table = [
-        [f"{g['name']} (sensitive)" if g["sensitive"] else g["name"], *(g[key] for key in columns.values())]
-        for g in ranked
-    ]
+    table = []
+    for group in ranked:
+        remark = " (sensitive)" if group["sensitive"] else ""
+        table.append([f"{group['name']}{remark}", *(group[key] for key in columns.values())])
     caption = "Selection probability of every feature, the lowest first"
     blocks.append(Table(caption, ["Feature", *columns], table))
     return Section("selection", "Which features reveal the sensitive attribute", blocks)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import evenly
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.sections.proxy import share_differences
+from evenhand.tasks.pages.sections.proxy import difference_cells, shares_by_group
+from evenhand.tasks.pages.texts import lack
 
 PAGES = {"sweep": 40}
 NEEDS = ("tradeoff", "balances")
@@ -26,34 +27,30 @@ def build(documents: Documents) -> list[Section]:
     return [*sections, *([Section("reveals", "What proxy groups reveal", maps)] if maps else [])]
 
 
-def _mean_shares(balances: Sequence[Json]) -> dict[str, dict[str, dict[str, float | None]]]:
+def _mean_shares(balances: list[Json]) -> dict[str, dict[str, Json]]:
     """Mean shares over the seeds by attribute and group; one that any seed hides stays hidden."""
-    seeds: dict[tuple[str, str], list[Sequence[float | None]]] = {}
+    seeds: dict[str, dict[str, list[Json]]] = {}
     for balance in balances:
-        names = [(attribute, group) for attribute, found in balance["attributes"].items() for group in found]
-        rows = zip(balance["shares_before"], balance["shares_after"], balance["target"], strict=True)
-        for name, row in zip(names, rows, strict=True):
-            seeds.setdefault(name, []).append(row)
-    shares: dict[str, dict[str, dict[str, float | None]]] = {}
-    for (attribute, group), found in seeds.items():
-        columns = zip(("before", "after", "target"), zip(*found, strict=True), strict=True)
-        shares.setdefault(attribute, {})[group] = {
-            name: None if None in column else sum(column) / len(column) for name, column in columns
-        }
-    return shares
+        for attribute, rows in shares_by_group(balance).items():
+            for row in rows:
+                seeds.setdefault(attribute, {}).setdefault(row["group"], []).append(row)
+    return {
+        attribute: {group: _mean_row(rows) for group, rows in groups.items()}
+        for attribute, groups in seeds.items()
+    }
 
 
-def _values(balances: Sequence[Json]) -> list[int]:
-    return sorted({point["value"] for point in balances})
+def _mean_row(rows: list[Json]) -> dict[str, float | None]:
+    columns = {key: [row[key] for row in rows] for key in ("before", "after", "target")}
+    return {key: None if None in found else sum(found) / len(found) for key, found in columns.items()}
 
 
-def _shares(sweep: Json, balances: Sequence[Json]) -> list[Block]:
-    chosen = evenly(_values(balances), MOST_SHARES)
+def _shares(sweep: Json, balances: list[Json]) -> list[Block]:
+    values = sorted({point["value"] for point in balances})
+    chosen = evenly(values, MOST_SHARES)
     found = {i: _mean_shares([point["balance"] for point in balances if point["value"] == i]) for i in chosen}
     seeds = "; the shares are means over the seeds" if len(sweep["seeds"]) > 1 else ""
-    some = (
-        f", of which {len(chosen)} are shown, evenly chosen" if len(chosen) < len(_values(balances)) else ""
-    )
+    some = f", of which {len(chosen)} are shown, evenly chosen" if len(chosen) < len(values) else ""
     blocks: list[Block] = [
         "Expected shares of the groups among the held-out rows, and among those of them that are kept, at "
         f"each value{some}{seeds}."
@@ -73,30 +70,25 @@ def _shares(sweep: Json, balances: Sequence[Json]) -> list[Block]:
         ]
         about = spoken(attribute)
         text = f"Shares by {about} before and after, value by value"
-        described = f"{len(groups)} groups by {len(by_value)} values. The table below has every number."
-        blocks += [
-            Heading(f"By {about}"),
-            Chart("groups.group_shares", {"rows": rows}, text, described),
-            _share_table(about, groups, by_value),
-        ]
+        described = f"{len(groups)} groups by {len(by_value)} values."
+        chart = Chart("groups.group_shares", {"rows": rows}, text, described)
+        blocks += [Heading(f"By {about}"), chart, _share_table(about, groups, by_value)]
     return blocks
 
 
-def _share_table(about: str, groups: Sequence[str], by_value: Mapping[str, Mapping[str, Json]]) -> Table:
+def _share_table(about: str, groups: list[str], by_value: Mapping[str, Mapping[str, Json]]) -> Table:
     """Shares of the kept rows; what is the same at all values has a column of its own."""
     common = {key: text for key, text in FACTS.items() if _is_common(key, by_value)}
     rows: list[list[Any]] = []
     for group in groups:
-        known = next(shares[group] for shares in by_value.values() if group in shares)
-        cells: list[Any] = [group, *(formats.percent(known[key]) for key in common)]
+        known = [shares[group] for shares in by_value.values() if group in shares]
+        cells: list[Any] = [group, *(formats.percent(known[0][key]) for key in common)]
         for shares in by_value.values():
+            found = shares.get(group, {})
+            own = [f"{FACTS[k]}: {formats.percent(found.get(k))}" for k in FACTS if k not in common]
+            cells.append(Cell(formats.percent(found.get("after")), tuple(own)))
             if group not in shares:
-                cells.append(Cell("no such group", kind="lack"))
-                continue
-            own = [
-                f"{FACTS[key]}: {formats.percent(shares[group][key])}" for key in FACTS if key not in common
-            ]
-            cells.append(Cell(formats.percent(shares[group]["after"]), tuple(own)))
+                cells[-1] = lack("no such group")
         rows.append(cells)
     caption = f"Shares by {about} among the kept rows"
     return Table(caption, ["Group", *common.values(), *by_value], rows)
@@ -108,56 +100,34 @@ def _is_common(key: str, by_value: Mapping[str, Mapping[str, Json]]) -> bool:
     return len(set(shown)) == len({group for group, _ in shown})
 
 
-def _maps(sweep: Json, balances: Sequence[Json]) -> list[Block]:
+def _maps(sweep: Json, balances: list[Json]) -> list[Block]:
     """Maps of at most three values, each of its first seed, in the same colours."""
     first: dict[int, Json] = {}
-    for point in sorted(balances, key=lambda point: int(point["seed"])):
+    for point in sorted(balances, key=lambda point: (point["value"], int(point["seed"]))):
         first.setdefault(point["value"], point)
-    several = [value for value in _values(balances) if len(first[value]["balance"]["masses"]) > 1]
-    chosen = [first[value] for value in evenly(several, MOST_MAPS)]
-    tables = [_differences(point["balance"]) for point in chosen]
-    strongest = max(
-        (abs(v) for table in tables for line in table for v in line if v is not None), default=0.0
-    )
+    several = [value for value, point in first.items() if len(point["balance"]["masses"]) > 1]
+    maps = [(first[value], difference_cells(first[value]["balance"])) for value in evenly(several, MOST_MAPS)]
+    every = [abs(cell["value"]) for _, cells in maps for cell in cells if cell["value"] is not None]
     blocks: list[Block] = [
         "Each cell is the share of a group within a proxy group less its share among all rows, in percentage "
         "points, on the held-out rows of one run. Blue is below, orange above, in the same colours for every "
         "value; a dash stands where there are too few rows. At most three values are drawn; one with a "
         "single proxy group reveals nothing and is left out."
     ]
-    for point, table in zip(chosen, tables, strict=True):
-        blocks.append(_map(sweep["values"][point["value"]]["name"], point, table, strongest))
-    return blocks if chosen else []
+    for point, cells in maps:
+        blocks.append(_map(sweep["values"][point["value"]]["name"], point, cells, max(every, default=0.0)))
+    return blocks if maps else []
 
 
-def _differences(balance: Json) -> list[list[float | None]]:
-    """A list for each group, over the proxy groups from the largest on."""
-    order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
-    found = share_differences(balance["compositions"], balance["base_rates"])
-    return [[found[j][k] for j in order] for k in range(len(balance["groups"]))]
-
-
-def _map(name: str, point: Json, table: Sequence[Sequence[float | None]], strongest: float) -> Chart:
-    balance, count = point["balance"], len(point["balance"]["masses"])
-    shown, alone = min(count, MOST_GROUPS), len(balance["attributes"]) == 1
-    groups = next(iter(balance["attributes"].values())) if alone else balance["groups"]
+def _map(name: str, point: Json, cells: list[dict[str, Any]], strongest: float) -> Chart:
+    count = len(point["balance"]["masses"])
     said = f"{name}, seed {point['seed']}: {formats.plural(count, 'proxy group')}"
-    said += f", of which the largest {shown} are drawn." if shown < count else "."
-    known = [
-        (abs(value), group)
-        for group, line in zip(groups, table, strict=True)
-        for value in line
-        if value is not None
-    ]
+    said += f", of which the largest {MOST_GROUPS} are drawn." if count > MOST_GROUPS else "."
+    known = [(abs(cell["value"]), cell["row"]) for cell in cells if cell["value"] is not None]
     if known:
         most, group = max(known)
         said += f" The largest difference is {formats.points(most)}, of “{group}”."
-    rows = [
-        {"column": str(place), "row": group, "value": value}
-        for group, line in zip(groups, table, strict=True)
-        for place, value in enumerate(line[:shown], start=1)
-    ]
+    rows = [cell for cell in cells if int(cell["column"]) <= MOST_GROUPS]
     data = {"rows": rows, "x_title": "proxy group", "strongest": strongest}
-    return Chart(
-        "groups.heat_map", data, f"Differences of group shares within each proxy group at {name}", said, said
-    )
+    title = f"Differences of group shares within each proxy group at {name}"
+    return Chart("groups.heat_map", data, title, said, said)

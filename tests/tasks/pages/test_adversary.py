@@ -137,8 +137,8 @@ def test_the_certificate_says_question_answer_movers_and_price() -> None:
         "a probability of 0.500 has a mean loss of 0.693; at 1.386 the probability is 0.250",
         "50 of 200 people (25.0%) are moved",
         "The budget was spent in full",
-        "0.250 further loss per unit of further budget",
-        "twice the budget would raise the loss by at most 0.125 more",
+        "the price is 0.250 per unit of further budget",
+        "with twice the budget, the loss would rise by at most 0.125 more",
     ):
         assert text in said(section)
     assert rows(table(section, "The certificate in numbers")) == {
@@ -316,7 +316,7 @@ def test_a_map_of_a_real_audit_adds_up_to_the_people() -> None:
     assert f"{(found.distance > 0).sum()} of 300 people" in said(section)
     rise = found.target_loss - found.own_loss
     first, *_ = table(section, "People by the rise").rows
-    assert (first[0], first[-1]) == (str(2 * int(np.argmax(rise))), f"{rise.max():.3f}")
+    assert (first[0], first[-1]) == (str(2 * int(np.argmax(rise))), pytest.approx(rise.max()))
 
 
 def test_pairs_are_named_by_plain_row_numbers_and_nothing_else() -> None:

@@ -65,11 +65,11 @@ def test_the_section_says_question_answer_share_and_price() -> None:
         "at most 25.0% of these people can have their odds of a positive prediction changed by a factor of 2",
         # odds of 2 to 1 are two thirds, of 1 to 2 one third
         "a factor of 2 takes a probability of 50% to 67% or to 33%",
-        "With a budget of 0, people may be exchanged only where the fair distance is 0; that alone gives "
+        "With a budget of 0, exchanges are possible only at a fair distance of 0; that alone gives "
         "0.013",
         "the price is 1.500 per unit",
         # 1.5 times 0.01
-        "twice the budget would add at most 0.015",
+        "with twice the budget, the outputs would change by at most 0.015 more",
     ):
         assert part in text
 

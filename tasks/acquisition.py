@@ -1,11 +1,9 @@
-"""What a model that acquires features asked of the test rows, and what it would know with all of them."""
+"""Acquired features: the questions that a model asked of the test rows, and its metrics with all features."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,14 +21,14 @@ from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
 
-__all__ = ["Acquired", "Acquires", "FullInformation", "questions_of", "write_acquisition"]
+__all__ = ["Acquired", "Acquires", "FullInformation", "acquisition_content", "questions_of"]
 
 Matrix = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
 
 class Acquired(Protocol):
-    """What was asked of n people; see :class:`evenhand.fairlib.methods.dadi.Acquisition`."""
+    """Questions to n people, and the predictions after them."""
 
     order: NDArray[np.int64]
     probability: Float64
@@ -38,7 +36,7 @@ class Acquired(Protocol):
 
 @runtime_checkable
 class Acquires(Protocol):
-    """A model that asks for features, known by what it can do: its own module loads compiled kernels."""
+    """A model that asks for features. A protocol, because the model's own module loads compiled kernels."""
 
     classes_: NDArray[Any]
     groups_: Mapping[str, Any]
@@ -49,15 +47,15 @@ class Acquires(Protocol):
     criterion: str
 
     def acquire(self, X: Matrix, *, callback: Progress | None = None) -> Acquired:
-        """Ask people one group after another; `callback(done, total)` counts the people."""
+        """Ask each person for one group after another; `callback(done, total)` counts the people."""
 
     def predict_proba_known(self, X: Matrix, known: NDArray[np.bool_]) -> Float64:
-        """Class probabilities from what is known."""
+        """Class probabilities from the known features."""
 
 
 @dataclass(frozen=True)
 class FullInformation:
-    """The same model where everything that may be asked is known."""
+    """The same model with all features known that it may ask for."""
 
     model: Acquires
 
@@ -72,17 +70,17 @@ class FullInformation:
         return self.model.predict_proba_known(X, known)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Likeliest labels."""
+        """Most probable labels."""
         labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return labels
 
 
 def questions_of(model: Acquires, acquired: Acquired) -> Questions:
-    """Give the questions that were asked, with their names."""
+    """The questions that were asked, with the names of the features."""
     return Questions(tuple(model.groups_), acquired.order, model.allowed_)
 
 
-def write_acquisition(
+def acquisition_content(
     model: Acquires,
     questions: Questions,
     data: Dataset,
@@ -91,12 +89,11 @@ def write_acquisition(
     asked: MetricValue,
     full_information: Mapping[str, float | None],
     settings: Mapping[str, Any],
-    folder: Path,
-) -> dict[str, tuple[Path, str]]:
+) -> dict[str, Any]:
     """
-    Write ``acquisition.json``: which features are asked, of whom, in which order, and what is known without.
+    Content of ``acquisition.json``: shares and order of the questions, and the metrics with all features.
 
-    No share of fewer people than `min_cell` is in it, and no row.
+    It holds no row, and no share of fewer people than `min_cell`.
     """
     found = model.feature_report_
     alone = found.get("groups", {})
@@ -109,7 +106,7 @@ def write_acquisition(
         level=settings["level"],
         min_cell=settings["min_cell"],
     )
-    content: dict[str, Any] = {
+    return {
         "gamma": model.gamma,
         "criterion": model.criterion,
         "attributes": model.attributes_,
@@ -126,13 +123,10 @@ def write_acquisition(
         "auc": {name: found.get(name, unknown) for name in ("all", "acquired")},
         "full_information": dict(full_information),
     }
-    path = folder / "acquisition.json"
-    path.write_text(json.dumps(content, indent=1, allow_nan=False))
-    return {"acquisition": (path, "acquisition")}
 
 
 def _categories(data: Dataset, encoder: TableEncoder) -> dict[str, Category]:
-    """Categorical model inputs that are not sensitive, read back from the matrix."""
+    """Categorical model inputs that are not sensitive, decoded from the matrix."""
     found = {}
     for name, values in encoder.categories_.items():
         if name in data.sensitive:
@@ -141,7 +135,7 @@ def _categories(data: Dataset, encoder: TableEncoder) -> dict[str, Category]:
         if part.shape[1] == 1:
             codes = (part[:, 0] > 0.5).astype(np.int64)
         else:
-            # a category that no training row had is a row of zeros
+            # A category that no training row had is encoded as zeros.
             codes = np.where(part.max(axis=1) > 0.5, part.argmax(axis=1), -1)
         found[name] = Category(values, codes)
     return found

@@ -1,4 +1,4 @@
-"""Balance the training rows with a published proxy: keep the rows that a batch filter would keep."""
+"""Balance: keep those training rows that a batch filter with a published proxy would keep."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MIN_ROWS = 20
 
 def balance(context: StepContext) -> StepResult:
     """
-    Write `train/`, the kept part of the training rows; test rows are never filtered.
+    Write `train/`, the accepted training rows; test rows are not filtered.
 
-    A row's uniform number depends only on the seed and on the batch filter's default key.
+    A row's uniform number is a hash of the seed and of the batch filter's default key.
     """
     from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 
@@ -58,7 +58,7 @@ def balance(context: StepContext) -> StepResult:
 
 
 def _raw_rows(table: pa.Table, bundle: ProxyBundle, name: str) -> pa.Table:
-    """The proxy's columns of the checked table."""
+    """The columns of the checked table that the proxy reads."""
     for column in bundle.features:
         if column not in table.column_names:
             raise InputError(

@@ -1,4 +1,4 @@
-"""The dataset folder that steps exchange: X, y and S of one part of the table, in the same row order."""
+"""The dataset folder that steps exchange: X, y and S of one part of the table, in one row order."""
 
 from __future__ import annotations
 
@@ -21,29 +21,15 @@ PARTS = ("X.parquet", "y.parquet", "S.parquet")
 
 @dataclass(frozen=True)
 class Dataset:
-    """
-    One part of a table.
+    """One part of a table, of n rows."""
 
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n, d)
-    y : ndarray of int64, shape (n,)
-        1 for the label's positive value.
-    rows : ndarray of int64, shape (n,)
-        Positions in the checked table.
-    names, groups : list and dict
-        Names of the matrix columns, and their positions by table column.
-    sensitive, numbers : dict of str to ndarray, shape (n,)
-        Group of every row per sensitive attribute, and the values of numeric attributes.
-    """
-
-    X: NDArray[np.float32]
-    y: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    names: list[str]
-    groups: dict[str, list[int]]
-    sensitive: dict[str, NDArray[Any]]
-    numbers: dict[str, NDArray[np.float64]]
+    X: NDArray[np.float32]  # shape (n, d)
+    y: NDArray[np.int64]  # 1 for the label's positive value
+    rows: NDArray[np.int64]  # positions in the checked table
+    names: list[str]  # of the matrix columns
+    groups: dict[str, list[int]]  # positions of the matrix columns, by table column
+    sensitive: dict[str, NDArray[Any]]  # group of every row, by sensitive attribute
+    numbers: dict[str, NDArray[np.float64]]  # values of numeric sensitive attributes
 
 
 def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from evenhand.fairlib.execution import Progress, available_cores, derive_seed, g
 from evenhand.fairlib.methods.registry import METHODS, load_model
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import Acquired, Acquires, FullInformation, questions_of, write_acquisition
+from evenhand.tasks.acquisition import Acquired, Acquires, FullInformation, acquisition_content, questions_of
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import (
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.certificates import Certificate
 
 __all__ = [
-    "has_trait",
-    "selection_content",
-    "evaluate",
     "audit_content",
     "audit_pairs",
     "certificate_budgets",
     "certificate_content",
+    "evaluate",
+    "has_trait",
+    "selection_content",
     "visible_counts",
 ]
 
-# A network is certified on at most this many people, drawn at random.
-MOST_CERTIFIED = 2000
-# Pairs in pairs.parquet, those with the largest revealed loss first, and in the report.
-MOST_PAIRS = 1000
+# The output change of a network is certified for at most this many people, drawn at random.
+MAX_CERTIFIED = 2000
+# Pairs in pairs.parquet, those with the largest revealed loss first, and on the page.
+MAX_PAIRS = 1000
 SHOWN_PAIRS = 10
 DISTANCE_BINS = 12
 # The curve of the certificate shows these multiples of the job's budget, the budget itself first.
@@ -62,11 +62,11 @@ ODDS = (1.25, 1.5, 2.0, 4.0)
 
 def evaluate(context: StepContext) -> StepResult:
     """
-    Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet`` (no sensitive value in it).
+    Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet``, which has no sensitive value.
 
-    With a certificate also ``audit.json`` and ``pairs.parquet``, for a network ``certificate.json``, and
-    ``without_adversary.json`` if the training gave such a model: its metrics on the same rows, without
-    intervals. A model that asks for features gets ``acquisition.json``, and its metrics are those of its
+    With a certificate also ``audit.json`` and ``pairs.parquet``, and for a network ``certificate.json``. If
+    training gave a model without the adversary, ``without_adversary.json`` has its metrics on the same rows,
+    without intervals. A model that asks for features gets ``acquisition.json``; its metrics are those of its
     predictions after the questions. A model with a selector of features gets ``selection.json``.
     """
     settings, folder = context.parameters["evaluate"], context.workdir
@@ -96,7 +96,7 @@ def evaluate(context: StepContext) -> StepResult:
         questions = questions_of(model, acquired)
         metrics["features_asked"] = mean_asked(questions.counts, context.parameters)
         informed = test.measure(test.outcomes(FullInformation(model)), draws=0)
-        special |= write_acquisition(
+        content = acquisition_content(
             model,
             questions,
             data,
@@ -104,8 +104,8 @@ def evaluate(context: StepContext) -> StepResult:
             asked=metrics["features_asked"],
             full_information={name: metric.value for name, metric in informed.metrics.items()},
             settings=settings,
-            folder=folder,
         )
+        special |= context.write_json("acquisition", content)
     if has_trait(model, "selects"):
         special |= context.write_json("selection", selection_content(model, data.X, settings["min_cell"]))
     if "without_adversary" in context.inputs:
@@ -136,7 +136,7 @@ def has_trait(model: Any, trait: str) -> bool:
 
 
 def _count_stages(context: StepContext, model: Any) -> int:
-    """Count the parts that report their own progress: each call of ``stages.next``."""
+    """Number of stages that report their own progress, one per call of ``stages.next``."""
     certificates = 0
     if context.parameters["certificate"] is not None:
         certificates = 2 if has_trait(model, "differentiable") else 1
@@ -155,7 +155,7 @@ class _Test:
     stages: Stages
 
     def outcomes(self, model: Decides, acquired: Acquired | None = None) -> Outcomes:
-        """Decisions about every row, and whether they are the same about every copy."""
+        """Decisions about every row, and whether all counterfactual copies of it get the same decision."""
         counterfactuals = self.context.parameters["evaluate"]["counterfactuals"]
         decided = decide_rows(
             model, self.encoder, self.data.X, counterfactuals, acquired, callback=self.stages.next()
@@ -169,7 +169,7 @@ class _Test:
         )
 
     def measure(self, outcomes: Outcomes, *, draws: int, callback: Progress | None = None) -> Evaluation:
-        """All metrics but the certificates."""
+        """All metrics except the certificates."""
         settings = bootstrap_settings(self.context.parameters) | {"draws": draws}
         return measure(outcomes, **settings, callback=callback)
 
@@ -198,8 +198,8 @@ class _Test:
 
         seed = derive_seed(parameters["seed"], "certificate")
         people = np.arange(len(data.X))
-        if len(people) > MOST_CERTIFIED:
-            people = np.sort(generator(seed, "people").choice(len(people), MOST_CERTIFIED, replace=False))
+        if len(people) > MAX_CERTIFIED:
+            people = np.sort(generator(seed, "people").choice(len(people), MAX_CERTIFIED, replace=False))
         certificate = certify(
             model.network_,
             data.X[people],
@@ -227,8 +227,8 @@ def selection_content(model: Any, X: NDArray[np.float32], min_cell: int) -> dict
     """
     Selection probabilities of each feature over the test rows, as plain JSON types.
 
-    No row's probabilities are in it, and of fewer than `min_cell` people no mean, unless the probabilities
-    are the same for everybody.
+    They are means over people, never those of one row or of fewer than `min_cell` people, unless the
+    probabilities are the same for all rows.
     """
     return {
         "attributes": list(model.attributes_),
@@ -244,14 +244,9 @@ def selection_content(model: Any, X: NDArray[np.float32], min_cell: int) -> dict
     }
 
 
-if TYPE_CHECKING:
-    from evenhand.fairlib.evaluation.audit import Audit
-    from evenhand.fairlib.evaluation.certificates import Certificate
-
-
 def audit_pairs(found: Audit, data: Dataset) -> dict[str, NDArray[Any]]:
-    """Pairs of row numbers with their distance and losses: no feature and no sensitive value of a person."""
-    pairs = found.most_unfair(MOST_PAIRS)
+    """Pairs of row numbers with their distance and losses, without features and sensitive values."""
+    pairs = found.most_unfair(MAX_PAIRS)
     return {
         "row": data.rows[pairs],
         "treated_as": data.rows[found.target[pairs]],
@@ -263,11 +258,7 @@ def audit_pairs(found: Audit, data: Dataset) -> dict[str, NDArray[Any]]:
 
 
 def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
-    """
-    Sums over people, and the pairs that the report shows.
-
-    Counts of fewer than `min_cell` people of a group are left out.
-    """
+    """Sums over people, and the pairs that the page shows; counts below `min_cell` people are hidden."""
     shown = {name: values[:SHOWN_PAIRS].tolist() for name, values in audit_pairs(found, data).items()}
     return {
         "budget": found.budget,
@@ -287,7 +278,7 @@ def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
 
 
 def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] | None:
-    """Histogram of the distances of the people who are moved; None if they are too few to show."""
+    """Histogram of the positive distances; None if they are of fewer than `min_cell` people."""
     moved = distance[distance > 0]
     if len(moved) < min_cell:
         return None
@@ -296,7 +287,7 @@ def _histogram(distance: NDArray[np.float64], min_cell: int) -> dict[str, Any] |
 
 
 def _flow(group: NDArray[Any], target: NDArray[np.int64], min_cell: int) -> dict[str, Any]:
-    """How many people of each group are treated as one of each other group; None where it is hidden."""
+    """Numbers of people of each group who are treated as a person of each group; None if hidden."""
     names, code = np.unique(group, return_inverse=True)
     counts = np.zeros((len(names), len(names)), dtype=np.int64)
     np.add.at(counts, (code, code[target]), 1)
@@ -305,11 +296,11 @@ def _flow(group: NDArray[Any], target: NDArray[np.int64], min_cell: int) -> dict
 
 def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
     """
-    Counts of one group without those that are too small to be shown.
+    Hide the counts of fewer than `min_cell` people in the counts of one group.
 
-    The sizes of groups are public. They would reveal a single hidden cell, and two hidden cells if both are
-    1. So where one count is hidden, the smallest other count is hidden too, or the zeros if there is none:
-    then no hidden count follows from the others, even for a reader who knows this rule.
+    The sizes of groups are public. They would reveal a single hidden count, and two hidden counts if both
+    are 1. So if a count is hidden, the smallest other count is hidden too, or all zeros if there is none.
+    Then no hidden count follows from the others, even for a reader who knows this rule.
     """
     small = [0 < n < min_cell for n in counts]
     if not any(small):
@@ -319,12 +310,12 @@ def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
 
 
 def certificate_budgets(budget: float) -> list[float]:
-    """Budgets of a certificate: the job's first, then others around it."""
+    """Budgets of a certificate: the job's budget first, then smaller and larger ones."""
     return [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS)
 
 
 def certificate_content(found: Certificate) -> dict[str, Any]:
-    """Give the curve in the order of budgets, and bounds on the share of people whose odds can change."""
+    """The curve in the order of budgets, and bounds on the share of people whose odds can change."""
     order = np.argsort(found.budgets)
     return {
         "people": found.people,

@@ -1,4 +1,4 @@
-"""Ingest: read the table from the files that hold it, and write it as one Parquet file."""
+"""Ingest: read the table from its files, and write it as one Parquet file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ingest(context: StepContext) -> StepResult:
     if twice:
         raise InputError(_twice(twice[0]))
     target = context.workdir / "raw.parquet"
-    # the digest depends on the content only: not on pandas' metadata, nor on the reader's blocks
+    # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
     pq.write_table(table.replace_schema_metadata(None).combine_chunks(), target)
     return StepResult({"raw": (target, "raw")}, {"rows": table.num_rows, "columns": table.num_columns})
 
@@ -63,14 +63,9 @@ def format_of(name: str) -> str | None:
 
 def files_of(folder: Path) -> list[Path]:
     """
-    Table files below a folder, all Parquet or all CSV; empty if there is none.
+    Table files below a folder, all Parquet or all CSV; an empty list if there is none.
 
-    Hidden files, and files in hidden folders, are left out.
-
-    Raises
-    ------
-    InputError
-        There are files of both kinds.
+    Hidden files, and files in hidden folders, are left out. Raises `InputError` if there are both kinds.
     """
     found: dict[str | None, list[Path]] = {"parquet": [], "csv": [], None: []}
     for path in sorted(folder.rglob("*")):
@@ -87,18 +82,10 @@ def files_of(folder: Path) -> list[Path]:
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     """
-    Read a CSV (any delimiter, quoted or not, gzip) or Parquet file, or a folder of files of one of the two.
+    Read a Parquet or CSV file (any delimiter, quoted or not, gzip), or a folder of files of one kind.
 
-    Parameters
-    ----------
-    path : Path
-    source : mapping
-        ``path`` (its ending tells the format unless ``format`` does), ``delimiter``, ``null_values``.
-
-    Raises
-    ------
-    InputError
-        An empty, truncated or ragged file, or one of another format than its ending says.
+    `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and
+    ``null_values``. Raises `InputError` if a file is empty, truncated, ragged or of another format.
     """
     name = Path(str(source.get("path") or path).split("?")[0]).name
     if path.is_dir():
@@ -132,14 +119,14 @@ def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table
     if not files or format_of(files[0].name) == "parquet":
         return _read_parquet(files, name)
     tables = [read_table(file, {**source, "path": file.name, "format": "csv"}) for file in files]
-    # a column of codes such as 01234 is text in a file that has such a code, and numbers in the others
+    # Codes such as 01234 are read as text, but as numbers in files where no code starts with a zero.
     texts = {field.name for table in tables for field in table.schema if pa.types.is_string(field.type)}
     for position, table in enumerate(tables):
         coded = [f.name in texts and pa.types.is_integer(f.type) for f in table.schema]
         kinds = [pa.string() if code else f.type for code, f in zip(coded, table.schema, strict=True)]
         tables[position] = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
     try:
-        # a column of whole numbers in one file may have fractions in another
+        # A column of whole numbers in one file may have fractions in another.
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException:
         raise InputError(
@@ -173,14 +160,14 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
         with raw as stream:
             content = stream.read()
         if b"\n" not in content:
-            content += b"\n"  # a lone header is a table without rows
+            content += b"\n"  # a header alone is a table without rows
         parse["delimiter"] = source.get("delimiter") or _sniff(content, name)
         table = _parse_csv(content, parse, convert)
         codes = _codes(table, content, parse, convert)
         if codes:
             table = _parse_csv(content, parse, {**convert, "column_types": dict.fromkeys(codes, pa.string())})
     except pa.ArrowInvalid as error:
-        # Arrow's message quotes the offending row, which may hold a person's data: keep the counts only
+        # Arrow's message quotes the row, which may hold a person's data; only its counts are shown.
         fields = re.search(r"Expected \d+ columns, got \d+", str(error))
         reason = f" ({fields[0].lower()} in a row)" if fields else ""
         raise InputError(
@@ -199,19 +186,19 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
 def _parse_csv(content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]) -> pa.Table:
     table = pyarrow.csv.read_csv(
         pa.BufferReader(content),
-        # a single cell must fit into a block
+        # A block must hold the longest cell.
         read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=pyarrow.csv.ParseOptions(**parse),
         convert_options=pyarrow.csv.ConvertOptions(**convert),
     )
-    _ = table.column_names  # decodes them
+    _ = table.column_names  # raises an error if a name is not UTF-8
     return table
 
 
 def _codes(
     table: pa.Table, content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]
 ) -> list[str]:
-    """Return columns that were read as numbers but hold codes such as 01234, which must keep their zeros."""
+    """Columns that were read as numbers but hold codes such as 01234, which must keep their zeros."""
     numeric = [
         name
         for name, kind in zip(table.column_names, table.schema.types, strict=True)
@@ -226,7 +213,7 @@ def _codes(
 
 
 def _sniff(content: bytes, name: str) -> str:
-    """Return the delimiter of a CSV file's header line."""
+    """Delimiter of a CSV file's header line."""
     lines = content[:65536].decode("utf-8", errors="replace").splitlines()
     header = next((line for line in lines if line.strip()), "")
     if not header:
@@ -235,6 +222,6 @@ def _sniff(content: bytes, name: str) -> str:
 
 
 def delimiter_of(header: str) -> str:
-    """Delimiter of a header line: the candidate that splits it into most fields."""
+    """Delimiter of a header line: the candidate that splits it into the most fields."""
     counts = {mark: len(next(csv.reader([header], delimiter=mark))) for mark in DELIMITERS}
     return max(counts, key=lambda mark: (counts[mark], -DELIMITERS.index(mark)))

@@ -1,4 +1,4 @@
-"""Learn a proxy: any of the registry, from the encoded training rows and their sensitive groups."""
+"""Learn a proxy of the registry from the encoded training rows and their sensitive groups."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from evenhand.fairlib.evaluation.comparison import holm
 from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, largest, mean_of, share, share_change
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
-from evenhand.tasks.evaluating.decisions import Published, decide_table, loading
+from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table, loading
 from evenhand.tasks.gate import drift_metrics
 from evenhand.tasks.monitoring.batch import read_batch
 from evenhand.tasks.monitoring.columns import InputDrift, Settings, compare_column
@@ -134,7 +134,7 @@ def _predictions(
     A row that the model would refuse, because of a category that training never saw or a number that is not
     finite, is left out and counted.
     """
-    model = Published.load("model", bundle)
+    model = LoadedModel.load("model", bundle)
     rows = features.filter(pa.array(_answerable(features, encoder)))
     n, positive = rows.num_rows, 0
     if n:

@@ -18,7 +18,7 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.decisions import Published, bootstrap_settings, decide_table, mean_asked
+from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, mean_asked
 from evenhand.tasks.step import StepContext, StepResult
 
 __all__ = ["measure_model"]
@@ -39,7 +39,7 @@ def measure_model(context: StepContext) -> StepResult:
     contract = Contract.from_dict(context.parameters["contract"])
     roles = {"bundle": "model", "baseline": "baseline"}
     models = [
-        Published.load(role, context.inputs[name]) for name, role in roles.items() if name in context.inputs
+        LoadedModel.load(role, context.inputs[name]) for name, role in roles.items() if name in context.inputs
     ]
     for one in models:
         try:

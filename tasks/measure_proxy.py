@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -34,7 +33,7 @@ def metric_names(method: str) -> list[str]:
 
 
 def measure_proxy(context: StepContext) -> StepResult:
-    """Write `metrics.json`, as of any model, and `balance.json`: group shares in each proxy group."""
+    """Write `metrics.json`, in the form of all models, and `balance.json`: group shares per proxy group."""
     settings = context.parameters["evaluate"]
     seed = derive_seed(context.parameters["seed"], "bootstrap")
     proxy = load_proxy(context.inputs["proxy"])
@@ -60,10 +59,8 @@ def measure_proxy(context: StepContext) -> StepResult:
         {**settings, "seed": seed, "intersections": False},
     )
     content = _balance(proxy, held_out, seen, train, test, min_cell) | {"bound": bound}
-    files = {name: context.workdir / f"{name}.json" for name in ("metrics", "balance")}
-    files["metrics"].write_text(json.dumps(evaluation.to_json(), indent=1))
-    files["balance"].write_text(json.dumps(content, indent=1, allow_nan=False))
-    return StepResult({name: (file, name) for name, file in files.items()}, {"test_rows": len(test.X)})
+    outputs = context.write_json("metrics", evaluation.to_json()) | context.write_json("balance", content)
+    return StepResult(outputs, {"test_rows": len(test.X)})
 
 
 def _metrics(
@@ -99,12 +96,12 @@ def _balance(
     test: Dataset,
     min_cell: int,
 ) -> dict[str, Any]:
-    """Shares only; those that rest on fewer than `min_cell` rows are null."""
+    """Content of `balance.json`: shares only; shares of fewer than `min_cell` rows are null."""
     names = proxy.group_names_
     few, few_train = (indicators_of(data.sensitive, names).sum(axis=0) < min_cell for data in (test, train))
 
     def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Mask) -> list[Any]:
-        # rows of a proxy group are an expectation: rounding can hide one that has just enough
+        # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell rows.
         thin = measures.rows < min_cell
         return [None if lacks else _shown(row, hidden) for row, lacks in zip(compositions, thin, strict=True)]
 
@@ -127,6 +124,6 @@ def _balance(
 
 
 def _shown(shares: Float, hidden: Mask) -> list[float | None]:
-    """Shares as JSON; null where hidden, or undefined."""
+    """Shares as JSON; null if hidden or undefined."""
     gone = hidden | ~np.isfinite(shares)
     return [None if lacks else float(share) for share, lacks in zip(shares, gone, strict=True)]

@@ -1,4 +1,4 @@
-"""The steps as Prefect tasks: thin shells around :func:`evenhand.tasks.step.run_step`."""
+"""The steps as Prefect tasks, which call :func:`evenhand.tasks.step.run_step`."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ SUMMARIES = {
     "ingest": "Read the table and store it as Parquet.",
     "contract": "Check the raw table against its data contract.",
     "preprocess": "Split, then one-hot and scale with the training rows and the contract alone.",
-    "profile": "Count what the training rows look like, to tell drift by.",
-    "balance": "Keep the training rows that a published proxy draws.",
+    "profile": "Count the training rows by value, as the reference for drift.",
+    "balance": "Keep the training rows that a published proxy accepts.",
     "fair_metric": "Learn the fair metric from the training rows.",
     "train": "Train the job's method.",
     "evaluate": "Measure performance, group gaps and consistency on the test rows.",
     "learn_proxy": "Learn a proxy of the sensitive groups from the training rows.",
-    "measure_proxy": "Measure what the proxy tells and how it balances, on the test rows.",
+    "measure_proxy": "Measure the disclosivity of a proxy and the balance of its sample on the test rows.",
     "measure_model": "Measure a published model, and a baseline, on another table.",
-    "measure_drift": "Compare a batch with what the training rows looked like.",
-    "gate": "Decide whether the model may ship.",
+    "measure_drift": "Compare a batch with the counts of the training rows.",
+    "gate": "Decide whether the model may be published.",
     "publish": "Register the model and move its alias.",
 }
 
 
 class StepKey(CachePolicy):
     """
-    Our own key: step, parameters, inputs' digests, code digest, library versions, seed.
+    The key of :func:`evenhand.tasks.step.step_key`, which the flow computes and passes to the task.
 
-    It is computed by the flow (:func:`tasks.step.step_key`) and handed to the task. Whether the artifacts
-    behind it are still whole is checked there as well: if not, the flow asks for a refresh.
+    The flow also checks whether the artifacts of the key's record are unchanged, and asks for a refresh if
+    they are not.
     """
 
     def compute_key(
@@ -52,7 +52,7 @@ class StepKey(CachePolicy):
         flow_parameters: dict[str, Any],
         **kwargs: Any,
     ) -> str | None:
-        """Key of Prefect's own record; the store is part of it, as artifacts live in one store."""
+        """Key of Prefect's own record; it contains the store, because artifacts belong to one store."""
         return f"evenhand-{inputs['step']}-{Store.name_of(inputs['store_url'])}-{inputs['key']}"
 
 
@@ -89,7 +89,7 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
         except Exception as error:
             if os.environ.get("EVENHAND_LOG"):
                 raise
-            # Prefect keeps an error's words, and a library's may quote a person's value
+            # Prefect stores the message of an error, and a library's message may quote a person's value.
             raise internal_fault(error) from None
         return {"record": record.to_dict(), "cached": cached}
 
@@ -100,7 +100,7 @@ STEP_TASKS = {name: _step_task(name) for name in STEPS}
 
 
 def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
-    """A network read may work the next time; a wrong digest or a bad query will not."""
+    """Whether to repeat a read: a network fault may pass, a wrong digest or a bad query stays."""
     error = state.result(raise_on_failure=False)
     return not (isinstance(error, InputError) and "cannot be reached" not in str(error))
 
@@ -119,7 +119,7 @@ def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
     timeout_seconds=HOUR_S,
 )
 def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Fetch the source's files; never cached, for their digests decide what is."""
+    """Fetch the source's files. Not cached: their digests are part of the keys of all steps."""
     report = report_progress(FETCH, prefect=True)
     with working(FETCH):
         files = fetch_source(Store(store_url), source, progress=lambda done, total: report(done, total, {}))

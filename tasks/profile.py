@@ -1,4 +1,4 @@
-"""Profile: counts of the training rows that describe their distribution and no single person."""
+"""Profile: counts that describe the distribution of the training rows, and no single person."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def profile(context: StepContext) -> StepResult:
     """
     Write ``reference.json``, which is published with the model.
 
-    Per model input the counts of quantile bins or of categories, and of missing values; per sensitive
-    attribute the counts of its groups and of the label within each; the label's counts. Categories and
-    groups of fewer than `min_cell` rows are only counted together, as ``other``, and bins have too many rows
-    to show a single person.
+    It has, for each model input, the counts of quantile bins or of categories, and of missing values; for
+    each sensitive attribute, the counts of its groups and of positive labels in each; and the count of
+    positive labels. Categories and groups of fewer than `min_cell` rows are counted together as ``other``,
+    and bins hold too many rows to describe a single person.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]
-    # Only the positions of the dataset are needed, not its wide matrix.
+    # Only the row numbers of the dataset are needed, not its matrix.
     rows = pq.read_table(context.inputs["train"] / "y.parquet", columns=["row"])["row"]
     features = [contract.column(name) for name in context.parameters["features"]]
     wanted = dict.fromkeys(column.name for column in (*features, *contract.sensitive, contract.label))
@@ -55,7 +55,7 @@ def profile(context: StepContext) -> StepResult:
 
 def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:
     found: dict[str, Any]
-    # The model takes a date as a number of days.
+    # The model reads a date as a number of days.
     if column.logical_type == "date" or column.encoding in ("standard", "unit"):
         numbers = numbers_of(values, column)
         bins = numeric_bins(numbers)
@@ -71,7 +71,7 @@ def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, An
             "counts": list(named.values()),
             "other": other,
         }
-    # Missing values of a sensitive attribute are a group, whose size is hidden if it is small.
+    # Missing values of a sensitive attribute are a group; a small group's size is hidden.
     hidden = column.role == "sensitive" and missing < least
     return found | {"missing": 0 if hidden else missing}
 
@@ -84,7 +84,7 @@ def _groups(
     positives = np.bincount(codes, weights=positive, minlength=len(names)).astype(int)
     named, other = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
     positives_of = dict(zip(names, positives.tolist(), strict=True))
-    # A rest of fewer rows would show single people, so it is left out.
+    # A smaller rest would describe single people, so it is left out.
     rest = other if other >= least else 0
     return {
         "names": list(named),
@@ -104,7 +104,7 @@ def numbers_of(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
 
 
 def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
-    """Rows by category, under the encoder's names, and rows without one (NaN counts as none)."""
+    """Rows per category, under the encoder's names, and rows with a missing value or NaN."""
     counts: Counter[str] = Counter()
     missing = 0
     for item in pc.value_counts(decode(values).combine_chunks()):

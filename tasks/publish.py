@@ -1,4 +1,4 @@
-"""Publish: register the model in MLflow and move the alias, or leave everything as it was."""
+"""Publish: register the model in MLflow and move the alias; a failure leaves the registry unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import GateRefused, NotCarriedOut
-from evenhand.tasks.fingerprint import code_digest, git_state, library_versions, now
+from evenhand.tasks.fingerprint import NUMERIC_LIBRARIES, code_digest, git_state, library_versions, now
 from evenhand.tasks.registry import (
     DIGEST_TAG,
     PROVENANCE_TAG,
@@ -30,30 +30,29 @@ if TYPE_CHECKING:
 
 __all__ = ["is_current", "publish"]
 
-PACKAGES = (
-    "numpy",
-    "scipy",
-    "pandas",
-    "scikit-learn",
-    "xgboost-cpu",
-    "xgboost",
-    "torch",
-    "safetensors",
-    "numba",
+# Packages that a published model needs: its encoder reads no Parquet.
+PACKAGES = (*(name for name in NUMERIC_LIBRARIES if name != "pyarrow"), "safetensors")
+
+
+PROXY = (
+    "A proxy for {attributes}: from a row's other columns it computes the probability with which the row is "
+    "kept, so that the kept rows come near the wanted group shares. It does not read the attribute. Its "
+    "limit alpha, if it has one, bounds the information in a proxy group about a person's group, not the "
+    "information in the columns. It predicts nothing about a person."
 )
 
 
 def is_current(record: StepRecord, uri: str) -> bool:
-    """Whether a cached publication still holds: its version is there and has its alias."""
+    """Whether a cached publication is still valid: its version exists and has the alias."""
     found = published(uri, record.facts["name"], record.facts["alias"])
     return found is not None and found.version == record.facts["version"]
 
 
 def publish(context: StepContext) -> StepResult:
     """
-    Register the bundle unless this very content is registered already, then move the alias in one call.
+    Register the bundle, unless its content is registered already, then move the alias in one call.
 
-    A version that was registered but whose alias could not be moved is found and reused by the next try.
+    If the alias could not be moved, the next run finds the registered version and uses it.
     """
     parameters = context.parameters
     bundle = context.workdir / "bundle"
@@ -89,7 +88,7 @@ def publish(context: StepContext) -> StepResult:
         if judged is None:
             record_evaluation(client, name, version, evaluation)
         elif judged.get("verdict") in ("refused", "insufficient_evidence"):
-            # made before, and judged since by more than its own gates
+            # The same model was published before, and a later evaluation refused it.
             raise GateRefused(
                 f"{name} version {version} is just this model, and the evaluation {judged.get('run_id')} "
                 f"did not let it pass: it does not become {alias} by being made again.",
@@ -101,7 +100,7 @@ def publish(context: StepContext) -> StepResult:
 
 
 def _tested(measured: Mapping[str, Any]) -> dict[str, int] | None:
-    """Test rows and how many of them were predicted positive, which later predictions are compared with."""
+    """Numbers of test rows and of predicted positives, for comparison with later predictions."""
     cells = next(iter(measured.get("counts", {}).values()), None)
     if not cells or "predicted_positive" not in cells[0]:
         return None
@@ -109,11 +108,11 @@ def _tested(measured: Mapping[str, Any]) -> dict[str, int] | None:
 
 
 def _evaluation(parameters: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
-    """What the run's own evaluation said, for the version's record."""
+    """Result of the run's own evaluation, for the version's record."""
     return {
         "kind": "run",
         "when": now(),
-        # a run without gates publishes whatever it trained, which is no evidence
+        # A run without gates publishes any model, so its verdict is no evidence.
         "verdict": decision["verdict"] if decision["results"] else "no_gates",
         "metrics": parameters["content"]["metrics"],
         "decision": parameters["content"]["decision"],
@@ -122,14 +121,14 @@ def _evaluation(parameters: Mapping[str, Any], decision: Mapping[str, Any]) -> d
 
 
 def _content_digest(parameters: Mapping[str, Any]) -> str:
-    """Digest of all that a version consists of: parameter files, columns and labels, card, and code."""
+    """Digest of a version's content: parameter files, columns and labels, card, and code."""
     content = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
     content["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _registered(client: MlflowClient, name: str, content: str) -> str | None:
-    """Version of `name` that holds this content."""
+    """Version of `name` with this content; None if there is none."""
     found = client.search_model_versions(f"name = '{name}'")
     for version in found:
         if version.tags.get(DIGEST_TAG) == content and version.status == "READY":
@@ -174,7 +173,7 @@ def _register(
             artifacts={"bundle": str(bundle)},
             code_paths=[str(_clean_copy(Path(fairlib_file).parent, bundle.parent))],
             pip_requirements=[
-                # a local build label such as +cpu names no release that pip could find
+                # A local build label such as +cpu names no release that pip could find.
                 f"{package}=={version.partition('+')[0]}"
                 for package, version in card["packages"].items()
             ],
@@ -198,7 +197,7 @@ def _register(
 
 
 def _experiment(client: MlflowClient, artifact_root: str | None) -> str:
-    """Id of our experiment; another run may be making it at this moment."""
+    """Id of our experiment. Two attempts, because another run may create it at the same moment."""
     import mlflow
 
     for _ in range(2):
@@ -214,8 +213,8 @@ def _experiment(client: MlflowClient, artifact_root: str | None) -> str:
 
 
 def _metric_key(metric: str) -> str:
-    """A metric's name as MLflow accepts it; names that would become alike stay different."""
-    # the & of intersections reads well as a slash
+    """A metric's name in characters that MLflow accepts; different names stay different."""
+    # The & of an intersection becomes a slash, which reads well.
     key = re.sub(r"[^\w./ -]", "_", metric.replace("/", "_").replace("&", "/"))[:200]
     changed = key != metric.replace("&", "/") or posixpath.normpath(key) != key or key.startswith("/")
     if not changed:
@@ -225,20 +224,20 @@ def _metric_key(metric: str) -> str:
 
 
 def _clean_copy(package: Path, folder: Path) -> Path:
-    """The package without compiled leftovers."""
+    """Copy the package without compiled files."""
     target = folder / "code" / "evenhand" / package.name
     shutil.copytree(package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
     return target.parent
 
 
-# the model card as Markdown
+# the model card
 
 
 def card_markdown(card: Mapping[str, Any]) -> str:
-    """Write a card as Markdown; what nobody stated is shown as not provided."""
+    """Write a card as Markdown; missing statements are shown as not provided."""
     lines = [f"# {card['name']}", "", card["description"] or "Description: not provided.", ""]
     if card.get("kind") == "proxy":
-        lines += ["## What it is", "", _proxy(card), ""]
+        lines += ["## What it is", "", PROXY.format(attributes=", ".join(card["sensitive"])), ""]
     lines += ["## Made from", ""]
     for key in ("table", "data_fingerprint", "contract", "method", "seed", "git_commit"):
         lines.append(f"- {key.replace('_', ' ')}: {_inline(card[key])}")
@@ -265,16 +264,6 @@ def card_markdown(card: Mapping[str, Any]) -> str:
     ]
     lines += [f"- {name} {version}" for name, version in card["packages"].items()]
     return "\n".join(lines) + "\n"
-
-
-def _proxy(card: Mapping[str, Any]) -> str:
-    attributes = ", ".join(card["sensitive"])
-    return (
-        f"A proxy for {attributes}: from a row's other columns it gives the probability with which the row "
-        "is kept, so that the kept rows come near the wanted group shares. It does not see the attribute. "
-        "Its limit, where it has one (alpha), is about what a proxy group tells of a person's group, not "
-        "about what the columns themselves tell. It predicts nothing about anybody."
-    )
 
 
 def _kept(balance: Mapping[str, Any]) -> str:

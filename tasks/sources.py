@@ -1,6 +1,6 @@
-"""Fetch a table's bytes: files, folders, URLs, databases; a generated table has none.
+"""Fetch the files of a table from a disk, a URL or a database; a generated table has no files.
 
-Fetching is not cached, reading is: the digests found here are part of the reading step's key.
+Fetching is not cached. The digests of the files are part of the key of the step that reads them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FETCH", "data_folder", "fetch_source", "needs_network"]
 
-FETCH = "fetch kB"  # name of its progress bar
+FETCH = "fetch kB"  # name of the progress bar
 TIMEOUT_S = 60
 COPY_BYTES = 1 << 20
 
@@ -41,7 +41,7 @@ def _download_folder() -> Path:
 
 
 def needs_network(source: Mapping[str, Any]) -> bool:
-    """Whether fetching may leave this machine, so that it is retried."""
+    """Whether fetching may use the network, so that it is retried."""
     if source.get("sql"):
         return True
     if source.get("path"):
@@ -59,25 +59,11 @@ def fetch_source(
     store: Store, source: Mapping[str, Any], *, progress: Progress | None = None
 ) -> dict[str, Artifact]:
     """
-    Bring a table's bytes to this machine.
+    Copy a table's files to this machine; return their handles by name, none for a generated table.
 
-    Parameters
-    ----------
-    store : Store
-    source : mapping
-        The job's ``table``: a known name, or a ``path`` (local or fsspec URL), or ``sql`` and ``connection``.
-    progress : callable, optional
-        ``progress(done, total)``, in kB, for every downloaded file whose size is known.
-
-    Returns
-    -------
-    dict of str to Artifact
-        Handles of local files by name; empty for a generated table.
-
-    Raises
-    ------
-    InputError
-        The source does not exist or cannot be reached, or its digest is not the pinned one.
+    `source` is the job's ``table``: a known name, a ``path`` (local, or an fsspec URL), or ``sql`` and
+    ``connection``. ``progress(done, total)`` is called in kB for every downloaded file of known size. Raises
+    `InputError` if the source does not exist or cannot be reached, or a digest differs from the pinned one.
     """
     if source.get("sql"):
         return {"query.parquet": _query(store, source)}
@@ -154,7 +140,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
             f"reading {url.split('://')[0]}:// needs a package that is not installed ({error}): "
             "pip install 'evenhand[s3]' for s3."
         ) from None
-    except Exception as error:  # noqa: BLE001 - every file system brings exceptions of its own
+    except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
         raise InputError(
             f"{without_secrets(url)} cannot be reached or holds nothing ({type(error).__name__}): "
             "check the address and the network."
@@ -173,7 +159,7 @@ def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> None:
 
 
 def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | None) -> dict[str, Artifact]:
-    location = os.path.expandvars(source["path"])  # a secret in an address stays in the environment
+    location = os.path.expandvars(source["path"])  # a secret stays in the environment
     remote = "://" in location and not location.startswith("file://")
     with store.workdir() as folder:
         if remote:
@@ -208,20 +194,20 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
         )
     try:
         engine = sqlalchemy.create_engine(connection)
-    except Exception as error:  # noqa: BLE001 - a malformed URL or a missing driver, by the driver's own exceptions
+    except Exception as error:  # noqa: BLE001 - a malformed URL or a missing driver; each has its own
         raise InputError(
             f"table.connection cannot be used ({type(error).__name__}): is its driver installed?"
         ) from None
     database = engine.url.database
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if engine.url.get_backend_name() == "sqlite" and is_file and not Path(str(database)).is_file():
-        # SQLite would make an empty database of a misspelt name
+        # SQLite would create an empty database under a misspelt name.
         raise InputError(f"table.connection names the file {database}, which is not there.")
     try:
         with engine.connect() as opened:
             frame = pd.read_sql(sqlalchemy.text(source["sql"]), opened)
     except (sqlalchemy.exc.SQLAlchemyError, pd.errors.DatabaseError) as error:
-        cause = error.__cause__ or error  # pandas wraps some
+        cause = error.__cause__ or error  # pandas wraps some errors
         reason = str(getattr(cause, "orig", None) or type(cause).__name__).splitlines()[0]
         raise InputError(f"table.sql failed ({reason}): correct the query or the connection.") from None
     finally:
@@ -235,7 +221,7 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
 
 
 def _sql_column(series: pd.Series) -> pa.Array:
-    """Convert a column of a query's result; some drivers return several types in one column."""
+    """Convert a column of a query's result. Some drivers return several types in one column."""
     import pyarrow as pa
 
     try:

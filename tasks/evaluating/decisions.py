@@ -41,24 +41,12 @@ class Decides(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """
-    Decisions of a model about n rows.
+    """Decisions of a model about n rows; all arrays have the shape (n,)."""
 
-    Parameters
-    ----------
-    score : ndarray, shape (n,)
-        Probability of label 1.
-    predicted : ndarray of int64, shape (n,)
-    consistent : dict of str to ndarray of bool, shape (n,)
-        Per set of counterfactual copies: True where all copies of the row get one label.
-    asked : ndarray of int64, shape (n,), or None
-        How many features each person was asked; None for a model that asks nothing.
-    """
-
-    score: NDArray[np.float64]
+    score: NDArray[np.float64]  # probability of label 1
     predicted: NDArray[np.int64]
-    consistent: dict[str, NDArray[np.bool_]]
-    asked: NDArray[np.int64] | None = None
+    consistent: dict[str, NDArray[np.bool_]]  # by set of copies: whether all copies of a row get one label
+    asked: NDArray[np.int64] | None = None  # number of features asked; None for a model that does not ask
 
     @classmethod
     def concatenate(cls, parts: Sequence[Decisions]) -> Decisions:
@@ -82,24 +70,15 @@ def decide_rows(
     callback: Progress | None = None,
 ) -> Decisions:
     """
-    Predict rows and their copies.
+    Predict n rows `X`, shape (n, d), and their counterfactual copies.
 
-    Parameters
-    ----------
-    model : Decides
-    encoder : TableEncoder
-        The one that encoded `X`.
-    X : ndarray of float32, shape (n, d)
-    counterfactuals : mapping
-        By name, the values that each changed column gets.
-    acquired : Acquired, optional
-        The answers that a model asked of these rows; the model predicts from them.
-    callback : callable, optional
-        ``callback(done, total)``: the rows count as one, and so does every set of copies.
+    `counterfactuals` has, by name of a set of copies, the values that each changed column gets; `encoder` is
+    the one that encoded `X`. The label of a model that asks for features follows from `acquired`, the answers
+    of these rows. ``callback(done, total)`` counts the rows as one, and every set of copies as one.
     """
     report, total = callback or (lambda done, total: None), 1 + len(counterfactuals)
     if acquired is None:
-        # A model may have a threshold of its own.
+        # A model may have its own threshold.
         score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X), None
     else:
         # The questions are asked once, so the label follows from the probability.
@@ -115,13 +94,13 @@ def decide_rows(
 
 
 def acquire(model: Any, X: NDArray[np.float32], *, callback: Progress | None = None) -> Acquired | None:
-    """Ask for features, if the model does so; `callback(done, total)` counts the rows."""
+    """Ask for features, if the model asks; `callback(done, total)` counts the rows."""
     return model.acquire(X, callback=callback) if isinstance(model, Acquires) else None
 
 
 @contextmanager
 def loading(role: str) -> Iterator[None]:
-    """Turn the faults of loading a published `role` (model, baseline) into an :class:`InputError`."""
+    """Turn errors from loading a published `role` (model, baseline) into an `InputError`."""
     try:
         yield
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -131,8 +110,8 @@ def loading(role: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Published:
-    """A published model with its encoder; `encoder_file` is the encoder's saved form."""
+class LoadedModel:
+    """A published model with its encoder; `encoder_file` holds the bytes of the encoder's file."""
 
     role: str
     model: Decides
@@ -140,26 +119,23 @@ class Published:
     encoder_file: bytes
 
     @classmethod
-    def load(cls, role: str, bundle: Path) -> Published:
-        """Read a bundle; one that cannot be read is refused."""
+    def load(cls, role: str, bundle: Path) -> LoadedModel:
+        """Read a bundle; an `InputError` if it cannot be read."""
         with loading(role):
             file = bundle / "encoder.json"
             return cls(role, load_model(bundle / "model"), TableEncoder.load(file), file.read_bytes())
 
 
 def decide_table(
-    models: Sequence[Published],
+    models: Sequence[LoadedModel],
     table: pa.Table,
     counterfactuals: Counterfactuals,
     progress: Callable[[int, int, Mapping[str, float]], None],
 ) -> list[Decisions]:
     """
-    Decide about every row of a table of model inputs, at least one, a chunk of rows at a time; per model.
+    Decisions of each model about a table of model inputs with at least one row, computed by chunks of rows.
 
-    Raises
-    ------
-    InputError
-        The table does not fit an encoder.
+    Raises `InputError` if the table does not fit an encoder.
     """
     rows = table.num_rows
     parts: list[list[Decisions]] = [[] for _ in models]
@@ -167,7 +143,7 @@ def decide_table(
         chunk = table.slice(start, CHUNK_ROWS).to_pandas()
         encoded: dict[bytes, NDArray[np.float32]] = {}
         for one, part in zip(models, parts, strict=True):
-            # A model and its baseline often learned from the same rows; these are encoded once.
+            # A model and its baseline often have the same encoder; then a chunk is encoded once.
             if one.encoder_file not in encoded:
                 try:
                     encoded[one.encoder_file] = one.encoder.transform(chunk)
@@ -186,6 +162,6 @@ def bootstrap_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mean_asked(counts: NDArray[np.int64], parameters: Mapping[str, Any]) -> MetricValue:
-    """Mean number of features asked, under a step's parameters."""
+    """Mean number of features asked, with its interval, from a step's parameters."""
     settings = bootstrap_settings(parameters)
     return features_asked(counts, **{key: settings[key] for key in ("draws", "level", "min_cell", "seed")})

@@ -1,4 +1,4 @@
-"""An evaluation as JUnit XML, which every CI system reads."""
+"""An evaluation as JUnit XML, which CI systems read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 __all__ = ["junit_of_decision", "junit_of_failure"]
 
 SUITE = "evenhand evaluate"
-# Characters that XML 1.0 cannot hold in any spelling.
+# Characters that XML 1.0 cannot represent.
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 NO_GATES = {"message": "no gates were given: nothing was decided"}
 
@@ -25,22 +25,11 @@ def junit_of_decision(
     properties: Mapping[str, str],
 ) -> str:
     """
-    Write one test case per limit of a gate.
+    Write one test case per limit of a gate; `results` are those of a decision's ``to_json``.
 
-    A refused limit is a failure. A limit without evidence is an error, which every reader counts as not
-    passed. Without gates there is one skipped case.
-
-    Parameters
-    ----------
-    results : sequence of mapping
-        ``results`` of a decision's ``to_json``.
-    model : str
-        Class name of the cases.
-    created : str
-        ISO 8601.
-    seconds : float
-        Duration of the whole evaluation.
-    properties : mapping of str to str
+    A refused limit is a failure. A limit without evidence is an error, which readers count as not passed.
+    Without gates there is one skipped case. `model` is the class name of the cases, `created` the time (ISO
+    8601), `seconds` the duration of the evaluation.
     """
     cases = []
     for result in results:
@@ -57,7 +46,7 @@ def junit_of_decision(
 
 
 def junit_of_failure(error: str, *, model: str, created: str, properties: Mapping[str, str]) -> str:
-    """Write one test case with an error, so that a CI system that reads nothing else does not pass."""
+    """Write one test case with an error, so that a CI system that reads only this file fails."""
     case = _case(model, "evaluation")
     _add_fault(case, "error", "not_evaluated", error)
     return _document([case], created, 0.0, properties)
@@ -104,5 +93,5 @@ def _document(
 
 
 def _clean(text: str) -> str:
-    """Replace the characters that XML cannot hold, which a column's name may have."""
+    """Replace the characters that XML cannot represent; a column's name may have some."""
     return FORBIDDEN.sub("\ufffd", text)

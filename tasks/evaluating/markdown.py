@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["markdown_of_evaluation", "markdown_of_failure"]
 
 SYMBOLS = {"passed": "✅", "refused": "❌", "insufficient_evidence": "⚠️", "no_gates": "⚪"}
-WORDS = {
+TEXTS = {
     "passed": "passed all gates",
     "refused": "was refused by the gates",
     "insufficient_evidence": "lacks evidence for a gate",
@@ -20,22 +20,17 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any], report: str) -> str:
     """
-    Write verdict, gates, metrics beside the baseline's, notes and the run's id.
+    Write the verdict, the gates, the metrics beside those of the baseline, the notes and the run's id.
 
-    Parameters
-    ----------
-    run : mapping
-        Facts about the evaluation: ``status``, ``judged``, ``baseline``, ``data``, ``notes``, ``id``.
-    documents : mapping
-        ``metrics``, and where they are there ``baseline``, ``comparison`` and ``decision``.
-    report : str
-        Where the whole report is.
+    `run` has ``status``, ``judged``, ``baseline``, ``data``, ``notes`` and ``id``; `documents` has
+    ``metrics`` and, if they exist, ``baseline``, ``comparison`` and ``decision``; `report` is the address of
+    the page.
     """
     status = run["status"]
     model, baseline = run["judged"], run["baseline"]
     against = f", beside {_named(baseline)}" if baseline else ""
     lines = [
-        f"## {SYMBOLS[status]} {_named(model)} {WORDS[status]}",
+        f"## {SYMBOLS[status]} {_named(model)} {TEXTS[status]}",
         "",
         f"On {run['data']['rows']:,} rows of {_code(run['data']['shown'])}{against}.",
         "",
@@ -50,7 +45,7 @@ def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any],
 
 
 def markdown_of_failure(error: str, model: str) -> str:
-    """Write one line: the model, and why it was not evaluated."""
+    """Write one line: the model, and the reason why it was not evaluated."""
     return f"🛑 **{_text(model)} was not evaluated**: {_text(error)}\n"
 
 
@@ -86,7 +81,7 @@ def _metrics(documents: Mapping[str, Any]) -> list[str]:
 
 
 def _estimate(metric: Mapping[str, Any], *, signed: bool = False) -> tuple[str, str]:
-    """A number and its interval; bold where the interval of a difference excludes zero."""
+    """A number and its interval; bold if it is a difference whose interval excludes zero."""
     if not metric:
         return "", ""
     if metric["value"] is None:

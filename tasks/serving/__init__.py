@@ -1,1 +1,1 @@
-"""What a published model runs: raw columns of a table in, predictions out."""
+"""The code of a published model: predictions from raw columns."""

@@ -1,6 +1,6 @@
-"""MLflow models-from-code: this file is the published model's code; its parameters lie beside it.
+"""MLflow models-from-code: this file is the code of a published model, whose parameters are in its bundle.
 
-A published model carries a copy of :mod:`fairlib`, and needs nothing else of this project.
+A published model contains a copy of :mod:`fairlib` and needs nothing else of this project.
 """
 
 import importlib
@@ -17,16 +17,11 @@ from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
 Answer = Callable[[Any], dict[str, Any]]
-TRUTH = {"true": True, "yes": True, "1": True, "1.0": True} | {
-    "false": False,
-    "no": False,
-    "0": False,
-    "0.0": False,
-}
+TRUTH = dict.fromkeys(("true", "yes", "1", "1.0"), True) | dict.fromkeys(("false", "no", "0", "0.0"), False)
 
 
 def _booleans(values: pd.Series) -> pd.Series:
-    """Truth as raw tables write it (true, yes, 1); what is none of these stays for the encoder to refuse."""
+    """Convert the spellings of raw tables (true, yes, 1); the encoder refuses all other values."""
     return pd.Series(
         [None if pd.isna(value) else TRUTH.get(str(value).strip().lower(), value) for value in values],
         index=values.index,
@@ -35,7 +30,7 @@ def _booleans(values: pd.Series) -> pd.Series:
 
 
 def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
-    """Predictions and probabilities for encoded rows."""
+    """Predictions and probabilities of encoded rows."""
     model = load_model(folder)
 
     def answer(matrix: Any) -> dict[str, Any]:
@@ -47,7 +42,7 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
             asked["asked"] = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
         else:
             probability = model.predict_proba(matrix)[:, 1]
-            # a model may have a threshold of its own
+            # A model may have its own threshold.
             is_positive = model.predict(matrix) == model.classes_[1]
         return {
             "prediction": [positive if decided else negative for decided in is_positive],
@@ -59,8 +54,8 @@ def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
 
 
 def _proxy(folder: Path) -> Answer:
-    """Acceptance probabilities for encoded rows."""
-    # late: a classifier's process has no use for it
+    """Acceptance probabilities of encoded rows."""
+    # Imported lazily: a classifier does not need it.
     from evenhand.fairlib.methods.registry import load_proxy
 
     proxy = load_proxy(folder)
@@ -94,9 +89,9 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         Returns
         -------
         DataFrame
-            Same index. Of a classifier ``prediction`` (the label's own values) and ``probability`` of the
-            positive one, of one that asks for features also ``asked``: their names in order, joined by
-            commas; of a proxy ``acceptance_probability``.
+            Same index. A classifier gives ``prediction`` (a value of the label) and ``probability`` (of the
+            positive value); one that asks for features also ``asked``, their names in order, joined by
+            commas. A proxy gives ``acceptance_probability``.
         """
         if not isinstance(model_input, pd.DataFrame):
             raise ValueError(f"the model wants a DataFrame of raw columns, got {type(model_input).__name__}.")
@@ -109,8 +104,8 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         return pd.DataFrame(self.answer(self.encoder.transform(rows)), index=model_input.index)
 
     def questionnaire(self) -> Any:
-        """Of a model that asks for features: ``next_feature(known)`` and ``predict(known)`` of one person."""
-        # by name: the code of other models does not depend on it
+        """Return ``next_feature(known)`` and ``predict(known)`` for one person, of a model that asks."""
+        # Imported by name, so that the code digest of other models does not include it.
         return importlib.import_module("evenhand.fairlib.methods.dadi.questionnaire").Questionnaire.load(
             self.bundle
         )

@@ -362,7 +362,7 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "counterfactual of a sensitive column": (
         "evaluate.counterfactuals={w: {sex: all}}",
-        ("'sex'", "no model input"),
+        ("'sex'", "not a model input"),
     ),
     "counterfactual of no value": (
         "evaluate.counterfactuals={w: {job: [clerk, smit]}}",
@@ -370,7 +370,7 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "counterfactual of text for a number": (
         "evaluate.counterfactuals={w: {income: [1000, lots]}}",
-        ("'income'", "'lots'", "no number"),
+        ("'income'", "'lots'", "not a number"),
     ),
     "counterfactual of all numbers": (
         "evaluate.counterfactuals={w: {income: all}}",

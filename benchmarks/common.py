@@ -6,11 +6,14 @@ import datetime
 import json
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from evenhand.fairlib.plots.palette import LIGHT
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
@@ -19,6 +22,7 @@ from evenhand.tasks.fingerprint import git_state, library_versions
 from evenhand.tasks.store import Store
 
 RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parent.parent / "docs"
 # No accuracy reaches it: benchmark models are measured by the real pipeline, but never published.
 NEVER = {"accuracy": {"min": 2.0}}
 
@@ -49,6 +53,18 @@ def write_result(name: str, content: Mapping[str, Any]) -> None:
     """Keep a result as ``benchmarks/results/NAME.json``."""
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def picture(chart: Any, title: str, description: str) -> str:
+    """SVG of a chart on a light ground, legible on dark pages too, with a title and a description."""
+    import vl_convert
+
+    spec = chart.to_dict()
+    spec["config"] |= {"background": LIGHT["page"], "padding": 12}
+    svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", vl_convert.vegalite_to_svg(spec))
+    svg = re.sub(r"(\d\.\d\d)\d{4,}", r"\1", svg)
+    head = f'<title id="t">{escape(title)}</title>\n<desc id="d">{escape(description)}</desc>\n'
+    return svg.replace(">", f' role="img" aria-labelledby="t d">\n{head}', 1) + "\n"
 
 
 def run_unpublished(store: Store, job: str, overrides: Sequence[str]) -> tuple[ResolvedJob, Steps]:

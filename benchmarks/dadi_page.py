@@ -9,11 +9,11 @@ from typing import Any
 
 from scipy import stats
 
-from benchmarks import plots
+from benchmarks.common import picture
+from evenhand.fairlib.plots.bars import asked_features
+from evenhand.fairlib.plots.panels import series_panels
 
 TRADE_OFF, FEATURES, LOANS = "dadi-trade-off.svg", "dadi-features.svg", "dadi-loans.svg"
-LABEL, GROUP = "#0067a5", "#d55e00"
-SHADES = ("#08306b", "#2b7bba", "#94c4df")
 SHOWN = (0.1, 0.5, 0.9)
 
 Interval = tuple[float, float]
@@ -159,120 +159,73 @@ def speed(result: Mapping[str, Any]) -> str:
 
 
 def draw_curve(result: Mapping[str, Any]) -> str:
-    """AUC and disparity against gamma, and the front, with full information as a square."""
-    gammas = result["gammas"]
-    measured = {
-        key: [mean_interval(over_folds(result, i, key)) for i in range(len(gammas))]
+    """AUC and disparity against gamma, and against each other, beside the model with all features."""
+    gammas, rows = result["gammas"], []
+    full = {
+        key: statistics.fmean(fold["full_information"][key] for fold in result["folds"])
         for key in ("auc", "disparity")
     }
-    full = {
-        key: statistics.fmean(fold["full_information"][key] for fold in result["folds"]) for key in measured
-    }
-    axes = {key: [full[key], *(end for _, interval in measured[key] for end in interval)] for key in measured}
-    body: list[str] = []
-    for column, (key, name, colour) in enumerate(
-        (("auc", "AUC", LABEL), ("disparity", "Demographic disparity", GROUP))
-    ):
-        left = 62 + 350 * column
-        x = plots.Axis(0.0, 0.95, left, left + 270)
-        y = plots.Axis.around(axes[key], 300, 46)
-        body += plots.frame(x, y, name, "gamma", ticks=([0.1, 0.3, 0.5, 0.7, 0.9], y.ticks(5)))
-        for gamma, (_, (low, high)) in zip(gammas, measured[key], strict=True):
-            ends = (y.at(max(low, 0.0)), y.at(min(high, 1.0)))
-            body.append(plots.rule((x.at(gamma), ends[0]), (x.at(gamma), ends[1]), colour))
-        places = [(x.at(g), y.at(m)) for g, (m, _) in zip(gammas, measured[key], strict=True)]
-        body.append(plots.polyline(places, colour))
-        body += [plots.mark("circle", place, colour, size=3.5) for place in places]
-        body.append(
-            plots.polyline([(x.start, y.at(full[key])), (x.end, y.at(full[key]))], plots.SOFT, "4 4", 1)
-        )
-        body.append(plots.halo((x.start + 4, y.at(full[key]) - 6), "everything known", fill=plots.SOFT))
-    x = plots.Axis.around([full["auc"], *(m for m, _ in measured["auc"])], 762, 1032)
-    y = plots.Axis.around([full["disparity"], *(m for m, _ in measured["disparity"])], 300, 46)
-    body += plots.frame(x, y, "Disparity against AUC", "AUC", ticks=(x.ticks(5), y.ticks(5)))
-    pairs = zip(measured["auc"], measured["disparity"], strict=True)
-    body += [plots.mark("circle", (x.at(a), y.at(d)), LABEL, size=4) for (a, _), (d, _) in pairs]
-    body.append(
-        plots.mark("square", (x.at(full["auc"]), y.at(full["disparity"])), plots.INK, hollow=True, size=3.5)
-    )
-    return plots.picture(
-        1064,
-        350,
+    means: dict[str, list[float]] = {}
+    for key, panel in (("auc", "AUC"), ("disparity", "Demographic disparity")):
+        found = [mean_interval(over_folds(result, i, key)) for i in range(len(gammas))]
+        means[key] = [mean for mean, _ in found]
+        for gamma, (mean, (low, high)) in zip(gammas, found, strict=True):
+            ends = {"low": max(low, 0.0), "high": min(high, 1.0)}
+            rows.append({"panel": panel, "series": "asked", "x": gamma, "y": mean, **ends})
+        for gamma in (gammas[0], gammas[-1]):
+            known = {"panel": panel, "series": "all features", "x": gamma, "y": full[key]}
+            rows.append({**known, "draw": "line"})
+    both = "Disparity against AUC"
+    for x, y in zip(means["auc"], means["disparity"], strict=True):
+        rows.append({"panel": both, "series": "asked", "x": x, "y": y, "draw": "mark"})
+    known = {"panel": both, "series": "all features", "x": full["auc"], "y": full["disparity"]}
+    rows.append({**known, "draw": "hollow"})
+    titles = {"AUC": "gamma", "Demographic disparity": "gamma", both: "AUC"}
+    return picture(
+        series_panels(rows, x_title=titles, columns=3, width=980),
         "Trade-off of DADI on Adult",
         "AUC and disparity rise with gamma; most of the AUC is there before most of the disparity.",
-        body,
     )
 
 
 def draw_features(result: Mapping[str, Any]) -> str:
     """Above, the AUC of label and group from each feature alone; below, the share asked at three gammas."""
-    names = list(result["folds"][0]["models"][0]["selected"])
-    step, left = 88, 62
-    x = plots.Axis(0, len(names), left, left + step * len(names))
-    upper, lower = plots.Axis(0.45, 0.95, 240, 46), plots.Axis(0.0, 1.0, 500, 310)
-    body = plots.frame(x, upper, "AUC from the feature alone", "", ticks=([], [0.5, 0.6, 0.7, 0.8, 0.9]))
-    body += plots.frame(x, lower, "Share of people asked", "", ticks=([], [0.0, 0.5, 1.0]))
-    for position, name in enumerate(names):
-        middle = x.at(position + 0.5)
-        for key, colour, shape in (("classifier_auc", LABEL, "circle"), ("adversary_auc", GROUP, "diamond")):
-            value = statistics.fmean(fold["alone"][name][key] for fold in result["folds"])
-            body.append(plots.mark(shape, (middle, upper.at(max(value, 0.45))), colour))
-        for bar, gamma in enumerate(SHOWN):
-            index = result["gammas"].index(gamma)
-            shares = [fold["models"][index]["selected"][name] for fold in result["folds"]]
-            body.append(_bar(lower, middle - 27 + 18 * bar, 16, statistics.fmean(shares), SHADES[2 - bar]))
-        body.append(plots.text((middle, 520), name, size=11, anchor="middle"))
-    body += _legend([("label", LABEL), ("sex", GROUP)], 62, 556)
-    body += _legend([(f"gamma = {gamma:g}", SHADES[2 - i]) for i, gamma in enumerate(SHOWN)], 340, 556)
-    return plots.picture(
-        int(x.end) + 32,
-        580,
+    rows: list[dict[str, Any]] = []
+    for name in result["folds"][0]["models"][0]["selected"]:
+        alone = {
+            key: statistics.fmean(fold["alone"][name][key] for fold in result["folds"])
+            for key in ("classifier_auc", "adversary_auc")
+        }
+        at = [(result["gammas"].index(gamma), f"{gamma:g}") for gamma in SHOWN]
+        shares = [
+            (text, statistics.fmean(fold["models"][i]["selected"][name] for fold in result["folds"]))
+            for i, text in at
+        ]
+        rows.append({"name": name, **alone, "share": shares[1][1], "parts": shares})
+    return picture(
+        asked_features(rows, predicted="sex", width=1060),
         "Features of Adult, and what is asked",
-        "Age, education-num and capital-gain are asked at every gamma; relationship hardly ever.",
-        body,
+        f"Bars are the shares at gamma {', '.join(f'{gamma:g}' for gamma in SHOWN)}, from pale to dark; the "
+        "line across is that of the middle one. Age, education-num and capital-gain are asked at every "
+        "gamma; relationship hardly ever.",
     )
 
 
 def draw_loans(result: Mapping[str, Any]) -> str:
     """Share asked of each feature, the mean over drawings; X10 by the value of X9."""
     seeds = result["seeds"]
-    names = list(seeds[0]["selected"])
-    x = plots.Axis(0, len(names), 62, 62 + 74 * len(names))
-    y = plots.Axis(0.0, 1.0, 250, 46)
-    body = plots.frame(x, y, "Share of people asked", "", ticks=([], [0.0, 0.5, 1.0]))
-    for position, name in enumerate(names):
-        middle = x.at(position + 0.5)
-        if name == "X10":
-            for value in range(3):
-                share = statistics.fmean(seed["x10_by_x9"][value] for seed in seeds)
-                body.append(_bar(y, middle - 27 + 18 * value, 16, share, SHADES[value]))
-        else:
-            share = statistics.fmean(seed["selected"][name] for seed in seeds)
-            body.append(_bar(y, middle - 22, 44, share, LABEL))
-        body.append(plots.text((middle, 270), name, size=12, anchor="middle"))
-    body += _legend([(f"X9 = {value}", SHADES[value]) for value in range(3)], 62, 306)
-    return plots.picture(
-        int(x.end) + 32,
-        330,
+    aucs = {"classifier_auc": None, "adversary_auc": None}
+    rows: list[dict[str, Any]] = [
+        {"name": name, **aucs, "share": statistics.fmean(seed["selected"][name] for seed in seeds)}
+        for name in seeds[0]["selected"]
+    ]
+    for row in rows:
+        if row["name"] == "X10":
+            by = [statistics.fmean(seed["x10_by_x9"][value] for seed in seeds) for value in range(3)]
+            row["parts"] = [(f"{value}", share) for value, share in enumerate(by)]
+    return picture(
+        asked_features(rows, predicted="the group", width=900),
         "What is asked on the synthetic loans",
-        "X1, X2, X3 and X9 are asked of nearly everybody, X5, X6 and X7 of nobody; X10 mostly where X9 is 0.",
-        body,
+        "X1, X2, X3 and X9 are asked of nearly everybody, X5, X6 and X7 of nobody; X10 mostly where X9 is 0. "
+        "The three bars of X10 are those where X9 is 0, 1 and 2.",
     )
-
-
-def _bar(y: plots.Axis, left: float, width: float, share: float, colour: str) -> str:
-    top = y.at(share)
-    height = max(y.start - top, 0.8)
-    return (
-        f'<rect x="{plots.short(left)}" y="{plots.short(y.start - height)}" width="{plots.short(width)}" '
-        f'height="{plots.short(height)}" fill="{colour}"/>'
-    )
-
-
-def _legend(entries: Sequence[tuple[str, str]], left: float, y: float) -> list[str]:
-    body = []
-    for position, (words, colour) in enumerate(entries):
-        at = left + 134 * position
-        body.append(plots.mark("square", (at, y - 4), colour, size=6))
-        body.append(plots.text((at + 14, y), words))
-    return body

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.plots import DOCS, SOFT, Axis, picture, short, text
-from benchmarks.two_clusters import LEFT, TOP, boundary, changing, dot, key, shading, surface
+from benchmarks.common import DOCS, picture
+from benchmarks.two_clusters import changing, surface
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.networks import SenSeIClassifier, SenSRClassifier
+from evenhand.fairlib.plots.panels import decision_surfaces
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -36,7 +37,7 @@ TRAINING: dict[str, Any] = {
     "random_state": SEED,
 }
 EDGE = 1.0
-SIDE, GAP = 236.0, 16.0
+SQUARE = {"x": (-EDGE, EDGE), "y": (-EDGE, EDGE)}
 
 
 @dataclass(frozen=True)
@@ -102,39 +103,21 @@ def sideways(model: Method, cells: int = 40) -> float:
 
 
 def draw(name: str, panels: Sequence[Panel], X: Float, y: Int) -> str:
-    """The panels side by side, each with its people, and the key below."""
-    body, moved = [], []
-    for index, panel in enumerate(panels):
-        left = LEFT + index * (SIDE + GAP)
-        across, up = Axis(-EDGE, EDGE, left, left + SIDE), Axis(-EDGE, EDGE, TOP + SIDE, TOP)
-        grid = surface(panel.model, across, up)
+    """The panels side by side, each with its people."""
+    drawn, moved = [], []
+    for panel in panels:
         moved.append(changing(panel.model.predict, X, -EDGE, EDGE))
-        body += [text((left, TOP - 14), panel.title, size=17, weight=600), *shading(grid, across, up)]
-        body.append(boundary(grid, across, up))
-        body += [
-            dot(int(label), (across.at(a), up.at(b)), small=True) for (a, b), label in zip(X, y, strict=True)
-        ]
         right = float((panel.model.predict(X) == y).mean())
-        notes = (f"Right for {right:.0%} of the people.", f"x₁ can change {moved[-1]:.0%} of answers.")
-        below = TOP + SIDE
-        body.append(
-            text((left + SIDE / 2, below + 20), "x₁ (protected)", size=14, anchor="middle", fill=SOFT)
-        )
-        body += [text((left, below + 46 + 20 * line), note, size=14.5) for line, note in enumerate(notes)]
-    body.append(
-        f'<text transform="translate({short(LEFT - 10)} {short(TOP + SIDE / 2)}) rotate(-90)" '
-        f'font-size="14" text-anchor="middle" fill="{SOFT}">x₂</text>'
-    )
-    body += key(TOP + SIDE + 100)
+        notes = [f"Right for {right:.0%} of the people.", f"x₁ can change {moved[-1]:.0%} of predictions."]
+        grid = surface(panel.model, *SQUARE.values())
+        drawn.append({"title": panel.title, "notes": notes, "grid": grid, "points": X, "labels": y, **SQUARE})
     shares = ", ".join(f"{share:.0%} at {panel.title}" for share, panel in zip(moved, panels, strict=True))
     return picture(
-        int(LEFT + len(panels) * SIDE + (len(panels) - 1) * GAP + 14),
-        int(TOP + SIDE + 118),
+        decision_surfaces(drawn, x_title="x₁ (protected)", y_title="x₂", width=1040),
         f"Decision surfaces of {name}",
         f"{len(X)} people over the protected feature x1 and the feature x2. Label 1 is more frequent where "
-        "either is high. Shades are the probability of label 1, the line is where the answer changes. Moving "
-        f"x1 alone changes the answer for {shares}.",
-        body,
+        "either is high. Shades are the probability of label 1, the line is the border between the "
+        f"predictions. Moving x1 alone changes the prediction for {shares}.",
     )
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plots
+from benchmarks.common import picture
 from evenhand.fairlib.evaluation.comparison import corrected_t_test, holm
+from evenhand.fairlib.plots.panels import bar_panels
 
 PERFORMANCE, FAIRNESS = "faias-performance.svg", "faias-fairness.svg"
 REFERENCE, BASELINE = "faias", "logistic"
@@ -25,7 +26,6 @@ METRICS = (
     ("balanced_accuracy_difference", "balanced accuracy difference (paper)", False),
     ("theil_index", "Theil index", False),
 )
-COLOURS = ("#0067a5", "#4a5560", "#56b4e9", "#00795a", "#d55e00", "#a8437f", "#b58900", "#6a51a3", "#9aa0a6")
 TEST_OVER_TRAIN = 0.25
 SIGNIFICANCE = 0.05
 
@@ -252,48 +252,13 @@ def draw(
     result: Mapping[str, Mapping[str, Runs]], metrics: Sequence[tuple[str, str, bool]], title: str
 ) -> str:
     """Bars with standard deviations: a row a metric, a column a table, a bar a method."""
-    width, height, left, gap, step = 300, 180, 52, 46, 276
-    methods = _ordered(next(iter(result.values())))
-    body = []
-    for row, (metric, called, _) in enumerate(metrics):
-        top = 76 + row * step
-        body.append(plots.text((left, top - 46), called, size=17, weight=600))
-        highest = max(
-            statistics.fmean(found) + statistics.stdev(found)
-            for table, by_method in result.items()
-            for found in (values(runs, table, metric) for runs in by_method.values())
-        )
-        for column, (table, by_method) in enumerate(result.items()):
-            x = plots.Axis(
-                0, len(methods), left + column * (width + gap), left + column * (width + gap) + width
-            )
-            y = plots.Axis(0.0, highest * 1.05, top + height, top)
-            ticks = [tick for tick in y.ticks(5) if 0 <= tick <= highest * 1.05]
-            body += plots.frame(x, y, NAMES[table], "", ticks=([], ticks))
-            for place, method in enumerate(methods):
+    rows = []
+    for metric, called, _ in metrics:
+        for table, by_method in result.items():
+            for method in _ordered(by_method):
                 found = values(by_method[method], table, metric)
-                body += _bar(x.at(place + 0.5), y, width / len(methods) - 6, found, COLOURS[place])
-    bottom = 30 + len(metrics) * step
-    across = 3
-    for place, method in enumerate(methods):
-        x0, y0 = left + (place % across) * (width + gap), bottom + (place // across) * 22
-        body.append(f'<rect x="{x0}" y="{y0 - 10}" width="12" height="12" fill="{COLOURS[place]}"/>')
-        body.append(plots.text((x0 + 20, y0), method, size=13))
-    return plots.picture(
-        left + len(result) * (width + gap),
-        bottom + 22 * math.ceil(len(methods) / across),
-        title,
-        "Bars are means over the splits, lines one standard deviation to either side.",
-        body,
-    )
-
-
-def _bar(middle: float, y: plots.Axis, width: float, found: Sequence[float], colour: str) -> list[str]:
-    mean, deviation = statistics.fmean(found), statistics.stdev(found)
-    top = y.at(mean)
-    low, high = y.at(max(mean - deviation, 0.0)), y.at(mean + deviation)
-    return [
-        f'<rect x="{middle - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
-        f'height="{y.at(0.0) - top:.1f}" fill="{colour}"/>',
-        plots.rule((middle, low), (middle, high), plots.INK),
-    ]
+                mean, deviation = statistics.fmean(found), statistics.stdev(found)
+                ends = {"value": mean, "low": max(mean - deviation, 0.0), "high": mean + deviation}
+                rows.append({"row": called, "column": NAMES[table], "series": method, **ends})
+    described = "Bars are means over the splits, lines one standard deviation to either side."
+    return picture(bar_panels(rows, width=980), title, described)

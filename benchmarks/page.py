@@ -16,10 +16,10 @@ from benchmarks import (
     proxies_page,
     sensei_page,
 )
-from benchmarks.common import RESULTS
+from benchmarks.common import DOCS, RESULTS
 from benchmarks.tables import format_row, verdict
 
-PAGE = plots.DOCS / "benchmarks.md"
+PAGE = DOCS / "benchmarks.md"
 
 HEAD = """\
 # Benchmarks
@@ -65,18 +65,18 @@ def main() -> None:
     speed = json.loads((RESULTS / "speed.json").read_text())
     budro, sensei = _kept("budro"), _kept("sensei")
     proxies = _kept("proxies") | ({"filtering": _kept("filtering")} if _kept("filtering") else {})
-    plots.write(budro, plots.DOCS)
-    sensei_page.write(sensei, plots.DOCS)
-    proxies_page.write(proxies, plots.DOCS)
+    plots.write(budro, DOCS)
+    sensei_page.write(sensei, DOCS)
+    proxies_page.write(proxies, DOCS)
     dadi = _kept("dadi")
-    dadi_page.write(dadi, plots.DOCS)
+    dadi_page.write(dadi, DOCS)
     faias = _kept("faias")
-    faias_page.write(faias, plots.DOCS)
+    faias_page.write(faias, DOCS)
     operations = operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
     kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}
     if all(kept.values()):
-        choose_page.write(plots.DOCS / "choose-a-method.md", kept)
+        choose_page.write(DOCS / "choose-a-method.md", kept)
 
 
 def _kept(name: str) -> dict[str, Any]:

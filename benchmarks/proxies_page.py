@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plots
+from benchmarks.common import picture
+from evenhand.fairlib.plots.groups import group_shares, heat_map
+from evenhand.fairlib.plots.panels import series_panels
 
 TRADE_OFF, SHARES, COMPOSITIONS = "proxies-trade-off.svg", "proxies-shares.svg", "proxies-compositions.svg"
 NAMES = {
@@ -16,14 +18,6 @@ NAMES = {
     "naive-tree": "naive tree",
     "qp-regression": "QP regression",
     "naive-regression": "naive regression",
-}
-STYLES = {
-    "relaxed-proxy": ("#0067a5", "circle", ""),
-    "proxy": ("#56b4e9", "square", "6 3"),
-    "qp-tree": ("#d55e00", "triangle", ""),
-    "naive-tree": ("#a8437f", "diamond", "6 3"),
-    "qp-regression": ("#00795a", "square", "2 3"),
-    "naive-regression": ("#4a5560", "cross", "2 3"),
 }
 PARTS = {"train": "in sample", "test": "out of sample"}
 TABLES = {"bank": "Bank, 12 jobs", "adult": "Adult, 5 races"}
@@ -172,44 +166,24 @@ disclosivity; means over {found["seeds"]} splits.
 
 def draw_curves(found: Mapping[str, Any]) -> str:
     """Four panels: two tables, in and out of sample."""
-    body: list[str] = []
-    for row, (table, title) in enumerate(TABLES.items()):
-        everything = [
-            (point[part]["disclosivity"][0], point[part]["imbalance"][0])
-            for family in ("paper", "comparators")
-            for point in found[table][family]["points"]
-            for part in PARTS
-        ]
-        for column, (part, where) in enumerate(PARTS.items()):
-            left, top = 62 + 500 * column, 46 + 330 * row
-            x = plots.Axis.around([0.0, *(point[0] for point in everything)], left, left + 420)
-            y = plots.Axis.around([0.0, *(point[1] for point in everything)], top + 245, top)
-            body += plots.frame(
-                x, y, f"{title}, {where}: imbalance", "disclosivity", ticks=(x.ticks(6), y.ticks(5))
-            )
-            for method, (colour, shape, dash) in STYLES.items():
+    rows = []
+    for table, title in TABLES.items():
+        for part, where in PARTS.items():
+            for method, name in NAMES.items():
                 family = "paper" if "proxy" in method else "comparators"
                 points = sorted(
                     (point["knob"], point[part]["disclosivity"][0], point[part]["imbalance"][0])
                     for point in found[table][family]["points"]
                     if point["method"] == method
                 )
-                at = [(x.at(disclosivity), y.at(imbalance)) for _, disclosivity, imbalance in points]
-                body.append(plots.polyline(at, colour, dash, 1.5))
-                body += [plots.mark(shape, place, colour, size=3.2) for place in at]
-    for index, (method, (colour, shape, dash)) in enumerate(STYLES.items()):
-        at_x, at_y = 62 + 232 * (index % 3), 706 + 24 * (index // 3)
-        body.append(plots.polyline([(at_x, at_y - 4), (at_x + 32, at_y - 4)], colour, dash))
-        body.append(plots.mark(shape, (at_x + 16, at_y - 4), colour))
-        body.append(plots.text((at_x + 40, at_y), NAMES[method]))
-    body.append(plots.text((776, 706), "Better: left and low."))
-    return plots.picture(
-        1000,
-        746,
+                panel = f"{title}, {where}: imbalance"
+                rows += [{"panel": panel, "series": name, "x": x, "y": y} for _, x, y in points]
+    return picture(
+        series_panels(rows, x_title="disclosivity", zero="xy", width=980),
         "Disclosivity against imbalance",
         "Four panels, Bank and Adult in and out of sample: imbalance over disclosivity of "
-        f"{', '.join(NAMES.values())}. In sample the two proxy trees are lowest nearly everywhere.",
-        body,
+        f"{', '.join(NAMES.values())}. Better is left and low. In sample the two proxy trees are lowest "
+        "nearly everywhere.",
     )
 
 
@@ -234,40 +208,25 @@ def shares(found: Mapping[str, Any]) -> str:
 
 
 def draw_shares(found: Mapping[str, Any]) -> str:
-    """A panel for each limit: bars before and after, on held-out rows."""
+    """Shares before and after for each limit, on held-out rows, beside equal shares."""
     limits = [key for key in found if key != "groups"]
-    groups = found["groups"]
-    largest = max(max(found[limit]["test"]["before"]) for limit in limits)
-    body: list[str] = []
-    for column, limit in enumerate(limits):
-        left, top, step = 130 + 320 * column, 46, 24
-        x = plots.Axis(0.0, largest * 1.05, left, left + 180)
-        body.append(plots.text((left, 32), f"α = {limit}", size=15, weight=600))
-        for k, group in enumerate(groups):
-            y = top + step * k
-            if column == 0:
-                body.append(plots.text((left - 8, y + 14), group, size=12, anchor="end"))
-            for offset, name, colour in ((2, "before", "#b9bfc4"), (11, "after", "#0067a5")):
-                width = x.at(found[limit]["test"][name][k]) - left
-                body.append(
-                    f'<rect x="{left}" y="{y + offset}" width="{plots.short(width)}" height="8" '
-                    f'fill="{colour}"/>'
-                )
-        equal = x.at(1 / len(groups))
-        body.append(plots.rule((equal, top - 4), (equal, top + step * len(groups)), plots.INK))
-    bottom = 46 + 24 * len(groups) + 22
-    body.append(
-        plots.text(
-            (130, bottom),
-            "Held-out rows. Grey: before, blue: after filtering; the line: equal shares.",
-            size=12,
-        )
-    )
+    rows = [
+        {
+            "column": f"α = {limit}",
+            "group": group,
+            "before": found[limit]["test"]["before"][k],
+            "after": found[limit]["test"]["after"][k],
+            "target": 1 / len(found["groups"]),
+        }
+        for limit in limits
+        for k, group in enumerate(found["groups"])
+    ]
     described = "; ".join(
         f"alpha {limit}: the smallest share is {min(found[limit]['test']['after']):.3f} after filtering"
         for limit in limits
     )
-    return plots.picture(1000, bottom + 16, "Shares of the jobs before and after filtering", described, body)
+    chart = group_shares(rows, before="before", after="after filtering", target="equal shares", width=980)
+    return picture(chart, "Shares of the jobs before and after filtering, held-out rows", described)
 
 
 # ---------------------------------------------------------------------------------------- the compositions
@@ -294,36 +253,19 @@ def compositions(found: Mapping[str, Any]) -> str:
 
 
 def draw_compositions(found: Mapping[str, Any]) -> str:
-    """A heat map for each limit: a row a leaf, a column a group."""
+    """A heat map for each limit: a row a group, a column a leaf, shares in percent."""
     limits = [key for key in found if key != "groups"]
-    groups = found["groups"]
-    most = max(len(found[limit]["compositions"]) for limit in limits)
-    cell, height = 46, 26
-    body: list[str] = []
-    for column, limit in enumerate(limits):
-        left, top = 60 + 320 * column, 46
-        body.append(plots.text((left, 32), f"α = {limit}", size=15, weight=600))
-        for j, row in enumerate(found[limit]["compositions"]):
-            for k, share in enumerate(row):
-                x, y = left + cell * k, top + height * j
-                body.append(
-                    f'<rect x="{x}" y="{y}" width="{cell - 2}" height="{height - 2}" fill="#0067a5" '
-                    f'fill-opacity="{0.06 + 0.9 * share:.3f}"/>'
-                )
-                ink = plots.PAPER if share > 0.55 else plots.INK
-                body.append(
-                    plots.text((x + cell / 2 - 1, y + 17), f"{share:.2f}", size=11, anchor="middle", fill=ink)
-                )
-    bottom = 46 + height * most + 18
-    words = ", ".join(f"{k + 1} {group}" for k, group in enumerate(groups))
-    body.append(plots.text((60, bottom), f"A row a leaf, a column a group: {words}.", size=12))
-    return plots.picture(
-        1000,
-        bottom + 16,
+    rows = [
+        {"panel": f"α = {limit}", "row": group, "column": str(j), "value": share}
+        for limit in limits
+        for j, line in enumerate(found[limit]["compositions"], start=1)
+        for group, share in zip(found["groups"], line, strict=True)
+    ]
+    return picture(
+        heat_map(rows, x_title="leaf (cells: shares in percent)", strongest=1.0, signed=False, width=760),
         "Compositions of the leaves",
         f"Heat maps of {len(limits)} trees with "
         f"{', '.join(str(len(found[limit]['compositions'])) for limit in limits)} leaves.",
-        body,
     )
 
 

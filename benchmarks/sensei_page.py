@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import plots
+from benchmarks.common import picture
 from benchmarks.tables import format_row, verdict
+from evenhand.fairlib.plots.panels import series_panels
 
 PICTURE = "sensei-trade-off.svg"
-OURS, OTHERS = "#0067a5", "#d55e00"
 
 
 def sections(found: dict[str, Any], provenance: Callable[[dict[str, Any]], str]) -> list[str]:
@@ -131,42 +132,18 @@ search (δ at ε = 0.01 on the test rows of the first split).
 
 
 def trade_off(values: list[dict[str, Any]], measured: dict[str, Any] | None) -> str:
-    """Every fairness column against balanced accuracy along rho, with the other networks as points."""
-    line = [(_rho(value), _means(value)) for value in values]
-    others = {
-        name: {metric: pair[0] for metric, pair in measured["result"][job]["ours"].items()}
-        for name, job in (("SenSR", "adult-sensr"), ("plain network", "adult-nn"))
-        if measured and job in measured["result"]
-    }
-    everything = [means for _, means in line] + list(others.values())
-    accuracies = [means["balanced_accuracy"] for means in everything]
-    body = []
-    for index, (_, label, fairness) in enumerate(plots.FAIRNESS):
-        left, top = 62 + 500 * (index % 2), 46 + 330 * (index // 2)
-        x = plots.Axis.around(accuracies, left, left + 420)
-        y = plots.Axis.around([0.0, *(fairness(means) for means in everything)], top + 245, top)
-        body += plots.frame(x, y, label, "balanced accuracy", ticks=(x.ticks(5), y.ticks(5)))
-        at = [(x.at(means["balanced_accuracy"]), y.at(fairness(means))) for _, means in line]
-        body.append(plots.polyline(at, OURS))
-        for (rho, _), place in zip(line, at, strict=True):
-            body.append(plots.mark("circle", place, OURS))
-            if rho == line[0][0]:
-                body.append(plots.halo((place[0] + 7, place[1] - 7), f"ρ = {rho:g}"))
-            elif rho == line[-1][0]:
-                body.append(plots.halo((place[0] - 7, place[1] - 9), f"ρ = {rho:g}", anchor="end"))
-        for name, means in others.items():
-            place = (x.at(means["balanced_accuracy"]), y.at(fairness(means)))
-            body.append(plots.mark("square", place, OTHERS))
-            right = place[0] > left + 300
-            side = place[0] - 9 if right else place[0] + 9
-            body.append(plots.halo((side, place[1] + 4), name, anchor="end" if right else "start"))
-    body.append(
-        plots.text((62, 712), "Circles: SenSeI over ρ. Squares: other networks. Better: right and low.")
-    )
-    return plots.picture(
-        1000,
-        730,
+    """Every fairness metric against balanced accuracy along rho, with the other networks as points."""
+    rows = []
+    for place, value in enumerate(values):
+        label = f"ρ = {_rho(value):g}" if place in (0, len(values) - 1) else ""
+        rows += plots.fairness_rows("SenSeI, over ρ", _means(value), label=label)
+    for name, job in (("SenSR", "adult-sensr"), ("plain network", "adult-nn")):
+        if measured and job in measured["result"]:
+            means = {metric: pair[0] for metric, pair in measured["result"][job]["ours"].items()}
+            rows += plots.fairness_rows(name, means, draw="mark")
+    return picture(
+        series_panels(rows, x_title="balanced accuracy", zero="y", width=980),
         "What SenSeI trades on Adult",
-        "Group gaps and inconsistency against balanced accuracy: SenSeI over rho, SenSR, a plain network.",
-        body,
+        "Group gaps and inconsistency against balanced accuracy: SenSeI over rho, SenSR, a plain network. "
+        "Better is right and low.",
     )

@@ -1,4 +1,4 @@
-"""Bars: histograms of counts, ranked numbers with whiskers, and which features a model asks for."""
+"""Bars: ranked numbers with whiskers, and which features a model asks for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import altair as alt
 
 from evenhand.fairlib.plots.intervals import finish_rows, row_axis, row_names
 from evenhand.fairlib.plots.theme import (
+    CHARACTER,
     Rows,
     colour,
     data,
@@ -19,59 +20,12 @@ from evenhand.fairlib.plots.theme import (
     shape_scale,
 )
 
-__all__ = ["asked_features", "histogram", "ranked_bars"]
+__all__ = ["asked_features", "ranked_bars"]
 
-# Estimated width of a character in pixels, to leave out text that would not fit.
-CHARACTER = 6.5
 # Opacity of the first of several parts.
 PALEST = 0.3
 # Widest column of a chart with few of them.
 WIDEST = 92
-
-
-def histogram(
-    edges: Sequence[float],
-    counts: Sequence[int],
-    *,
-    x_title: str,
-    y_title: str = "people",
-    shares: bool = False,
-    width: int = 680,
-) -> Any:
-    """
-    Counts as upright bars, with the number above a bar where it fits.
-
-    Parameters
-    ----------
-    edges : sequence of float, length b + 1
-        Ends of the bins; for counts of whole numbers they are halfway between these.
-    counts : sequence of int, length b
-    x_title, y_title : str
-    shares : bool
-        Whether bars show each count's share of the sum.
-    width : int
-
-    Returns
-    -------
-    altair.LayerChart
-    """
-    total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
-    rows = []
-    for left, right, n in zip(edges, edges[1:], counts, strict=False):
-        text = f"{n / total:.1%}" if shares else f"{n:,}"
-        text = text if n and CHARACTER * len(text) < room else ""
-        height, middle = n / total if shares else n, (left + right) / 2
-        rows.append({"left": left, "right": right, "height": height, "middle": middle, "text": text})
-    upward = alt.Axis(format="%", tickCount=5) if shares else alt.Axis(tickMinStep=1, tickCount=5)
-    base = alt.Chart(data(rows)).encode(y=alt.Y("height:Q", title=y_title, axis=upward))
-    # no tick between whole numbers where the bins are of one
-    across = alt.Axis(tickMinStep=edges[1] - edges[0])
-    scale = alt.Scale(domain=[edges[0], edges[-1]], nice=False)
-    x = alt.X("left:Q", bin="binned", title=x_title, scale=scale, axis=across)
-    bars = base.mark_bar(color=colour("c0"), binSpacing=2).encode(x=x, x2="right:Q")
-    texts = base.mark_text(dy=-7, color=colour("ink")).encode(x="middle:Q", text="text:N")
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return finish(alt.layer(bars, texts).properties(width=width, height=190, autosize=fit), width)
 
 
 def ranked_bars(

@@ -1,12 +1,14 @@
-"""Groups side by side: rates with intervals, distributions of scores, shares before and after, heat maps."""
+"""Groups side by side: rates with intervals, distributions, shares before and after, heat maps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
 from evenhand.fairlib.plots.theme import (
+    CHARACTER,
     Rows,
     colour,
     data,
@@ -15,7 +17,7 @@ from evenhand.fairlib.plots.theme import (
     records,
 )
 
-__all__ = ["group_rates", "group_shares", "heat_map", "kept_by_group", "score_distribution"]
+__all__ = ["group_rates", "group_shares", "heat_map", "histogram", "kept_by_group", "score_distribution"]
 
 # Opacity of the strongest cell of a heat map: text on it stays legible in both colour schemes.
 DARKEST = 0.6
@@ -106,6 +108,51 @@ def score_distribution(
     return finish(alt.layer(*layers).properties(width=150, height=90), width)
 
 
+def histogram(
+    edges: Sequence[float],
+    counts: Sequence[int],
+    *,
+    x_title: str,
+    y_title: str = "people",
+    shares: bool = False,
+    width: int = 680,
+) -> Any:
+    """
+    Counts as upright bars, with the number above a bar where it fits.
+
+    Parameters
+    ----------
+    edges : sequence of float, length b + 1
+        Ends of the bins; for counts of whole numbers they are halfway between these.
+    counts : sequence of int, length b
+    x_title, y_title : str
+    shares : bool
+        Whether bars show each count's share of the sum.
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
+    rows = []
+    for left, right, n in zip(edges, edges[1:], counts, strict=False):
+        text = f"{n / total:.1%}" if shares else f"{n:,}"
+        text = text if n and CHARACTER * len(text) < room else ""
+        height, middle = n / total if shares else n, (left + right) / 2
+        rows.append({"left": left, "right": right, "height": height, "middle": middle, "text": text})
+    upward = alt.Axis(format="%", tickCount=5) if shares else alt.Axis(tickMinStep=1, tickCount=5)
+    base = alt.Chart(data(rows)).encode(y=alt.Y("height:Q", title=y_title, axis=upward))
+    # no tick between whole numbers where the bins are of one
+    across = alt.Axis(tickMinStep=edges[1] - edges[0])
+    scale = alt.Scale(domain=[edges[0], edges[-1]], nice=False)
+    x = alt.X("left:Q", bin="binned", title=x_title, scale=scale, axis=across)
+    bars = base.mark_bar(color=colour("c0"), binSpacing=2).encode(x=x, x2="right:Q")
+    texts = base.mark_text(dy=-7, color=colour("ink")).encode(x="middle:Q", text="text:N")
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return finish(alt.layer(bars, texts).properties(width=width, height=190, autosize=fit), width)
+
+
 def group_shares(
     rows: Rows,
     *,
@@ -181,7 +228,13 @@ def group_shares(
 
 
 def heat_map(
-    rows: Rows, *, x_title: str, strongest: float | None = None, unit: float = 100.0, width: int = 680
+    rows: Rows,
+    *,
+    x_title: str,
+    strongest: float | None = None,
+    unit: float = 100.0,
+    signed: bool = True,
+    width: int = 680,
 ) -> Any:
     """
     Numbers about 0 as cells: below 0 in one colour, above in another, the darker the larger.
@@ -196,6 +249,8 @@ def heat_map(
         Size that has the darkest colour, for charts that are compared; None for the largest here.
     unit : float
         Factor of the numbers that are written in the cells; 100 for percentage points.
+    signed : bool
+        Write a plus before numbers above 0.
     width : int
 
     Returns
@@ -214,7 +269,7 @@ def heat_map(
         font = 11 if cell > 24 else 9
         for record in own:
             value = record["value"] or 0.0
-            text = f"{unit * value:+.0f}".replace("-", "\u2212")
+            text = f"{unit * value:{'+' if signed else ''}.0f}".replace("-", "\u2212")
             text = "0" if text in ("+0", "\u22120") else text
             record["text"] = "\u2013" if record["value"] is None else text
             record["side"] = "below" if value < 0 else "above"

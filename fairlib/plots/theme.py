@@ -17,6 +17,8 @@ Rows = Sequence[Mapping[str, Any]] | Any
 # A font whose widths are the same on all systems: text is measured when the picture is made.
 FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 NARROW = 480
+# Estimated width of a character in pixels, to leave out text that would not fit.
+CHARACTER = 6.5
 
 
 def colour(name: str) -> str:

@@ -8,7 +8,16 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale, shape_scale
+from evenhand.fairlib.plots.theme import (
+    CHARACTER,
+    Rows,
+    colour,
+    data,
+    finish,
+    records,
+    series_scale,
+    shape_scale,
+)
 
 __all__ = ["by_setting", "tradeoff"]
 
@@ -19,7 +28,7 @@ KINDS = {
     "reference": ("all features", colour("ink"), "square", 110),
 }
 # Pixels that the label of a mark needs for itself.
-LABEL_HEIGHT, CHARACTER = 15.0, 6.5
+LABEL_HEIGHT = 15.0
 
 
 def tradeoff(

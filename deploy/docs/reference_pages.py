@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
 from evenhand.fairlib.catalogue import METRICS, Kind, names_of
-from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class, proxy_class
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, proxy_class
 from evenhand.flows.cli import app
 from evenhand.flows.job import Job
 from evenhand.flows.job_sections import METRIC_KINDS
@@ -170,11 +170,30 @@ values that suit their table. [All methods](../methods.md) describes the methods
 method](../choose-a-method.md) compares them.
 """
     ]
+    header = ("method", "description", "source", "labels", "needs", "extra")
+    parts.append(_table(header, [_overview(spec) for spec in (METHODS | PROXIES).values()]))
     classes = {name: (spec.summary, method_class(name), {}) for name, spec in METHODS.items()}
     classes |= {name: (spec.summary, proxy_class(name), spec.fixed) for name, spec in PROXIES.items()}
     for name, (summary, kind, fixed) in classes.items():
         parts += [f"## {name}\n", f"{_sentence(summary)}\n", _arguments(kind, fixed)]
     return "\n".join(parts)
+
+
+def _overview(spec: MethodSpec) -> tuple[str, ...]:
+    """Cells of a method in the table of all methods."""
+    needs = {
+        "fair metric": spec.needs_metric,
+        "groups": spec.needs_groups,
+        "counterfactuals": spec.needs_counterfactuals,
+    }
+    return (
+        f"[`{spec.name}`](#{spec.name})",
+        spec.summary,
+        spec.source,
+        ", ".join(spec.tasks).replace("proxy", "none"),
+        ", ".join(name for name, needed in needs.items() if needed),
+        f"`{spec.extra}`" if spec.extra else "",
+    )
 
 
 def _arguments(kind: type[Any], fixed: Mapping[str, Any]) -> str:

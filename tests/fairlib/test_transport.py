@@ -221,6 +221,14 @@ def test_rows_that_only_rounding_tells_apart_are_one_place() -> None:
     np.testing.assert_array_equal(got, [[4.0, 7.0], [5.0, 6.0]])
 
 
+def test_people_without_any_coordinate_are_at_one_place() -> None:
+    problem = TransportProblem(np.zeros((3, 0)), [0, 1, 1], 0.0)
+    assert problem.n_places == 1
+    plan = make_solver("dual", problem).solve([[3.0, 1.0, 2.0], [1.0, 5.0, 1.0]])
+    assert (plan.value, plan.spent) == (pytest.approx((3.0 + 5.0 + 5.0) / 3), 0.0)
+    np.testing.assert_array_equal(plan.target, [0, 1, 1])
+
+
 def test_people_a_millionth_apart_are_two_places() -> None:
     problem = TransportProblem([[0.0], [1e-6], [1.0]], [0, 0, 0], 1e-13)
     assert problem.n_places == 3

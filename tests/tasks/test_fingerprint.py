@@ -102,7 +102,8 @@ def test_the_commit_and_whether_anything_changed_since(tree: Path) -> None:
 def test_without_a_working_git_there_is_no_state(
     tree: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any, **__: Any) -> None:
+    def fail(*_: Any, timeout: float, **__: Any) -> None:
+        assert timeout == 10  # seconds, in a large checkout on a slow disk too
         raise error
 
     (tree / ".git").mkdir()

@@ -1,9 +1,9 @@
-"""Measure drift: the distance of a batch of new rows from a published model's training rows."""
+"""Measure drift: how far a batch of new rows is from a published model's training rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode
+from evenhand.data_contracts.arrow import coerce, decode
+from evenhand.data_contracts.checking import check_batch
+from evenhand.data_contracts.errors import CheckCrashed, ContractViolation
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.evaluation.comparison import holm
 from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, largest, mean_of, share, share_change
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table, loading
 from evenhand.tasks.gate import drift_metrics
-from evenhand.tasks.monitoring.batch import read_batch
 from evenhand.tasks.monitoring.columns import InputDrift, Settings, compare_column
 from evenhand.tasks.monitoring.groups import GroupDrift, compare_groups, compare_label, labels_of
 from evenhand.tasks.step import StepContext, StepResult
 
 __all__ = ["measure_drift"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch whose columns and types were checked."""
+
+    table: pa.Table  # model inputs, and the sensitive columns and the label that the batch has
+    broken: Mapping[str, list[tuple[str, int]]]  # by model input, rules that rows break and numbers of rows
+    ignored: int  # other columns
 
 
 @dataclass(frozen=True)
@@ -40,12 +52,12 @@ class PredictionDrift(Change):
 
 def measure_drift(context: StepContext) -> StepResult:
     """
-    Write ``metrics.json``, which gates judge, and ``drift.json``, which the report shows.
+    Write ``metrics.json``, which gates judge, and ``drift.json``, which the page shows.
 
     Parameters are the model's ``contract``, ``settings`` (``draws``, ``level``, ``min_cell``), a ``seed`` and
-    ``predicted``: rows and predicted positives of the training run's test rows, or None. Inputs are the
-    ``raw`` table and the model's ``bundle``. Neither file holds a row, a category that training did not
-    know, or a count of fewer than `min_cell` people of a group.
+    ``predicted``: numbers of test rows and predicted positives of the training run, or None. Inputs are the
+    ``raw`` table and the model's ``bundle``. Neither file holds a row, a category that training rows lacked,
+    or a count of fewer than `min_cell` people of a group.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     bundle = context.inputs["bundle"]
@@ -54,9 +66,16 @@ def measure_drift(context: StepContext) -> StepResult:
     inputs = json.loads((bundle / "inputs.json").read_text())
     with loading("model"):
         encoder = TableEncoder.load(bundle / "encoder.json")
-    batch = read_batch(context.inputs["raw"], contract, list(reference["columns"]))
+    batch = _read_batch(context.inputs["raw"], contract, list(reference["columns"]))
     columns = {
-        name: compare_column(batch, contract.column(name), entry, encoder.categories_.get(name), settings)
+        name: compare_column(
+            batch.table[name],
+            contract.column(name),
+            entry,
+            settings,
+            categories=encoder.categories_.get(name),
+            broken=batch.broken.get(name, ()),
+        )
         for name, entry in reference["columns"].items()
     }
     adjusted = holm([column.p_value for column in columns.values()])
@@ -91,19 +110,52 @@ def measure_drift(context: StepContext) -> StepResult:
     return StepResult(outputs, {"rows": rows, "ignored_columns": batch.ignored})
 
 
+def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> Batch:
+    """
+    Read a batch and check its columns and types, but not its values.
+
+    Missing values, and values outside their set or range, are no error: drift counts them. Raises
+    `InputError` if there are no rows, a model input is missing, or a column occurs twice or has another type.
+    """
+    raw = pq.read_table(path)
+    used = {*features, *(column.name for column in contract.sensitive), contract.label.name}
+    # Positions, because a name may occur twice.
+    known = [i for i, name in enumerate(raw.column_names) if name in used]
+    # A missing column may be there under another name, so the check then reads every column.
+    whole = set(features) <= set(raw.column_names)
+    try:
+        table = coerce(raw.select(known) if whole else raw, contract)
+        result = check_batch(table, contract)
+    except ContractViolation as error:
+        raise InputError(str(error)) from None
+    except CheckCrashed as error:
+        raise NotCarriedOut(f"the batch could not be checked: {error}") from error
+    wrong = [violation for violation in result.violations if violation.scope == "table"]
+    if not whole:
+        # Columns of the contract that are no model input may be missing or of another type.
+        wrong = [violation for violation in wrong if violation.column in used] or wrong
+    if wrong:
+        raise InputError(str(ContractViolation(wrong, contract.name)))
+    broken: dict[str, list[tuple[str, int]]] = {}
+    for violation in result.violations:
+        if violation.column in features:
+            broken.setdefault(str(violation.column), []).append((violation.expectation, violation.count))
+    return Batch(table, broken, raw.num_columns - len(known))
+
+
 def _metrics(
     columns: Mapping[str, InputDrift],
     groups: Mapping[str, GroupDrift],
     label: MetricValue,
     predictions: PredictionDrift | None,
 ) -> dict[str, MetricValue]:
-    """Every metric by its flat name."""
+    """All metrics by name."""
     indices = [column.psi for column in columns.values()]
     unseen = {name: column.unseen for name, column in columns.items() if column.unseen is not None}
     metrics = {
         "psi_max": largest(indices),
         "psi_mean": mean_of(indices),
-        # Without a categorical input no category can be new.
+        # Without categorical inputs no category can be unseen.
         "unseen_max": largest(list(unseen.values())) if unseen else MetricValue(0.0),
         "outside_contract_max": largest([column.outside_contract for column in columns.values()]),
         "label_rate_change": label,
@@ -129,10 +181,10 @@ def _predictions(
     context: StepContext, features: pa.Table, bundle: Path, encoder: TableEncoder, settings: Settings
 ) -> PredictionDrift:
     """
-    Predict the rows that the model accepts.
+    Predict the rows that the model accepts, and compare the share of predicted positives.
 
-    A row that the model would refuse, because of a category that training never saw or a number that is not
-    finite, is left out and counted.
+    Rows that the model refuses, because of an unseen category or a number that is not finite, are left out
+    and counted.
     """
     model = LoadedModel.load("model", bundle)
     rows = features.filter(pa.array(_answerable(features, encoder)))
@@ -164,9 +216,9 @@ def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
         elif encoder.unseen == "error":
             known = encoder.categories_[spec.name]
             distinct = [value.as_py() for value in pc.unique(values.combine_chunks())]
-            strange = [value for value in distinct if _category(value) not in known]
-            if strange:
-                among = pc.is_in(values, value_set=pa.array(strange, type=values.type))
+            unseen = [value for value in distinct if _category(value) not in known]
+            if unseen:
+                among = pc.is_in(values, value_set=pa.array(unseen, type=values.type))
                 fit &= ~np.asarray(among.to_numpy(), dtype=bool)
     return fit
 

@@ -1,1 +1,1 @@
-"""Drift: what a published model's training rows looked like, and how far a batch is from them."""
+"""Drift of columns and groups: a batch compared with the counts of a published model's training rows."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from evenhand.data_contracts.model import Column
 from evenhand.fairlib.evaluation.binning import count_bins
@@ -21,7 +22,6 @@ from evenhand.fairlib.evaluation.drift import (
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import generator
-from evenhand.tasks.monitoring.batch import Batch
 from evenhand.tasks.profile import category_counts, numbers_of
 
 __all__ = ["OTHER", "InputDrift", "Settings", "bin_labels", "compare_column"]
@@ -31,11 +31,11 @@ MISSING, UNSEEN, OTHER = "missing", "never seen in training", "other"
 
 @dataclass(frozen=True)
 class Settings:
-    """Bootstrap draws, level of the intervals, fewest people of a group that is shown, and seed."""
+    """Settings of a comparison."""
 
-    draws: int
-    level: float
-    min_cell: int
+    draws: int  # of the bootstrap
+    level: float  # of the intervals
+    min_cell: int  # smallest number of people of a group that is shown
     seed: int
 
 
@@ -59,14 +59,21 @@ class InputDrift(ColumnDrift):
 
 
 def compare_column(
-    batch: Batch,
+    values: pa.ChunkedArray,
     column: Column,
     reference: Mapping[str, Any],
-    categories: Collection[str] | None,
     settings: Settings,
+    *,
+    categories: Collection[str] | None = None,
+    broken: Sequence[tuple[str, int]] = (),
 ) -> InputDrift:
-    """Compare one model input with its entry of ``reference.json``; `categories` are those of the encoder."""
-    values, rows = batch.table[column.name], batch.table.num_rows
+    """
+    Compare one model input with its entry of ``reference.json``.
+
+    `categories` are those of the encoder; `broken` lists the rules of the contract that rows break, each with
+    the number of rows.
+    """
+    rows = len(values)
     categorical = reference["kind"] == "category"
     new = 0
     # Counts of both samples by bin, missing values last.
@@ -93,12 +100,10 @@ def compare_column(
     )
     sensitive = column.role == "sensitive"
     least = settings.min_cell if sensitive else 0
-    # A small count of a sensitive attribute becomes the largest small count, which shows no single person.
-    new, *broken = (
-        least - 1 if 0 < count < least else count
-        for count in (new, *(count for _, count in batch.broken.get(column.name, ())))
+    # A small count of a sensitive attribute is replaced by the largest small count, min_cell - 1.
+    new, *failed = (
+        least - 1 if 0 < count < least else count for count in (new, *(count for _, count in broken))
     )
-    rules = [rule for rule, _ in batch.broken.get(column.name, ())]
     return InputDrift(
         **vars(drift),
         kind=reference["kind"],
@@ -115,8 +120,8 @@ def compare_column(
         ),
         unseen=share(new, rows, level=settings.level) if categorical else None,
         # A row that breaks two rules counts twice: the share is an upper bound.
-        outside_contract=share(min(sum(broken), rows), rows, level=settings.level),
-        broken=[{"rule": rule, "rows": count} for rule, count in zip(rules, broken, strict=True)],
+        outside_contract=share(min(sum(failed), rows), rows, level=settings.level),
+        broken=[{"rule": rule, "rows": count} for (rule, _), count in zip(broken, failed, strict=True)],
     )
 
 
@@ -132,7 +137,7 @@ def _shares(
         elif a or b:
             shown.append((name, b / m, a / n))
     if 0 < few_now < least:
-        # The shares would not add up to 1 and so reveal how few rows are left out.
+        # Else the shares would add up to less than 1, and so reveal the number of rows left out.
         rest = max(n - few_now, 1)
         shown = [(name, share_then, share_now * n / rest) for name, share_then, share_now in shown]
     elif few_now:
@@ -144,7 +149,7 @@ def _shares(
 
 
 def bin_labels(edges: Sequence[float], kind: str) -> list[str]:
-    """Name the bins between edges, each of which belongs to the bin above it."""
+    """Names of the bins between edges; an edge belongs to the bin above it."""
     if not edges:
         return ["any value"]
     texts = [_edge(edge, kind) for edge in edges]

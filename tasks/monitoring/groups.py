@@ -1,4 +1,4 @@
-"""Drift of the sensitive groups' shares and of the base rate, as far as the batch has those columns."""
+"""Drift of the sensitive groups' shares and of the base rate, if the batch has those columns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) ->
 
 
 def compare_label(labels: Labels | None, reference: Mapping[str, Any], settings: Settings) -> Change:
-    """Share of positive labels then and now."""
+    """Change of the share of positive labels."""
     positive, m = reference["label"]["positive"], reference["rows"]
     if labels is None:
         return Change(positive / m, None, NO_LABEL)
@@ -109,7 +109,7 @@ def compare_groups(
         labelled = group[labels.known]
         rows = np.bincount(labelled, minlength=len(names))
         hits = np.bincount(labelled, weights=labels.positive[labels.known], minlength=len(names))
-        # The groups that training knew by name, if each of them has enough rows.
+        # The groups that the reference names, if each of them has enough rows.
         named = range(len(names) - 1)
         rates = MetricValue.insufficient(f"a group has fewer than {least} labelled rows")
         if all(min(rows[i], then[i]) >= least for i in named):
@@ -118,7 +118,7 @@ def compare_groups(
                 [(positives[i], then[i]) for i in named],
                 level=level,
             )
-    # Shares are among the groups that are shown: shares of all would reveal the small groups.
+    # Shares are of the rows of shown groups: shares of all rows would reveal the small groups' sizes.
     shown = max(int(counts[~few].sum()), 1)
     return GroupDrift(
         shares,

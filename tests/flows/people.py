@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,26 @@ from typer.testing import CliRunner
 ROWS = 400
 SECRET_GROUP = "zzyzx-group"  # never in the contract; wherever a message shows it, it has leaked
 SECRET_ID = "ID-77-SECRET"
+
+
+# in a process that has the libraries and nothing of this project
+PREDICT = """
+import json, sys
+import mlflow, pandas as pd, pyarrow.parquet as pq
+ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
+assert not [name for name in sys.modules if name.startswith(ours)]
+mlflow.set_tracking_uri(sys.argv[1])
+for uri, *paths in json.loads(sys.argv[2]):
+    model = mlflow.pyfunc.load_model(uri)
+    for path in paths:
+        if path.endswith(".csv"):
+            raw = pd.read_csv(path, dtype={"zip": str}, keep_default_na=False, na_values=[""])
+        else:
+            raw = pq.read_table(path).to_pandas()
+        print(json.dumps(model.predict(raw).to_dict("list")))
+ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
+assert not [name for name in sys.modules if name.startswith(ours)]
+"""
 
 
 def property_of(name: str, kind: str, role: str, **more: Any) -> dict[str, Any]:
@@ -233,7 +254,12 @@ def copy_store(source: Path, target: Path) -> Path:
     What a test does with a copy, the store that others read from does not notice.
     """
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("locks", "tmp"))
-    before, after = str(source.resolve()), str(target.resolve())
+    return move_store(target, str(source.resolve()))
+
+
+def move_store(target: Path, before: str) -> Path:
+    """Replace the address that a store had before in its records, verdicts and registry."""
+    after = str(target.resolve())
     for path in [*target.glob("steps/*/*.json"), *target.glob("runs/*/*.json")]:
         written = path.stat()
         path.write_text(path.read_text().replace(before, after))
@@ -275,3 +301,19 @@ def run_all(bench: Bench, *jobs: dict[str, Any]) -> Done:
             done = bench.run("--json")
             assert done.code == 0, done.err
     return done
+
+
+def predict(store: Path, *wanted: tuple[Any, ...]) -> list[dict[str, list[Any]]]:
+    """Predictions in a fresh process: of each published model for each of its files of raw rows."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    given = json.dumps([list(map(str, item)) for item in wanted])
+    finished = subprocess.run(
+        [sys.executable, "-c", PREDICT, f"sqlite:///{store / 'mlflow.db'}", given],
+        cwd=store.parent.parent,
+        env={**environment, "MLFLOW_DISABLE_TELEMETRY": "true"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    return [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,26 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tests.flows.people import Done, make_people
+from tests.flows.people import Done, make_people, predict
 
-# in a process that has the libraries and nothing of this project
-PREDICT = """
-import json, sys
-import mlflow, pandas as pd, pyarrow.parquet as pq
-ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
-assert not [name for name in sys.modules if name.startswith(ours)]
-mlflow.set_tracking_uri(sys.argv[1])
-for uri, *paths in json.loads(sys.argv[2]):
-    model = mlflow.pyfunc.load_model(uri)
-    for path in paths:
-        if path.endswith(".csv"):
-            raw = pd.read_csv(path, dtype={"zip": str}, keep_default_na=False, na_values=[""])
-        else:
-            raw = pq.read_table(path).to_pandas()
-        print(json.dumps(model.predict(raw).to_dict("list")))
-ours = ("evenhand.flows", "evenhand.tasks", "evenhand.data_contracts")
-assert not [name for name in sys.modules if name.startswith(ours)]
-"""
 CARD = (
     "data_fingerprint",
     "contract",
@@ -51,22 +31,6 @@ CARD = (
     "intended_use",
     "sensitive",
 )
-
-
-def predict(store: Path, *wanted: tuple[Any, ...]) -> list[dict[str, list[Any]]]:
-    """Predictions in a fresh process: of each published model for each of its files of raw rows."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    given = json.dumps([list(map(str, item)) for item in wanted])
-    finished = subprocess.run(
-        [sys.executable, "-c", PREDICT, f"sqlite:///{store / 'mlflow.db'}", given],
-        cwd=store.parent.parent,
-        env={**environment, "MLFLOW_DISABLE_TELEMETRY": "true"},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert finished.returncode == 0, finished.stderr[-2000:]
-    return [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
 
 
 def aliases(store: Path) -> tuple[int, list[tuple[str, int]]]:

@@ -1,4 +1,4 @@
-"""What a sweep over methods says: each method against the reference method, on the same splits."""
+"""Comparison of a sweep's methods: each one with the reference method, on the same splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["comparison"]
 
 KEY = "method"
 SIGNIFICANCE = 0.05
-# What papers on fair classification compare: how right a method is, and how even, by each attribute.
+# The metrics that papers on fair classification compare: performance, and fairness by attribute.
 OVERALL = ("accuracy", "balanced_accuracy")
 GAPS = ("equal_opportunity_difference", "average_odds_difference", "balanced_accuracy_difference")
 INEQUALITY = "theil_index"
@@ -24,13 +24,13 @@ Number = float | None
 
 def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str]) -> dict[str, Any] | None:
     """
-    Build `comparison` of ``tradeoff.json``: plain JSON, or None where no two methods are swept.
+    Build `comparison` of ``tradeoff.json``: plain JSON, or None if the sweep has no two methods.
 
-    The reference is the job's own method, or the first of the methods where that is not among them. A value
-    that sets other keys too is compared with the reference method at the same values of these. `values` has
-    an entry a grid value, the reference first; `tests` hold for each metric the splits of both, the mean
-    difference, t, p, p after Holm's correction over the values, and what follows: ``better``, ``worse``,
-    ``not significant`` or ``no test``.
+    The reference is the job's own method, or the first method if the job's is not swept. A grid value that
+    sets other keys too is compared with the reference method at the same values of these keys. `values` has
+    one entry per grid value, the reference first. `tests` has for each metric the values of both by split,
+    the mean difference, t, p, p after Holm's correction over the grid values, and the conclusion: ``better``,
+    ``worse``, ``not significant`` or ``no test``.
     """
     metrics = _metrics(known)
     if not metrics or KEY not in grid.values[0]:
@@ -58,14 +58,14 @@ def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str])
 
 
 def _metrics(known: Sequence[str]) -> list[str]:
-    """Those that are compared, attribute by attribute."""
+    """Return the compared metrics, attribute by attribute."""
     attributes = dict.fromkeys(name.partition(".")[2] for name in known if name.partition(".")[0] in GAPS)
     wanted = [*OVERALL, *(f"{gap}.{attribute}" for attribute in attributes for gap in GAPS), INEQUALITY]
     return [name for name in wanted if name in known]
 
 
 def _reference(grid: Grid) -> Any:
-    """The job's own method with the job's arguments, else with others, else the first."""
+    """Return the job's method with the job's arguments, else with other arguments, else the first method."""
     own = grid.job.method.get("name")
     methods = next(axis.values for axis in grid.axes if axis.key == KEY)
     named = [method for method in methods if isinstance(method, dict) and method.get("name") == own]
@@ -77,14 +77,14 @@ def _rest(grid: Grid, index: int) -> dict[str, Any]:
 
 
 def _against(grid: Grid, index: int, reference: Any) -> int | None:
-    """The value with the reference method and all else equal; None for that one itself."""
+    """Return the grid value with the reference method and all else equal; None for that value itself."""
     wanted = grid.values[index] | {KEY: reference}
     found = next(i for i, settings in enumerate(grid.values) if as_text(settings) == as_text(wanted))
     return None if found == index else found
 
 
 def _order(grid: Grid, reference: Any) -> list[int]:
-    """Values that differ in the method alone stand together, the reference first."""
+    """Order the grid values: those that differ only in the method together, the reference first."""
     rests = [as_text(_rest(grid, index)) for index in range(len(grid.values))]
     first = {rest: place for place, rest in reversed(list(enumerate(rests)))}
     return sorted(
@@ -96,7 +96,7 @@ def _order(grid: Grid, reference: Any) -> list[int]:
 def _tests(
     grid: Grid, results: Sequence[PointResult], name: str, against: Sequence[int | None]
 ) -> dict[int, dict[str, Any]]:
-    """A metric's tests by value, corrected for being several."""
+    """Return a metric's tests by grid value, with Holm's correction."""
     found = {
         index: corrected_t_test(
             _by_split(grid, results, index, name),
@@ -114,7 +114,7 @@ def _tests(
 
 
 def _by_split(grid: Grid, results: Sequence[PointResult], index: int, name: str) -> list[Number]:
-    """A value's numbers in the order of the seeds, each of which is a split."""
+    """Return a metric of a grid value by seed; each seed is a split."""
     numbers: dict[int, Number] = {
         point.seed: result.metrics.get(name, {}).get("value")
         for point, result in zip(grid.points, results, strict=True)

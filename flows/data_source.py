@@ -1,4 +1,4 @@
-"""The table that a model meets: what `--data` and `--set` of a command say, as a job would say it."""
+"""The table of an evaluation or comparison: the options `--data` and `--set` as sections of a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
 EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")
 MAX_SEED = 2**31
-# a name of our own, so that a file's rows are read once however its folder is called
+# one name for all files, so that the cache does not depend on a file's name
 UNNAMED = "data"
 
 
@@ -36,11 +36,11 @@ class DataSource:
     source : dict
         The keys of a job's ``table``, its path absolute.
     shown : str
-        Where it is, without secrets.
+        Its address without secrets.
     evaluate : dict
-        What was said of ``evaluate``, to put in place of the model's own settings.
+        The keys of ``evaluate`` that were given; they replace the model's own settings.
     seed : int or None
-        None if it was not said.
+        None if it was not given.
     """
 
     source: dict[str, Any]
@@ -56,8 +56,8 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     Parameters
     ----------
     data : str
-        Name of a known table, a file, a folder, or a URL; with ``table.sql`` only what to call the table.
-        A known table's name goes before a file of that name: ``./adult`` is the file.
+        Name of a known table, a file, a folder, or a URL; with ``table.sql`` only a name for the table.
+        A known table takes precedence over a file of the same name: ``./adult`` is the file.
     overrides : sequence of str
         ``table.delimiter``, ``table.sql`` and so on as in a job, ``evaluate.draws``, ``evaluate.level``,
         ``evaluate.min_cell``, ``evaluate.intersections``, ``seed``.
@@ -65,7 +65,7 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     Raises
     ------
     InputError
-        Nothing there, an unknown key, or a value that a job would not take either.
+        No such table, an unknown key, or a value that a job would refuse.
     """
     table, evaluate, seed = _sections(overrides)
     if not data.strip():
@@ -82,7 +82,7 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
 
 
 def _place(data: str) -> tuple[str, str | None]:
-    """The table's name, and its path unless the name tells it."""
+    """Return the table's name, and its path if the table is not a known one."""
     if data in KNOWN_TABLES:
         return data, None
     if "://" in data:
@@ -115,7 +115,7 @@ def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any],
         section, name = known[key]
         value = _value(key, text)
         if value is None:
-            # as in a job, an empty key is as good as absent
+            # as in a job, an empty key counts as absent
             sections[section].pop(name, None)
         else:
             sections[section][name] = value
@@ -126,7 +126,7 @@ def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any],
 
 
 def _value(key: str, text: str) -> Any:
-    """Read as YAML, as a job file would."""
+    """Parse a value as YAML, as in a job file."""
     try:
         return as_number(yaml.safe_load(text))
     except YAML_ERRORS:
@@ -134,7 +134,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def _checked(section: type[Section], name: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """All keys of a job's section; its own checks, in one line."""
+    """Validate a job's section, and return all its keys; an error is one line."""
     try:
         return section.model_validate(dict(content)).model_dump()
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Engines carry out steps; :class:`Steps` runs one step after another and keeps what each left."""
+"""Engines run single steps; :class:`Steps` runs the steps of a run in order and keeps their records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evenhand.tasks.store import Artifact, StepRecord, Store
 
 __all__ = ["CacheMiss", "DirectEngine", "Engine", "FinishedStep", "Measured", "Steps"]
 
-# JSON outputs that no page shows.
+# JSON outputs that pages do not show.
 NOT_ON_PAGES = ("encoder", "reference")
 
 
@@ -23,10 +23,10 @@ class CacheMiss(Exception):
 
 
 class Engine(Protocol):
-    """Carries out steps."""
+    """Interface of the engines, which run single steps."""
 
     def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
-        """Bring the table's bytes here."""
+        """Copy the table's files into the store."""
 
     def run(
         self,
@@ -37,18 +37,18 @@ class Engine(Protocol):
         *,
         refresh: bool,
     ) -> tuple[StepRecord, bool]:
-        """Run a step, or find its record; say which."""
+        """Run a step or find its record; return the record, and whether it was found."""
 
 
 @dataclass
 class DirectEngine:
-    """Runs the steps in this process. With `cached_only` it runs none: it finds their records."""
+    """Runs the steps in this process; with `cached_only` it only finds their records."""
 
     store: Store
     cached_only: bool = False
 
     def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
-        """Fetch, unless that needs the network while only the cache may be used."""
+        """Fetch the table; CacheMiss if that needs the network and only the cache may be used."""
         if self.cached_only and needs_network(source):
             raise CacheMiss
         with working(FETCH):
@@ -64,7 +64,7 @@ class DirectEngine:
         *,
         refresh: bool,
     ) -> tuple[StepRecord, bool]:
-        """Run the step here."""
+        """Run the step in this process."""
         if self.cached_only:
             record = None if refresh else self.store.find(name, key)
             if record is None:
@@ -87,10 +87,10 @@ class FinishedStep:
 @dataclass(frozen=True)
 class Measured:
     """
-    What the steps of a kind of job give.
+    Results of the steps up to the metrics.
 
-    `metrics` is what the gates judge; `refusal` says why nothing may be published whatever the gates say;
-    `proxy` is the content of the published proxy that chose the training rows.
+    The gates decide by `metrics`. With a `refusal`, its reason, nothing is published even if the gates pass.
+    `proxy` is the content digest of the published proxy that selected the training rows.
     """
 
     metrics: Artifact
@@ -100,7 +100,7 @@ class Measured:
 
 @dataclass
 class Steps:
-    """Runs the steps of one run in order; `finished` has those that are done, by name."""
+    """Runs the steps of one run in order; `finished` has the finished ones by name."""
 
     store: Store
     engine: Engine
@@ -125,11 +125,11 @@ class Steps:
         name : str
         parameters, inputs : mapping
         modules : sequence of str
-            Modules that these parameters bring into the step's key.
+            Modules whose code is part of the step's key because of these parameters.
         is_valid : callable, optional
-            A record for which it is false is computed again.
+            A cached record for which it returns False is computed again.
         started : float, optional
-            Clock from which the step's time counts; default: now.
+            Clock time at which the step started; default: now.
         """
         started = self.clock() if started is None else started
         key = step_key(STEPS[name], parameters, inputs, modules)
@@ -140,27 +140,27 @@ class Steps:
         return record
 
     def output(self, step: str, name: str) -> Artifact:
-        """Handle of a finished step's output."""
+        """Return an output of a finished step."""
         return self.finished[step].record.outputs[name]
 
     def has_output(self, step: str, name: str) -> bool:
-        """Whether a step has finished and has this output."""
+        """Return whether a step has finished and has this output."""
         return step in self.finished and name in self.finished[step].record.outputs
 
     def facts(self, step: str) -> dict[str, Any]:
-        """Facts of a finished step; empty if it did not run."""
+        """Return the facts of a finished step; empty if it did not run."""
         return self.finished[step].record.facts if step in self.finished else {}
 
     def text(self, step: str, name: str) -> str:
-        """Content of a step's output that is text."""
+        """Read a text output of a step."""
         return self.store.fetch(self.output(step, name)).read_text()
 
     def read(self, step: str, name: str) -> Any:
-        """Content of a step's JSON output."""
+        """Read a JSON output of a step."""
         return json.loads(self.text(step, name))
 
     def documents(self) -> dict[str, Any]:
-        """Content of every JSON output, by the output's name: what pages are built from."""
+        """Read every JSON output that pages are built from, by the output's name."""
         return {
             name: self.read(step, name)
             for step, finished in self.finished.items()
@@ -179,7 +179,7 @@ class Steps:
         return [name for name, step in self.finished.items() if step.cached]
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Name, seconds and cached of each step, for pages."""
+        """Return name, seconds and `cached` of each step, for pages."""
         return [
             {"name": name, "seconds": step.seconds, "cached": step.cached}
             for name, step in self.finished.items()

@@ -1,8 +1,7 @@
-"""Filtering: files become balanced samples, kept by a published proxy."""
+"""Filtering: a published proxy reduces files to balanced samples."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,13 +11,12 @@ from typing import Any
 
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.flows.verdict import Verdict, recorded_verdict
+from evenhand.flows.verdict import RunFolder, Verdict, recorded_verdict
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
 from evenhand.tasks.filtering.summary import FilterSummary
 from evenhand.tasks.fingerprint import environment, now
-from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
 from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
@@ -30,7 +28,7 @@ NAMED_FAILURES = 3
 
 @dataclass(frozen=True)
 class FilterPlan:
-    """What to filter with, from where, to where."""
+    """Checked options of a filter run."""
 
     resolved: ResolvedJob
     settings: FilterSettings
@@ -45,7 +43,7 @@ class FilterPlan:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a proxy's bundle lies on this machine, and where another machine gets it."""
+    """Folder of a proxy's bundle on this machine, and its version in the registry for other machines."""
 
     folder: str
     registry: str
@@ -53,7 +51,7 @@ class Source:
     version: str
 
     def local_folder(self) -> str:
-        """Give the bundle's folder on this machine: a worker elsewhere fetches it once a process."""
+        """Return the bundle's folder on this machine; a worker elsewhere fetches it once per process."""
         if Path(self.folder).is_dir():
             return self.folder
         return _fetched(self.registry, self.name, self.version)
@@ -71,7 +69,7 @@ def plan_filter(job: str, overrides: Sequence[str], input_url: str, output_url: 
     Raises
     ------
     InputError
-        The job is wrong, or is not one of a proxy.
+        The job is wrong, or its method is not a proxy.
     """
     resolved = resolve(*load_job(job, overrides))
     if not resolved.is_proxy:
@@ -95,15 +93,15 @@ def execute(
     keep_idle: bool = True,
 ) -> Verdict:
     """
-    Filter, and leave a verdict and a page.
+    Filter, and write a verdict and a page.
 
-    A watched input with nothing new leaves a verdict only, and without `keep_idle` not even that: a schedule
-    of minutes would fill the store with them.
+    For a watched input without new files only the verdict is written; without `keep_idle` not even that,
+    because a schedule of minutes would fill the store with verdicts.
 
     Returns
     -------
     Verdict
-        ``filtered``, with exit code 2 where some files could not be; ``up_to_date`` where nothing was new.
+        ``filtered``, with exit code 2 if some files could not be filtered; ``up_to_date`` if no file was new.
 
     Raises
     ------
@@ -150,7 +148,7 @@ def _idle_note(summary: FilterSummary) -> str:
 
 
 def progress_reporter(*, prefect: bool = False) -> Callable[[Progress], None]:
-    """Report a run's progress."""
+    """Return a function that reports a run's progress."""
     report = report_progress("filter", prefect=prefect)
 
     def on_progress(progress: Progress) -> None:
@@ -196,27 +194,20 @@ def _fill(verdict: Verdict, plan: FilterPlan, found: Published, summary: FilterS
 def _write(
     store: Store, verdict: Verdict, plan: FilterPlan, bundle: ProxyBundle, summary: FilterSummary
 ) -> None:
-    folder = ("runs", verdict.run_id)
+    folder = RunFolder(store, verdict)
     documents: dict[str, Any] = {"summary": summary.to_dict(), "settings": plan.settings.to_dict()}
-    run: dict[str, Any] = {
-        "id": verdict.run_id,
+    facts = {
         "created": now(),
         "status": verdict.status,
         "proxy": verdict.model,
-        "job_name": plan.resolved.job.name,
         "input": without_secrets(plan.input),
         "output": without_secrets(plan.output),
         "seconds": summary.seconds,
         "environment": environment(),
     }
-    verdict.artifacts["output"] = run["output"]
-    # the keys of the file's first form
-    kept = {
-        key: run[key] for key in ("created", "status", "proxy", "input", "output", "seconds", "environment")
-    }
-    text = json.dumps({"run_id": verdict.run_id, "job": run["job_name"], **kept, **documents}, indent=1)
-    verdict.artifacts["filter"] = store.write_text(text, *folder, "filter.json")
+    name = plan.resolved.job.name
+    verdict.artifacts["output"] = str(facts["output"])
+    folder.write_json("filter", "filter.json", {"run_id": verdict.run_id, "job": name, **facts, **documents})
     if bundle.balance is not None:
         documents["balance"] = dict(bundle.balance)
-    page = write_page("filter", {**documents, "run": run}, store)
-    verdict.artifacts["report"] = store.write_text(page, *folder, "report.html")
+    folder.write_report("filter", documents, facts | {"job_name": name})

@@ -1,4 +1,4 @@
-"""A grid of job keys and seeds: its points, all checked before anything runs, and what each point gives."""
+"""A grid of job keys and seeds: its points, checked before anything runs, and running one point."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from evenhand.tasks.store import Store
 
 __all__ = ["Axis", "Grid", "Point", "PointResult", "as_text", "make_grid", "parse_axis", "run_point"]
 
-OWN_OPTIONS = {"seed": "use --seeds N", "sweep": "it says who runs the grid: use --set"}
+# Keys that cannot be swept, and the option to use instead.
+OWN_OPTIONS = {"seed": "use --seeds N", "sweep": "it configures the sweep itself: use --set"}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the job and the values that it takes in turn."""
+    """A key of the job and its values in the grid."""
 
     key: str
     values: tuple[Any, ...]
@@ -36,7 +37,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Point:
-    """One run of the grid: the index of its value, what it sets, and the whole job."""
+    """One run of the grid: the index of its grid value, the keys that it sets, and its job."""
 
     value: int
     settings: dict[str, Any]
@@ -49,14 +50,14 @@ class Point:
 
     @property
     def label(self) -> str:
-        """Name of the run among the others."""
+        """Name of the run within the sweep."""
         swept = (f"{key}={as_text(value)}" for key, value in self.settings.items())
         return ", ".join((*swept, f"seed={self.seed}"))
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All points in the order in which they start; `values` are the settings of each grid value."""
+    """All points in the order of their start; `values` are the settings of each grid value."""
 
     job: Job
     axes: tuple[Axis, ...]
@@ -74,7 +75,7 @@ class Grid:
 @dataclass
 class PointResult:
     """
-    Result of a point; `metrics` have `value`, `low` and `high`, `verdict` is that of the gates.
+    Result of a point; `metrics` have `value`, `low` and `high`, `verdict` is the gates'.
 
     `balance` is the ``balance.json`` of a proxy, `acquisition` the ``acquisition.json`` of an agent.
     """
@@ -91,12 +92,12 @@ class PointResult:
 
 def parse_axis(text: str) -> Axis:
     """
-    Read ``KEY=V1,V2``; the values are those of a YAML flow list, so that lists and maps may be among them.
+    Parse ``KEY=V1,V2``; the values are a YAML flow list, so that lists and maps are possible.
 
     Raises
     ------
     InputError
-        No such form, no value, or a value twice.
+        Another form, no value, or a value twice.
     """
     key, equals, listed = text.partition("=")
     key = key.strip()
@@ -111,24 +112,24 @@ def parse_axis(text: str) -> Axis:
         values = None
     if not isinstance(values, list):
         raise InputError(
-            f"--over {key}: the values are no YAML list; quote what has a bracket or colon in it."
+            f"--over {key}: the values are not a YAML list; quote a value that has a bracket or colon."
         )
     if not values:
         raise InputError(f"--over {key} lists no value: give at least one, as in {key}=V1,V2.")
     values = as_number(values)
     for i, value in enumerate(values):
         if any(_same(value, other) for other in values[:i]):
-            raise InputError(f"--over {key} lists {as_text(value)} twice: every value once, please.")
+            raise InputError(f"--over {key} lists {as_text(value)} twice: list every value once.")
     return Axis(key, tuple(values))
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal, with yes and no told from 1 and 0."""
+    """Return whether two values are equal; a boolean does not equal a number."""
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def as_text(value: Any) -> str:
-    """Write a value as the YAML that gives it back, in one line."""
+    """Format a value as one line of YAML."""
     text: str = yaml.safe_dump(
         value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False
     )
@@ -146,13 +147,12 @@ def make_grid(
     """
     Resolve every point of the grid.
 
-    Points that follow each other have different seeds, so that workers which start together do not wait for
-    one and the same split.
+    Successive points have different seeds, so that workers that start together do not wait for one split.
 
     Raises
     ------
     InputError
-        A key, value, seed or goal that cannot be.
+        An impossible key, value, seed or goal.
     """
     if not over:
         raise InputError("a sweep needs --over KEY=V1,V2: name at least one key and its values.")
@@ -184,11 +184,11 @@ def make_grid(
 def _resolve(
     job: str, base: Job, overrides: Sequence[str], settings: Mapping[str, Any], seed: int
 ) -> ResolvedJob:
-    """Resolve one point, as `--set` of each of its keys would; a whole section goes before its parts."""
+    """Resolve one point, as `--set` of each of its keys would; a section is set before its keys."""
     given = [
         f"{key}={as_text(value)}"
         for key, value in sorted(settings.items(), key=lambda item: item[0].count("."))
-        # the job's own method keeps the job's arguments
+        # the job's own method keeps its arguments
         if not (key == "method" and value == base.method.get("name"))
     ]
     return resolve(*load_job(job, [*overrides, *given, f"seed={seed}"]))
@@ -202,24 +202,24 @@ def _goal(best: str | None) -> Goal | None:
 
 
 def _check_goal(goal: Goal, points: Sequence[Point]) -> None:
-    """Every metric of the goal is one that some point will have."""
+    """Check that some point will have each metric of the goal."""
     for metric in goal.metrics:
         if not any(point.resolved.may_have(metric) for point in points):
             known = list(dict.fromkeys(name for point in points for name in point.resolved.known_metrics))
             raise InputError(
-                f"--best names {metric!r}, which is no metric of this job{nearest(metric, known)}; "
+                f"--best names {metric!r}, which is not a metric of this job{nearest(metric, known)}; "
                 f"there are {', '.join(known)}."
             )
 
 
 def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = False) -> PointResult:
     """
-    Carry one point out up to its gates, and give its numbers or its error in one line.
+    Run one point up to its gates, and return its metrics, or its error as one line.
 
     Raises
     ------
     CacheMiss
-        With `cached_only`, if a step would have to run.
+        With `cached_only`, if a step is not in the cache.
     """
     result = PointResult()
     steps: Steps | None = None
@@ -241,7 +241,7 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
         raise
     except EvenhandError as error:
         result.error = str(error)
-    except Exception as error:  # noqa: BLE001 - one point's fault must not end the others
+    except Exception as error:  # noqa: BLE001 - the other points go on
         result.error = str(describe_fault(error))
     if steps is not None:
         result.seconds = {name: round(value, 3) for name, value in steps.seconds.items()}

@@ -1,4 +1,4 @@
-"""The job: one YAML file that says which table, what is sensitive, which method, which gates."""
+"""The job: one YAML file with the table, the sensitive attributes, the method and the gates."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import (
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
@@ -41,40 +36,40 @@ __all__ = ["Job", "load_job", "shipped_jobs"]
 
 
 class Job(Section):
-    """A job as written."""
+    """A job as written in its file."""
 
     name: str
     """Name of the job, and of its model in the registry unless `publish.model` gives another."""
     description: str = ""
-    """One line for people; `evenhand jobs` and the report show it."""
+    """One line that `evenhand jobs` and the report show."""
     table: TableSource
-    """Where the table is; a known name alone is enough, as in `table: adult`."""
+    """Location of the table; a known name alone is enough, as in `table: adult`."""
     contract: str | None = None
-    """Shipped contract or path of one, beside the job file; default: the contract called as the table."""
+    """Shipped contract, or path relative to the job file; default: the contract named like the table."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    """All chance follows from it: the split, training, the intervals."""
+    """Seed of the split, the training and the intervals."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
-    """Sensitive columns that the method is told of, or that a proxy balances; default: all."""
+    """Sensitive columns that the method uses, or that a proxy balances; default: all."""
     split: Split = Split()
-    """How test rows are set apart."""
+    """How test rows are held out."""
     balance: Balance | None = None
     """A published proxy that filters the training rows; default: none."""
     fair_metric: FairMetric = SubspaceMetric()
-    """Which differences between people should count, for methods that use such a metric."""
+    """The fair metric, for methods that use one: which differences between people count."""
     method: dict[str, Any]
     """The method's name and its own keys; a name alone is enough, as in `method: gbdt`."""
     evaluate: Evaluate = Evaluate()
-    """What is measured, and how surely."""
+    """Measurements and their intervals."""
     gates: dict[str, dict[str, Any]] = {}
-    """By metric what a model must reach to be published: `min`, `max`, and `bound: point` or `interval`."""
+    """Limits by metric for a model to be published: `min`, `max`, and `bound: point` or `interval`."""
     publish: Publish = Publish()
-    """What the model is called once it has passed."""
+    """Name and alias of a model that has passed."""
     sweep: Sweep = Sweep()
-    """Who carries out a grid of runs."""
+    """Workers that run a grid."""
     filter: Filter = Filter()
     """How the job's published proxy filters files; only for jobs that learn a proxy."""
     paper: Paper | None = None
-    """A row of a paper, shown beside ours in the report; default: none."""
+    """A row of a paper, which the report shows beside our results; default: none."""
 
     @field_validator("name")
     @classmethod
@@ -90,14 +85,9 @@ class Job(Section):
             raise ValueError("a column is listed twice: keep one of them")
         return value
 
-    @field_validator("table", mode="before")
+    @field_validator("table", "method", mode="before")
     @classmethod
-    def _short_table(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-    @field_validator("method", mode="before")
-    @classmethod
-    def _short_method(cls, value: Any) -> Any:
+    def _name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
     @field_validator("fair_metric", mode="before")
@@ -107,7 +97,7 @@ class Job(Section):
 
     @field_validator("gates", mode="before")
     @classmethod
-    def _gate_numbers(cls, value: Any) -> Any:
+    def _numbers(cls, value: Any) -> Any:
         return as_number(value)
 
     @model_validator(mode="after")
@@ -118,14 +108,14 @@ class Job(Section):
         names = [*RECIPES, *GENERATED]
         if not given and self.table.name not in names:
             raise ValueError(
-                f"table {self.table.name!r} is no known table{nearest(self.table.name, names)}: "
+                f"table {self.table.name!r} is not a known table{nearest(self.table.name, names)}: "
                 "give table.path or table.sql"
             )
         return self
 
 
 def shipped_jobs() -> dict[str, str]:
-    """Names and descriptions of the jobs that come with the package."""
+    """Return the names and descriptions of the jobs that come with the package."""
     folder = resources.files("evenhand.flows") / "jobs"
     return {
         item.name.removesuffix(".yaml"): yaml.safe_load(item.read_text()).get("description", "")
@@ -141,7 +131,7 @@ def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str
     Returns
     -------
     job, folder
-        The folder against which its relative paths are meant.
+        The folder that its relative paths refer to.
 
     Raises
     ------
@@ -177,7 +167,7 @@ def _read(name_or_path: str) -> tuple[dict[str, Any], str]:
 
 
 def _apply(content: dict[str, Any], override: str) -> None:
-    """Set one dotted key; the value is read as YAML, so numbers and lists come out as such."""
+    """Set one dotted key; the value is parsed as YAML."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
@@ -200,7 +190,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
 
 
 def _path_of(key: str) -> list[str]:
-    """Parts of a dotted key; the dots within a metric's name do not divide it."""
+    """Split a dotted key; the dots within a metric's name do not separate keys."""
     first, *rest = key.split(".")
     if first != "gates" or not rest:
         return [first, *rest]
@@ -217,7 +207,7 @@ def _validate(content: Mapping[str, Any], name: str) -> Job:
 
 
 def _without_empty(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A section with nothing in it, as when all below it is commented out, is as good as absent."""
+    """Remove empty sections and keys, which result when everything below a key is commented out."""
     kept = {key: value for key, value in content.items() if value is not None}
     for key, value in kept.items():
         if key not in ("method", "gates") and isinstance(value, dict):
@@ -226,7 +216,7 @@ def _without_empty(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _explain(error: ValidationError) -> str:
-    """First problem in one line, unknown keys with the nearest known one."""
+    """Describe the first problem in one line; for an unknown key also the nearest known one."""
     problem = error.errors(include_url=False)[0]
     place = ".".join(_keys(problem["loc"]))
     if problem["type"] == "extra_forbidden":
@@ -237,8 +227,8 @@ def _explain(error: ValidationError) -> str:
         if owner is not None:
             kind = problem["loc"][1]
             return (
-                f"{place!r} is a key of the kind {owner}; {kind} takes: {', '.join(known)}: take it out, or "
-                f"set the section whole: fair_metric={{kind: {kind}}}."
+                f"{place!r} is a key of the kind {owner}; {kind} takes: {', '.join(known)}: remove it, or "
+                f"set the whole section: fair_metric={{kind: {kind}}}."
             )
         return f"unknown key {place!r}{nearest(key, known)}; known: {', '.join(known)}."
     if problem["type"] == "union_tag_invalid":
@@ -251,13 +241,13 @@ def _explain(error: ValidationError) -> str:
 
 
 def _keys(place: Sequence[str | int]) -> list[str]:
-    """A path of keys as it is written, without the metric's kind that stands in it."""
+    """Return a path of keys as written in the job: pydantic adds the metric's kind to it."""
     keys = [str(part) for part in place]
     return [keys[0], *keys[2:]] if keys[:1] == ["fair_metric"] else keys
 
 
 def _section(place: Sequence[str | int]) -> type[Section]:
-    """The section of a job that a path of keys leads to."""
+    """Return the section of a job at a path of keys."""
     if place[:1] == ("fair_metric",):
         return METRIC_KINDS[str(place[1])]
     section: type[Section] = Job
@@ -269,7 +259,7 @@ def _section(place: Sequence[str | int]) -> type[Section]:
 
 
 def _owner(section: type[Section], key: str) -> str | None:
-    """The other kind of metric that has a key which this section lacks."""
+    """Return the other kind of metric that has a key which this section does not have."""
     if section not in METRIC_KINDS.values():
         return None
     return next((kind for kind, other in METRIC_KINDS.items() if key in other.model_fields), None)

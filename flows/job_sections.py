@@ -1,4 +1,4 @@
-"""Sections of a job: what stands under its keys."""
+"""The sections of a job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Section(BaseModel):
     """
     A section of a job: unknown keys and numbers that are not finite are refused.
 
-    The line below a key says what it means; the reference is made from these lines.
+    The docstring below a key describes it; the reference page is generated from these docstrings.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
@@ -45,33 +45,33 @@ class Section(BaseModel):
 
 def check_alias(value: str) -> str:
     """
-    Give back an alias that the registry accepts.
+    Return an alias that the registry accepts.
 
     Raises
     ------
     ValueError
-        It does not.
+        The registry does not accept it.
     """
     if not re.fullmatch(ALIAS.strip("^$"), value):
         raise ValueError("use letters, digits, dashes and underscores")
     if re.fullmatch(r"latest|v\d+", value, re.IGNORECASE):
-        raise ValueError("the registry keeps `latest` and version numbers for itself: take another word")
+        raise ValueError("the registry reserves `latest` and version numbers: choose another alias")
     return value
 
 
 class TableSource(Section):
-    """Where the table is: a known name, a file or folder or URL, or a query."""
+    """Location of the table: a known name, a file, folder or URL, or a query."""
 
     name: str
-    """A known table (`evenhand datasets`), or what the table is to be called."""
+    """A known table (`evenhand datasets`), or a name for the table."""
     path: str | None = None
     """File, folder of Parquet files or URL; relative to the job file. A known table needs none."""
     format: Literal["csv", "parquet"] | None = None
-    """Default: told by the file's ending."""
+    """Default: by the file's ending."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    """Of a CSV file; default: found in its header."""
+    """Delimiter of a CSV file; default: detected from its header."""
     null_values: list[str] | None = None
-    """What counts as missing in a CSV file; default: the usual spellings."""
+    """Texts that mean a missing value in a CSV file; default: the usual ones."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """Digest that the file must have."""
     sql: str | None = None
@@ -79,40 +79,40 @@ class TableSource(Section):
     connection: str | None = None
     """SQLAlchemy URL for the query, or `$NAME` of the environment variable that has it."""
     rows: Annotated[int, Field(ge=10)] | None = None
-    """How many rows to generate, for the tables `loans` (default: 20,000) and `hiring` (8,000) alone."""
+    """Number of rows to generate, only for the tables `loans` (default: 20,000) and `hiring` (8,000)."""
 
 
 class Split(Section):
-    """Share of test rows, and whether shares (of the label; for a proxy of the groups) are kept equal."""
+    """Share of test rows, and whether the split is stratified by the label (a proxy's: by the groups)."""
 
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the rows that are held out for all measurements."""
     stratify: bool = True
-    """Keep the shares of the label, or of a proxy's groups, alike on both sides."""
+    """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
 
 
 class Certificate(Section):
-    """The audit of comparable treatment: mean squared fair distance that its adversary may move people."""
+    """The audit of comparable treatment."""
 
     budget: Annotated[float, Field(ge=0)]
     """Mean squared fair distance that the adversary may move people."""
 
 
 class Evaluate(Section):
-    """What is measured."""
+    """Measurements and their intervals."""
 
     counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
-    """By name the columns that a copy changes, with values or `all`; measured as `consistency.NAME`."""
+    """By name the columns that a copy changes, with values or `all`; metric `consistency.NAME`."""
     draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
     """Bootstrap draws of the intervals; 0 for none."""
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Coverage of the intervals."""
     min_cell: Annotated[int, Field(ge=1)] = 5
-    """Fewer people than this in a group, and its metrics have not enough evidence."""
+    """Smallest number of people in a group for its metrics to have a value."""
     intersections: bool = False
-    """Measure the crossed groups of all sensitive attributes too."""
+    """Measure also the intersections of all sensitive attributes."""
     certificate: Certificate | None = None
-    """Audit of comparable treatment; default: at the budget that the method trained with."""
+    """Audit of comparable treatment; default: with the budget of the method's training."""
 
     @field_validator("draws")
     @classmethod
@@ -123,21 +123,21 @@ class Evaluate(Section):
 
 
 class Paper(Section):
-    """The row of a paper that the report shows beside ours."""
+    """The row of a paper that the report shows beside our results."""
 
     source: str
     """Paper and table."""
     row: dict[str, tuple[float, float | None]]
-    """By metric the printed mean and standard deviation; null where none is printed."""
+    """By metric the printed mean and standard deviation; null if the paper prints none."""
 
 
 class Publish(Section):
-    """Name in the model registry and the alias that a passing model takes."""
+    """Name in the model registry, and alias of a model that has passed."""
 
     model: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
     """Name in the registry; default: the job's."""
     alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
-    """Alias that a passing model takes."""
+    """Alias of a model that has passed."""
     intended_use: str | None = None
     """A sentence for the model card."""
 
@@ -148,85 +148,85 @@ class Publish(Section):
 
 
 class ParallelSection(Section):
-    """Who carries work out, and how many at a time; `address` is that of a running Dask scheduler."""
+    """Engine that runs work in parallel, and its number of workers."""
 
     engine: str
-    """Who carries the work out."""
+    """Engine that runs the work."""
     workers: Annotated[int, Field(ge=1)] | None = None
-    """How many at a time; default: one a core."""
+    """Number of workers; default: one per core."""
     address: str | None = None
-    """Of a running Dask scheduler; default: a cluster on this machine."""
+    """Address of a running Dask scheduler; default: a cluster on this machine."""
 
     @field_validator("address")
     @classmethod
     def _address_of_dask(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("engine") != "dask":
-            raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave it out")
+            raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave address out")
         return value
 
 
 class Sweep(ParallelSection):
-    """Who carries out a grid of runs: worker processes of this machine, or Dask."""
+    """Engine that runs a grid: worker processes of this machine, or Dask."""
 
     engine: Literal["processes", "dask"] = "processes"
     """Worker processes of this machine, or Dask."""
 
 
 class Balance(Section):
-    """A published proxy that decides which training rows a classifier learns from."""
+    """A published proxy that selects a classifier's training rows."""
 
     proxy: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
     """Name of the published proxy."""
     alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
-    """Which version of it."""
+    """Alias of the proxy's version."""
 
 
 class Filter(ParallelSection):
-    """How a published proxy filters files, and who carries it out: threads of this process, or Dask."""
+    """How a published proxy filters files, and its engine: threads of this process, or Dask."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
-    """Of the rows' uniform numbers; default: the job's."""
+    """Seed of the rows' uniform numbers; default: the job's."""
     key: Annotated[list[str], Field(min_length=1)] | None = None
     """Columns that identify a row; default: all model inputs that are not sensitive."""
     probability: bool = False
-    """Add the column `acceptance_probability`, which tells more than the kept row does."""
+    """Add the column `acceptance_probability`, which discloses more than the kept row does."""
     sensitive: Literal["drop", "refuse"] = "drop"
     """Leave sensitive columns out of the output, or refuse a file that has one."""
     format: Literal["parquet", "csv"] | None = None
-    """Of the input; default: by each file's ending."""
+    """Format of the input; default: by each file's ending."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    """Of CSV input; default: found in the header."""
+    """Delimiter of CSV input; default: detected from the header."""
     null_values: list[str] | None = None
-    """What counts as missing in CSV input; default: the usual spellings."""
+    """Texts that mean a missing value in CSV input; default: the usual ones."""
     compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
-    """Of the output."""
+    """Compression of the output."""
     rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000
-    """Rows of an output part at most; a Parquet row group is never divided."""
+    """Largest number of rows of an output part; a Parquet row group is never divided."""
     max_drift: Annotated[float, Field(ge=0)] = 0.2
     """Population stability index above which the report warns."""
     settle_seconds: Annotated[float, Field(ge=0)] | None = None
-    """The input is watched: files changed within so many seconds wait, and nothing new is no error."""
+    """Watch the input: files changed within so many seconds wait, and no new file is not an error."""
     engine: Literal["threads", "dask"] = "threads"
     """Threads of this process, or Dask."""
 
 
-# the section `fair_metric`: one set of keys for each kind of metric
+# the section `fair_metric`: a class for each kind of metric
 
 DEFAULT_KIND = "sensitive-subspace"
 Names = Annotated[list[str], Field(min_length=1)]
 
 
 class SubspaceMetric(Section):
-    """The sensitive subspace; None means every sensitive attribute."""
+    """The sensitive subspace."""
 
     kind: Literal["sensitive-subspace"] = "sensitive-subspace"
     """How the metric is learned."""
     indicators: list[str] | None = None
-    """Model inputs whose own columns are ignored; default: every sensitive one among them."""
+    """Model inputs whose columns are ignored; default: the sensitive ones."""
     learned: list[str] | None = None
-    """Attributes whose predictive direction is ignored; default: every sensitive one."""
+    """Attributes whose predictive direction is ignored; default: all sensitive ones."""
     strength: Annotated[float, Field(gt=0)] = 0.1
-    """Penalty of the logistic models that find the directions."""
+    """Penalty of the logistic models whose coefficients are the directions."""
 
 
 class ComparableMetric(Section):
@@ -235,9 +235,9 @@ class ComparableMetric(Section):
     kind: str
     """How the metric is learned."""
     counterfactuals: Names | None = None
-    """Learn from people and these copies of `evaluate.counterfactuals`; default: all of them."""
+    """Learn from people and these copies of `evaluate.counterfactuals`; default: all."""
     comparable_by: Names | None = None
-    """Or from people who share the values of these model inputs."""
+    """Or learn from people who share the values of these model inputs."""
 
     @model_validator(mode="after")
     def _one_source(self) -> ComparableMetric:
@@ -246,19 +246,19 @@ class ComparableMetric(Section):
         return self
 
     def copies(self, defined: Mapping[str, Any]) -> dict[str, Any]:
-        """Definitions of the counterfactuals to learn from, out of the job's; none with `comparable_by`."""
+        """Return those of the job's counterfactuals to learn from; none with `comparable_by`."""
         if self.comparable_by:
             return {}
         return {name: defined[name] for name in self.counterfactuals or defined}
 
 
 class FaceMetric(ComparableMetric):
-    """FACE; without a number of directions, as many as explain 95% of the differences."""
+    """The metric FACE."""
 
     kind: Literal["face"]
     """How the metric is learned."""
     n_directions: Annotated[int, Field(ge=1)] | None = None
-    """How many directions are ignored; default: as many as `explained_variance` needs."""
+    """Number of directions to ignore; default: as many as `explained_variance` needs."""
     explained_variance: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of the squared differences to ignore; default: 0.95."""
 
@@ -270,14 +270,14 @@ class FaceMetric(ComparableMetric):
 
 
 class ExploreMetric(ComparableMetric):
-    """EXPLORE; `pairs` is the most that are drawn of each sort."""
+    """The metric EXPLORE."""
 
     kind: Literal["explore"]
     """How the metric is learned."""
     strength: Annotated[float, Field(gt=0)] = 0.01
-    """Penalty on the trace; larger ignores more."""
+    """Penalty on the trace; a larger one ignores more."""
     pairs: Annotated[int, Field(ge=1)] = 20_000
-    """The most pairs that are drawn of each sort."""
+    """Largest number of comparable, and of incomparable, pairs that are drawn."""
 
 
 METRIC_KINDS: dict[str, type[Section]] = {

@@ -1,4 +1,4 @@
-"""Who is told when a deployed run fails: blocks and an automation on the Prefect server, from one file."""
+"""Notifications of failed deployed runs: blocks and automations on the Prefect server, from one file."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ BODY = (
 
 
 class Notifications(Section):
-    """Who is told, and of what."""
+    """Channels of the notifications, and the states that cause them."""
 
     states: list[Literal["Failed", "Crashed", "TimedOut", "Cancelled", "Completed"]] = Field(
         default=["Failed", "Crashed", "TimedOut"], min_length=1
     )
-    """Ends of a deployed run that people are told of."""
+    """Final states of a deployed run that cause a notification."""
     webhook: str | None = None
-    """Gets a POST with the JSON object {"subject": …, "body": …}."""
+    """URL that gets a POST with the JSON object {"subject": …, "body": …}."""
     email: str | None = None
     """An Apprise address, such as mailtos://user:password@smtp.example.org?from=…&to=…"""
     lost_after_seconds: Annotated[int, Field(ge=60)] = 120
-    """A deployed run that has not been heard of for so long, as its machine is gone, is marked as crashed."""
+    """Seconds without a heartbeat after which a deployed run is marked as crashed."""
 
 
 def read_notifications(path: Path) -> Notifications:
     """
-    Read the file, with ``${NAME}`` replaced from the environment; what is empty then is left out.
+    Read the file, and replace ``${NAME}`` from the environment; keys that are then empty are left out.
 
     Raises
     ------
     InputError
-        It cannot be read, has an unknown key or a wrong value.
+        The file cannot be read, or has an unknown key or a wrong value.
     """
     content = read_yaml(path, "the file")
     if not isinstance(content, dict):
@@ -68,9 +68,9 @@ def read_notifications(path: Path) -> Notifications:
         place = ".".join(map(str, problem["loc"]))
         raise InputError(f"{path}: {place}: {problem['msg']}.") from None
     if found.webhook and not re.match(r"https?://[^/\s]", found.webhook):
-        raise InputError(f"{path}: webhook is no http:// or https:// address.")
+        raise InputError(f"{path}: webhook is not an http:// or https:// address.")
     if found.email and not re.match(r"mailtos?://[^/\s]", found.email):
-        raise InputError(f"{path}: email is no Apprise address (mailto:// or mailtos://).")
+        raise InputError(f"{path}: email is not an Apprise address (mailto:// or mailtos://).")
     return found
 
 
@@ -82,30 +82,30 @@ def _filled(value: Any) -> Any:
 
 def configure_server(wanted: Notifications) -> list[str]:
     """
-    Make the blocks and the automation what the file says; what an earlier call made is replaced.
+    Create the blocks and automations of the notifications; those of an earlier call are replaced.
 
     Returns
     -------
     list of str
-        Which ways people are told now; empty if none, and then the automation is gone.
+        The channels; if there are none, nobody is notified.
 
     Raises
     ------
     NotCarriedOut
-        The server does not answer as it should.
+        The server does not answer, or answers with an error.
     """
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.events.actions import SendNotification
     from prefect.exceptions import PrefectException
 
-    actions, told = [], []
+    actions, channels = [], []
     try:
         with get_client(sync_client=True) as client:
-            for way, block in _blocks(wanted):
-                identifier = block.save(f"{NAME}-{way}", overwrite=True)
+            for channel, block in _blocks(wanted):
+                identifier = block.save(f"{NAME}-{channel}", overwrite=True)
                 actions.append(SendNotification(block_document_id=identifier, subject=SUBJECT, body=BODY))
-                told.append(way)
+                channels.append(channel)
             for name in (NAME, LOST):
                 for old in client.read_automations_by_name(name):
                     client.delete_automation(old.id)
@@ -114,20 +114,20 @@ def configure_server(wanted: Notifications) -> list[str]:
             _failures(wanted.states, actions).create()
     except (httpx.HTTPError, PrefectException, RuntimeError) as error:
         raise NotCarriedOut(
-            f"the Prefect server at {os.environ.get('PREFECT_API_URL')} did not answer as it should "
-            f"({type(error).__name__}): is it up? Run again when it is."
+            f"the Prefect server at {os.environ.get('PREFECT_API_URL')} gave no valid answer "
+            f"({type(error).__name__}): check that it runs, then run again."
         ) from None
-    return told
+    return channels
 
 
 def _failures(states: Sequence[str], actions: Sequence[Any]) -> Any:
-    """Automation that tells people of ends in one of the states."""
+    """Build the automation that notifies people of runs that end in one of the states."""
     from prefect.automations import Automation
     from prefect.events import EventTrigger, Posture, ResourceSpecification
 
     return Automation(
         name=NAME,
-        description="Tells people of deployed runs that fail or whose gates refuse.",
+        description="Notifies people of deployed runs that fail or whose gates refuse.",
         trigger=EventTrigger(
             expect={f"prefect.flow-run.{state}" for state in states},
             match=ResourceSpecification(RUNS),
@@ -140,7 +140,7 @@ def _failures(states: Sequence[str], actions: Sequence[Any]) -> Any:
 
 
 def _lost_runs(seconds: int) -> Any:
-    """Automation that marks runs as crashed whose process is gone without a word."""
+    """Build the automation that marks runs without heartbeats as crashed."""
     from prefect.automations import Automation
     from prefect.client.schemas.objects import StateType
     from prefect.events import EventTrigger, Posture, ResourceSpecification
@@ -149,7 +149,7 @@ def _lost_runs(seconds: int) -> Any:
     heartbeat = "prefect.flow-run.heartbeat"
     return Automation(
         name=LOST,
-        description="Marks runs as crashed that have not been heard of for a while.",
+        description="Marks runs as crashed whose heartbeats have stopped.",
         trigger=EventTrigger(
             after={heartbeat},
             expect={heartbeat, *(f"prefect.flow-run.{state}" for state in ENDS)},
@@ -164,7 +164,7 @@ def _lost_runs(seconds: int) -> Any:
             ChangeFlowRunState(
                 name="Crashed",
                 state=StateType.CRASHED,
-                message="Nothing was heard of this run for too long: its process or machine is gone.",
+                message="This run has sent no heartbeat for too long: its process or machine is gone.",
                 force=False,
             )
         ],
@@ -172,7 +172,7 @@ def _lost_runs(seconds: int) -> Any:
 
 
 def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:
-    """A block for each way; addresses lie in them as secrets."""
+    """Build a block for each channel; the addresses in them are secrets."""
     from prefect.blocks.notifications import CustomWebhookNotificationBlock, SlackWebhook
     from prefect.types import SecretDict
 
@@ -190,6 +190,6 @@ def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:
         )
         found.append(("webhook", block))
     if wanted.email:
-        # the only block type of the server that takes any Apprise address, whatever its name says
+        # despite its name, this block type of the server accepts any Apprise address
         found.append(("email", SlackWebhook(url=SecretStr(wanted.email))))
     return found

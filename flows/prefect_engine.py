@@ -1,4 +1,4 @@
-"""Steps carried out as Prefect tasks of the flow run around them."""
+"""The engine that runs steps as Prefect tasks of the current flow run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ from evenhand.tasks.errors import InputError  # noqa: E402
 from evenhand.tasks.prefect_tasks import STEP_TASKS, fetch_task  # noqa: E402
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
 from evenhand.tasks.step import working  # noqa: E402
-from evenhand.tasks.store import (  # noqa: E402
-    Artifact,  # noqa: E402
-    StepRecord,
-    Store,
-    default_store_url,
-)
+from evenhand.tasks.store import Artifact, StepRecord, Store, default_store_url  # noqa: E402
 
 __all__ = ["PrefectEngine", "open_store"]
 
@@ -35,8 +30,8 @@ def open_store(url: str | None) -> Store:
     Raises
     ------
     InputError
-        It cannot be opened; or the run is one of a deployment, whose working folder goes with it, and the
-        store is a relative path, or the registry would be on a machine that others do not reach.
+        The store cannot be opened; or the run is a deployment's, and the store is a relative path, which is
+        deleted with the run's folder, or the registry is on a machine that others cannot reach.
     """
     place = url or default_store_url()
     if deployment.id and "://" in place and not os.environ.get("MLFLOW_TRACKING_URI"):
@@ -46,21 +41,21 @@ def open_store(url: str | None) -> Store:
         )
     if deployment.id and "://" not in place and not Path(place).expanduser().is_absolute():
         raise InputError(
-            f"the store {place!r} of a deployed run is relative to a folder that goes with the run: set "
+            f"the store {place!r} of a deployed run is relative to a folder that the run deletes: set "
             "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
     return Store(url)
 
 
 class PrefectEngine:
-    """Runs every step as a Prefect task of the flow run around it."""
+    """Runs every step as a Prefect task of the current flow run."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._fetched: dict[str, dict[str, Artifact]] = {}
 
     def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
-        """Fetch, once a flow run, in a task with retries where the network is involved."""
+        """Fetch the table once per flow run; a fetch over the network is a task with retries."""
         if not needs_network(source):
             with working(FETCH):
                 return fetch_source(self.store, source)
@@ -79,7 +74,7 @@ class PrefectEngine:
         *,
         refresh: bool,
     ) -> tuple[StepRecord, bool]:
-        """Run the step's task; a Prefect record whose artifacts are gone is refreshed."""
+        """Run the step's task; Prefect's cached result is not used if the store has no valid record."""
         if refresh:
             self.store.forget(name, key)
         whole = not refresh and self.store.find(name, key) is not None

@@ -1,4 +1,4 @@
-"""The Prefect flows: thin shells around the verbs, whose steps become Prefect tasks."""
+"""The Prefect flows: each runs a verb with the engine whose steps are Prefect tasks."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ __all__ = ["evaluate", "filter_flow", "monitor", "retrain", "sweep"]
 
 HOUR_S = 3600
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
-# the output's own records say what is done
+# the records in the output folder say which units are done
 TASK: dict[str, Any] = {"retries": 0, "cache_policy": NO_CACHE, "persist_result": False, "log_prints": False}
 
 
-# shown in Prefect's interface
+# artifacts, which Prefect's interface shows
 
 
 def _key(name: str, suffix: str) -> str:
-    """Key of an artifact, so that the interface shows its history run by run."""
+    """Return the key of an artifact; the interface shows the history of a key."""
     return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-") + f"-{suffix}"
 
 
 def _metric_rows(verdict: Verdict) -> list[dict[str, Any]]:
-    """Every metric with its title and interval, beside a baseline's where there is one."""
+    """Return every metric with its title and interval, and the baseline's if there is one."""
     rows = []
     for name, value in verdict.metrics.items():
         if name.endswith((".low", ".high")):
@@ -88,7 +88,7 @@ def _add_artifacts(
 
 
 def _summary(verdict: Verdict, *lines: str) -> str:
-    """The verdict in Markdown: status, gates that did not pass, further lines, the report's address."""
+    """Format the verdict as Markdown: status, refusing gates, further lines, the report's address."""
     report = f"Report: `{verdict.artifacts.get('report', '')}`"
     head = f"**{verdict.status}** — run `{verdict.run_id}`"
     refused = "\n".join(f"- {text}" for text in _refusals(verdict))
@@ -100,7 +100,7 @@ def _refusals(verdict: Verdict) -> list[str]:
 
 
 def _result_of(verdict: Verdict) -> dict[str, Any]:
-    """The flow's result; it raises where the exit code is not 0, so that the flow run shows as failed."""
+    """Return the flow's result; raise if the exit code is not 0, so that the flow run shows as failed."""
     get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:
         raise GateRefused(verdict.error or "; ".join(_refusals(verdict)), verdict.exit_code)
@@ -166,11 +166,11 @@ def evaluate(
     run_id: str | None = None,
 ) -> dict[str, Any]:
     """
-    Judge a published model on a table, beside a baseline if there is one.
+    Evaluate a published model on a table, beside a baseline if there is one.
 
     - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
     - **data**: a known table, a file, a folder or a URL
-    - **gates**: metrics and their limits, or the path of a YAML file that has them; none decides nothing
+    - **gates**: metrics and their limits, or the path of a YAML file with them; default: no decision
     - **baseline**: another model, measured on the same rows
     - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
     - **contract**: a contract that the model must have been made under
@@ -233,9 +233,9 @@ def monitor(
         _start(retrain_deployment, opened, verdict)
     elif verdict.exit_code == 1 and successor is not None and retrain is not None:
         follower = new_run_id(successor.job.name)
-        # stored first: a retraining that is killed must be found, too
+        # stored first, so that also a killed retraining is found
         monitoring.add_retraining(opened, verdict, opened.uri("runs", follower, "verdict.json"))
-        # its result is in its own verdict and does not change this one
+        # its result is in its own verdict, and does not change this one
         _retrain(retrain, store=opened.url, run_id=follower, only_if_changed=True, return_state=True)
     assert verdict.model is not None
     retrained = verdict.artifacts.get(monitoring.RETRAINED)
@@ -248,7 +248,7 @@ def monitor(
     return _result_of(verdict)
 
 
-# a parameter of the flow `monitor` has the flow's name
+# the flow `monitor` has a parameter named `retrain`
 _retrain: Any = retrain
 
 
@@ -259,7 +259,7 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
     except (PrefectException, httpx.HTTPError, ValueError) as error:
         raise NotCarriedOut(
             f"the rows have drifted, but the deployment {deployment!r} could not be started "
-            f"({type(error).__name__}): `prefect deployment ls` lists those that are there."
+            f"({type(error).__name__}): `prefect deployment ls` lists the deployments."
         ) from error
     monitoring.add_retraining(store, verdict, f"{deployment}: flow run {started.id}")
 
@@ -269,7 +269,7 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 
 @task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
 def filter_in_process(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
-    """Filter all files with threads of this process."""
+    """Filter all files in threads of this process."""
     reporter = filtering.progress_reporter(prefect=True)
     return filtering.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
 
@@ -295,7 +295,7 @@ def filter_flow(
     - **job**: name of a shipped job or path of a job file, whose method is a proxy
     - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec knows
     - **output**: folder or URL for the sample; a later run continues there, and files done before are
-      skipped; with `filter.settle_seconds` among the overrides the input is watched: nothing new is no error
+      skipped; with `filter.settle_seconds` in the overrides the input is watched: no new file is not an error
     - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
     - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
     - **run_id**: name of the run's folder (default: a new one)
@@ -324,7 +324,7 @@ def filter_flow(
 
 
 def _filter_workers(plan: FilterPlan) -> Callable[[Source, FilterSettings], Workers]:
-    """Submit units to a Dask cluster, the job's or one of our own on this machine."""
+    """Return a function that runs units on a Dask cluster, the job's or a new one on this machine."""
     section = plan.resolved.job.filter
 
     def workers(source: Source, settings: FilterSettings) -> Workers:
@@ -367,7 +367,7 @@ def point_in_process(label: str, pool: Any, point: Any, store_url: str) -> Any:
 
 @task(description="One run of a grid, up to its gates.", **POINT)
 def point_on_dask(label: str, point: Any, store_url: str, places: list[int] | None) -> Any:
-    """Run the point in this Dask worker, on a core of its own if the cluster is ours."""
+    """Run the point in this Dask worker; on its own core if the cluster was started here."""
     from distributed import get_worker
 
     if places is not None:
@@ -376,7 +376,7 @@ def point_on_dask(label: str, point: Any, store_url: str, places: list[int] | No
 
 
 def _state(result: PointResult) -> Any:
-    """A failed point is a failed task, which keeps its numbers."""
+    """Return a failed state with the result if the point failed, so that the task shows as failed."""
     return Failed(message=result.error, data=result) if result.status == "failed" else result
 
 
@@ -391,7 +391,7 @@ def sweep(
     run_id: str | None = None,
 ) -> dict[str, Any]:
     """
-    Run a job over a grid of its keys and seeds, and report what it trades for what.
+    Run a job over a grid of its keys and seeds, and report the trade-offs between metrics.
 
     - **job**: name of a shipped job or path of a job file
     - **over**: `KEY=V1,V2` strings, such as `method.eta=0.01,0.05`
@@ -402,7 +402,7 @@ def sweep(
     - **run_id**: name of the sweep's folder (default: a new one)
 
     Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a run
-    failed or no value is good enough: the flow run then shows as failed.
+    failed or no value meets the objective: the flow run then shows as failed.
     """
     grid = make_grid(job, over, seeds=seeds, overrides=overrides, best=best)
     opened = Store(store)
@@ -439,7 +439,7 @@ def _in_processes(grid: Grid, store_url: str) -> list[PointResult]:
                     ]
                 )
             except BaseException:
-                pool.close(kill=True)  # before the runner waits for its threads, which wait for the workers
+                pool.close(kill=True)  # first: the runner waits for its threads, which wait for the workers
                 raise
     finally:
         pool.close()
@@ -459,20 +459,20 @@ def _on_dask(grid: Grid, store_url: str) -> list[PointResult]:
 
 @contextlib.contextmanager
 def _dask_runner(address: str | None, workers: int, section: str, other: str) -> Iterator[Any]:
-    """A task runner on a Dask cluster, the given one or our own; NotCarriedOut if it does not answer."""
+    """Yield a task runner on the given or a new Dask cluster; NotCarriedOut if it does not answer."""
     from prefect_dask import DaskTaskRunner
 
     settings: dict[str, Any] = {"address": address} if address else {"cluster_kwargs": dask_cluster(workers)}
     try:
         with DaskTaskRunner(**settings) as runner:
             yield runner
-    except OSError:  # it connects when it gets its first task
+    except OSError:  # the runner connects when it gets its first task
         place = f"scheduler at {address} does not answer" if address else "cluster does not start"
         raise NotCarriedOut(f"the Dask {place}: check {section}.address, or use engine {other}.") from None
 
 
 def _collect(futures: list[PrefectFuture[Any]]) -> list[PointResult]:
-    """Every task's result in order; a task that left none gives a failed point."""
+    """Return every task's result in order; a task without a result is a failed point."""
     report = report_progress("runs")
     report(0, len(futures), {})
     for done, _ in enumerate(as_completed(futures), start=1):
@@ -483,7 +483,7 @@ def _collect(futures: list[PrefectFuture[Any]]) -> list[PointResult]:
 def _result(future: PrefectFuture[Any]) -> PointResult:
     try:
         found = future.result(raise_on_failure=False)
-    except Exception as error:  # noqa: BLE001 - every runner brings exceptions of its own
+    except Exception as error:  # noqa: BLE001 - each runner has its own exceptions
         found = error
     if isinstance(found, PointResult):
         return found

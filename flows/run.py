@@ -1,23 +1,38 @@
-"""A retraining run: a table becomes a model that the gates judge and that is published if they pass."""
+"""A retraining run: train a model on a table, and publish it if its gates pass."""
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from evenhand.flows.engine import Engine, Measured, Steps
 from evenhand.flows.resolved_job import ResolvedJob, provenance
-from evenhand.flows.run_outputs import current_champion, model_card, write_outputs
-from evenhand.flows.verdict import EXIT_OF_VERDICT, Verdict, recorded_verdict
+from evenhand.flows.verdict import EXIT_OF_VERDICT, RunFolder, Verdict, recorded_verdict
+from evenhand.tasks.errors import NotCarriedOut, without_secrets
+from evenhand.tasks.registry import artifact_root, published, read_card, tracking_uri
 from evenhand.tasks.store import Store
 
 __all__ = ["GatedRun", "execute", "ingest", "run_to_gate"]
 
 
+SQLITE = "sqlite:///"
+# Checks with a page: document, file of the page, name in the verdict, title.
+CHECKS = (
+    ("result", "contract.html", "contract_page", "the table"),
+    ("train_result", "encoded-train.html", "encoded_train_page", "the encoded training rows"),
+    ("test_result", "encoded-test.html", "encoded_test_page", "the encoded test rows"),
+)
+
+
 @dataclass(frozen=True)
 class GatedRun:
-    """A run up to its gates: digests of the table's files, what was measured, and the decision."""
+    """Results of a run up to its gates; `sources` are the digests of the table's files."""
 
     sources: dict[str, str]
     measured: Measured
@@ -26,20 +41,20 @@ class GatedRun:
 
 def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
     """
-    Run a job, publish its model if the gates pass, and leave its verdict and pages.
+    Run a job, publish its model if the gates pass, and write its verdict and pages.
 
     Raises
     ------
     EvenhandError
-        After the verdict of a failed run was written. A gate that refuses raises nothing here.
+        After the verdict of a failed run was written. A refusing gate raises nothing.
     CacheMiss
-        From an engine that may only look things up; the run has not begun, so it leaves no verdict.
+        From an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict:
         judged = run_to_gate(resolved, steps)
-        # before the alias moves
-        champion = current_champion(resolved, store)
+        # looked up before the alias moves
+        champion = _current_champion(resolved, store)
         if judged.decision["passed"]:
             _publish(resolved, judged, steps)
             facts = steps.facts("publish")
@@ -50,7 +65,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.gates, verdict.error = judged.decision, judged.measured.refusal
         documents = steps.documents()
         verdict.add_metrics(documents["metrics"]["metrics"])
-        write_outputs(resolved, steps, verdict, documents, champion)
+        _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
 
 
@@ -58,13 +73,13 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
     """
     Run a job up to its gates, and publish nothing.
 
-    A run that has nothing to publish is refused whatever the gates say.
+    A run with a refusal is refused even if the gates pass.
     """
     sources = ingest(resolved.source(), resolved.job.seed, steps)
     steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
     kind = resolved.kind
     steps("preprocess", kind.split_parameters(resolved), {"checked": steps.output("contract", "checked")})
-    # counts of the training rows, published so that drift can be measured later
+    # counts of the training rows are published, so that drift can be measured later
     steps(
         "profile",
         {
@@ -84,14 +99,14 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
 
 def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]:
     """
-    Bring a table here and make it one Parquet file: the step ``ingest``.
+    Fetch a table and convert it to one Parquet file: the step ``ingest``.
 
     Parameters
     ----------
     source : mapping
         A job's ``table``, its path absolute.
     seed : int
-        Of a table that is generated.
+        Seed of a generated table.
     steps : Steps
 
     Returns
@@ -104,7 +119,7 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
     keys = ("name", "path", "format", "delimiter", "null_values", "sql", "rows")
     reading = {key: source[key] for key in keys}
     if reading["path"]:
-        # only the ending matters for reading: the same bytes in another place are the same table
+        # the path's last part is enough to read the file: the same bytes elsewhere are the same table
         reading["path"] = reading["path"].partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
     steps("ingest", {"source": reading, "seed": seed if not files else None}, files, started=started)
     return {name: artifact.sha256 for name, artifact in files.items()}
@@ -112,7 +127,6 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
 
 def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     from evenhand.tasks.publish import is_current
-    from evenhand.tasks.registry import artifact_root, tracking_uri
 
     job, kind = resolved.job, resolved.kind
     uri = tracking_uri(steps.store)
@@ -141,9 +155,154 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
             },
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
-            "card": model_card(resolved) | kind.card_fields(steps) | {"data_fingerprint": fingerprint},
+            "card": _model_card(resolved) | kind.card_fields(steps) | {"data_fingerprint": fingerprint},
         },
         parts,
         modules=resolved.modules,
         is_valid=lambda record: is_current(record, uri),
     )
+
+
+def _model_card(resolved: ResolvedJob) -> dict[str, Any]:
+    """Return the fields of the model card that are known before training."""
+    job, contract = resolved.job, resolved.contract
+    return {
+        "name": resolved.model_name,
+        "description": job.description,
+        "intended_use": job.publish.intended_use,
+        "table": job.table.name,
+        "contract": {"name": contract.name, "version": contract.version, "digest": contract.digest},
+        "sensitive": [column.name for column in contract.sensitive],
+        "method": resolved.method,
+        "parameters": resolved.arguments,
+        "seed": job.seed,
+    }
+
+
+def _write_outputs(
+    resolved: ResolvedJob,
+    steps: Steps,
+    verdict: Verdict,
+    documents: Mapping[str, Any],
+    champion: Mapping[str, Any] | None,
+) -> None:
+    """
+    Write the run's files and add their addresses to the verdict.
+
+    The page shows which steps of this run were cached and their durations, and so is never cached.
+    """
+    folder = RunFolder(steps.store, verdict)
+    folder.write(
+        "job", "job.yaml", yaml.safe_dump(_job_document(resolved), sort_keys=False), "the job as it ran"
+    )
+    for step, finished in steps.finished.items():
+        for name, artifact in finished.record.outputs.items():
+            verdict.artifacts[f"{step}.{name}"] = artifact.uri
+    folder.write_json("metrics", "metrics.json", documents["metrics"], "metrics")
+    for name, file, key, title in CHECKS:
+        folder.write_check(key, file, documents[name], title, f"checks of {title}")
+    if "publish" in steps.finished:
+        card = steps.store.fetch(steps.output("publish", "card"))
+        folder.write("model_card.json", "model_card.json", (card / "model_card.json").read_text())
+        folder.write("model_card.md", "model_card.md", (card / "model_card.md").read_text(), "model card")
+    facts = {"champion": champion, "kept_rows": steps.facts("balance") or None}
+    folder.write_report("run", {**documents, **facts}, _facts(resolved, steps, verdict))
+
+
+def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
+    """Return the job with overrides applied, contract by name and version, and addresses without secrets."""
+    document = resolved.job.model_dump(mode="json", exclude_none=True)
+    for key in ("path", "connection"):
+        if key in document["table"]:
+            document["table"][key] = without_secrets(document["table"][key])
+    return document | {"contract": f"{resolved.contract.name} {resolved.contract.version}"}
+
+
+def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, Any]:
+    """Return what the page shows of this run beside the documents of its steps."""
+    job, contract, split = resolved.job, resolved.contract, steps.facts("preprocess")
+    return {
+        "title": job.name,
+        "status": "insufficient_evidence" if verdict.exit_code == 3 else verdict.status,
+        "job": {
+            "name": job.name,
+            "method": resolved.method,
+            "parameters": resolved.arguments,
+            "seed": job.seed,
+            "description": job.description,
+        },
+        "table": {
+            "name": job.table.name,
+            "rows": steps.facts("contract")["rows_kept"],
+            **{key: split[key] for key in ("train_rows", "test_rows", "features")},
+            "fingerprint": steps.output("ingest", "raw").sha256,
+            "contract_name": contract.name,
+            "contract_version": contract.version,
+            "contract_page": "contract.html",
+        },
+        "paper": job.paper.model_dump() if job.paper else None,
+        "refusal": verdict.error,
+        "model": verdict.model,
+        "alpha": _alpha(resolved) if resolved.is_proxy else None,
+        "steps": steps.timeline(),
+    }
+
+
+def _alpha(resolved: ResolvedJob) -> float | None:
+    """Return the limit `alpha` of a proxy tree, given or default; None for other proxies."""
+    from evenhand.fairlib.methods.registry import proxy_class
+
+    parameters = inspect.signature(proxy_class(resolved.method).__init__).parameters
+    if "alpha" not in parameters:
+        return None
+    return float(resolved.arguments.get("alpha", parameters["alpha"].default))
+
+
+def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
+    """
+    Look up the version that has the job's alias now, for the page of the run that may replace it.
+
+    Returns
+    -------
+    dict or None
+        Version, address and alias, and the fields of its model card if the card can be read. None if no
+        version has the alias, or the registry does not answer: publishing reports that error.
+    """
+    name, alias = resolved.model_name, resolved.job.publish.alias
+    uri = tracking_uri(store)
+    if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
+        return None  # a query would create the database
+    try:
+        found = published(uri, name, alias)
+    except NotCarriedOut:
+        return None
+    if found is None:
+        return None
+    champion = {"version": found.version, "uri": f"models:/{name}/{found.version}", "alias": alias}
+    card = read_card(uri, name, found.version)
+    return champion if card is None else champion | _card_fields(card)
+
+
+def _card_fields(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a card that can be read: other releases may have written other cards."""
+
+    def mapping(value: Any) -> Mapping[str, Any]:
+        return value if isinstance(value, Mapping) else {}
+
+    def number(value: Any) -> float | None:
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+    def text(value: Any) -> str | None:
+        return value if isinstance(value, str) else None
+
+    return {
+        "metrics": {
+            name: {end: number(mapping(entry).get(end)) for end in ("value", "low", "high")}
+            for name, entry in mapping(card.get("metrics")).items()
+        },
+        "parameters": dict(mapping(card.get("parameters"))),
+        "data_fingerprint": text(card.get("data_fingerprint")),
+        "method": text(card.get("method")),
+        "contract_version": text(mapping(card.get("contract")).get("version")),
+        "seed": seed if isinstance(seed := card.get("seed"), int) else None,
+    }

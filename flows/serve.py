@@ -1,4 +1,4 @@
-"""The deployments of a file, served by this process: schedules without a work pool, on one machine."""
+"""Serve the deployments of a file in this process: schedules without a work pool, on one machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Deployment", "read_deployments", "serve_deployments"]
 
 
 class Schedule(BaseModel):
-    """When a deployment runs: ``cron`` or ``interval`` in seconds."""
+    """Schedule of a deployment: ``cron``, or ``interval`` in seconds."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -25,7 +25,7 @@ class Schedule(BaseModel):
     active: bool = True
 
     def build(self) -> Any:
-        """Give it as Prefect's own."""
+        """Convert to a schedule of Prefect."""
         from prefect.schedules import Cron, Interval
 
         more: dict[str, Any] = {"timezone": self.timezone, "active": self.active, "slug": self.slug}
@@ -33,14 +33,14 @@ class Schedule(BaseModel):
 
 
 class Limit(BaseModel):
-    """Runs of a deployment at a time, and what becomes of one too many."""
+    """Largest number of concurrent runs of a deployment, and what happens to further ones."""
 
     limit: int
     collision_strategy: str = "ENQUEUE"
 
 
 class Deployment(BaseModel):
-    """What of a deployment in ``prefect.yaml`` matters without a pool."""
+    """The keys of a deployment in ``prefect.yaml`` that count without a work pool."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -60,7 +60,7 @@ def read_deployments(path: Path) -> list[Deployment]:
     Raises
     ------
     InputError
-        It cannot be read, or names no deployment, or one is not complete.
+        The file cannot be read, or has no deployment or an incomplete one.
     """
     content = read_yaml(path, "the file")
     listed = content.get("deployments") if isinstance(content, dict) else None
@@ -81,12 +81,12 @@ def read_deployments(path: Path) -> list[Deployment]:
 
 def serve_deployments(deployments: list[Deployment], limit: int) -> None:
     """
-    Register the deployments and run what is due, until interrupted; their schedules pause with the process.
+    Register the deployments and run them on their schedules until Ctrl-C, which pauses the schedules.
 
     Raises
     ------
     InputError
-        An entrypoint is no flow, or a deployment's parameters do not fit it.
+        An entrypoint is not a flow, or a deployment's parameters do not fit the flow.
     """
     from prefect import serve
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
@@ -112,7 +112,7 @@ def serve_deployments(deployments: list[Deployment], limit: int) -> None:
                 )
             )
         except (ImportError, AttributeError, MissingFlowError, ScriptError):
-            raise InputError(f"deployment {item.name}: {item.entrypoint!r} is no flow.") from None
+            raise InputError(f"deployment {item.name}: {item.entrypoint!r} is not a flow.") from None
         except ValueError as error:
             reason = (str(error).splitlines() or [""])[0]
             raise InputError(f"deployment {item.name}: {reason}") from None

@@ -1,4 +1,4 @@
-"""A sweep: a job over a grid of its keys and seeds, and what it trades for what."""
+"""A sweep: a job is run over a grid of its keys and seeds, and the trade-offs are reported."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import pyarrow.parquet as pq
 
 from evenhand.flows.grid import Grid, Point, PointResult, as_text, run_point
 from evenhand.flows.tradeoffs import tradeoffs
-from evenhand.flows.verdict import Verdict, write_verdict
+from evenhand.flows.verdict import RunFolder, Verdict, write_verdict
 from evenhand.flows.workers import WorkerPool, cores
 from evenhand.tasks.errors import NotCarriedOut
-from evenhand.tasks.fingerprint import environment, now
-from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
 
@@ -36,7 +34,7 @@ RunPoints = Callable[[Grid, str], list[PointResult]]
 
 def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     """
-    Run every point and write the sweep's table, trade-offs, page and verdict; the verdict comes last.
+    Run every point and write the sweep's table, trade-offs and page, and last its verdict.
 
     Parameters
     ----------
@@ -44,21 +42,24 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     store : Store
     run_id : str
     run : callable
-        Gives the result of every point; it gets the grid and the store's address.
+        ``(grid, store_url) -> results`` of all points.
     """
     started = time.perf_counter()
     results = run(grid, store.url if "://" in store.url else str(store.local.resolve()))
     seconds = round(time.perf_counter() - started, 3)
-    folder = ("runs", run_id)
     document: dict[str, Any] = {"run_id": run_id, "seconds": seconds} | tradeoffs(grid, results)
     verdict = Verdict(run_id, "evaluated", 0, seconds={"sweep": seconds})
+    folder = RunFolder(store, verdict)
     text = json.dumps(document, indent=1, allow_nan=False, default=str)
-    verdict.artifacts["tradeoff"] = store.write_text(text, *folder, "tradeoff.json")
-    verdict.artifacts["sweep"] = _write_table(store, sweep_table(grid, results), *folder, "sweep.parquet")
+    folder.write("tradeoff", "tradeoff.json", text, "the trade-offs as JSON")
+    verdict.artifacts["sweep"] = _write_table(
+        store, sweep_table(grid, results), "runs", run_id, "sweep.parquet"
+    )
+    folder.add("sweep.parquet", "all runs as a table")
     balances = _balances(grid, results)
     if balances:
         text = json.dumps({"run_id": run_id, "points": balances}, indent=1, allow_nan=False)
-        verdict.artifacts["balances"] = store.write_text(text, *folder, "balances.json")
+        folder.write("balances", "balances.json", text, "the groups of every run as JSON")
     failed = [result for result in results if result.status == "failed"]
     if failed:
         verdict.status = "failed" if len(failed) == len(results) else "evaluated"
@@ -66,34 +67,31 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
         verdict.error = f"{len(failed)} of {len(results)} runs failed; the first: {failed[0].error}"
     elif document["miss"]:
         verdict.exit_code, verdict.error = 1, document["miss"]
-    run_facts = _facts(grid, run_id, seconds, with_balances=bool(balances))
-    documents = {"tradeoff": document, "balances": balances or None, "run": run_facts}
-    verdict.artifacts["report"] = store.write_text(
-        write_page("sweep", documents, store), *folder, "report.html"
-    )
+    documents = {"tradeoff": document, "balances": balances or None}
+    folder.write_report("sweep", documents, {"made": [["The sweep", _facts(grid, seconds)]]})
     write_verdict(store, verdict)
     return verdict
 
 
 def worker_count(grid: Grid) -> int:
-    """Workers that the job asks for, else one a core; never more than there are points."""
+    """Return the number of workers: the job's, default one per core, at most the number of points."""
     return min(grid.job.sweep.workers or len(cores()), len(grid.points))
 
 
 def cached_points(grid: Grid, store_url: str) -> list[PointResult]:
     """
-    Find every point in the cache.
+    Return the results of all points from the cache.
 
     Raises
     ------
     CacheMiss
-        Something is to be computed.
+        A step is not in the cache.
     """
     return [run_point(point.resolved, store_url, cached_only=True) for point in grid.points]
 
 
 def run_points(grid: Grid, store_url: str) -> list[PointResult]:
-    """Run every point, with no orchestrator."""
+    """Run every point in worker processes, without Prefect."""
     workers = worker_count(grid)
     pool = WorkerPool(workers)
     report = report_progress("runs")
@@ -105,7 +103,7 @@ def run_points(grid: Grid, store_url: str) -> list[PointResult]:
                 for done, _ in enumerate(as_completed(futures), start=1):
                     report(done, len(futures), {})
             except BaseException:
-                pool.close(kill=True)  # before the threads are waited for, which wait for the workers
+                pool.close(kill=True)  # first: the executor waits for its threads, which wait for the workers
                 raise
     finally:
         pool.close()
@@ -113,7 +111,7 @@ def run_points(grid: Grid, store_url: str) -> list[PointResult]:
 
 
 def in_worker(pool: WorkerPool, point: Point, store_url: str) -> PointResult:
-    """Run a point in a free worker; one that dies leaves a failed point."""
+    """Run a point in a free worker; the point has failed if the worker dies."""
     try:
         result: PointResult = pool.run(run_point, point.resolved, store_url)
     except NotCarriedOut as error:
@@ -122,7 +120,7 @@ def in_worker(pool: WorkerPool, point: Point, store_url: str) -> PointResult:
 
 
 def _balances(grid: Grid, results: Sequence[PointResult]) -> list[dict[str, Any]]:
-    """What each run of a proxy found of its groups; nothing of other runs."""
+    """Return the group balance of each run of a proxy."""
     return [
         {"value": point.value, "seed": point.seed, "balance": result.balance}
         for point, result in zip(grid.points, results, strict=True)
@@ -130,20 +128,12 @@ def _balances(grid: Grid, results: Sequence[PointResult]) -> list[dict[str, Any]
     ]
 
 
-def _facts(grid: Grid, run_id: str, seconds: float, *, with_balances: bool) -> dict[str, Any]:
-    """What the page shows of this sweep beside its trade-offs."""
-    files = [("all runs as a table", "sweep.parquet"), ("the trade-offs as JSON", "tradeoff.json")]
-    files += [("the groups of every run as JSON", "balances.json")] if with_balances else []
+def _facts(grid: Grid, seconds: float) -> list[list[str]]:
+    """Return what the page shows of this sweep beside its trade-offs, as names and values."""
     swept = [[f"Values of {axis.key}", ", ".join(map(as_text, axis.values))] for axis in grid.axes]
     engine = "Dask" if grid.job.sweep.engine == "dask" else "worker processes"
     made = [["Job", grid.job.name], *swept, ["Seeds", ", ".join(map(str, grid.seeds))]]
-    return {
-        "id": run_id,
-        "created": now(),
-        "made": [["The sweep", [*made, ["Seconds", f"{seconds:.1f}"], ["Engine", engine]]]],
-        "files": [{"name": name, "href": href} for name, href in files],
-        "environment": environment(),
-    }
+    return [*made, ["Seconds", f"{seconds:.1f}"], ["Engine", engine]]
 
 
 def read_tradeoffs(store: Store, run_id: str) -> dict[str, Any] | None:
@@ -154,7 +144,7 @@ def read_tradeoffs(store: Store, run_id: str) -> dict[str, Any] | None:
 
 
 def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
-    """Build the table of all runs, one row a point."""
+    """Build the table of all runs, one row per point."""
     columns: dict[str, list[Any]] = {
         axis.key: _column([point.settings[axis.key] for point in grid.points]) for axis in grid.axes
     }
@@ -180,7 +170,7 @@ def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
 
 
 def _column(values: Sequence[Any]) -> list[Any]:
-    """Values of one type as they are, any mixture as text."""
+    """Return values of one type unchanged, integers and floats as floats, and other mixtures as text."""
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds in ({str}, {bool}):
         return [float(value) for value in values] if kinds == {int, float} else list(values)

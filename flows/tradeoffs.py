@@ -1,4 +1,4 @@
-"""What a grid of finished runs says: each value over its seeds, Pareto fronts, the best value."""
+"""Summaries of a finished grid: each value over its seeds, Pareto fronts, the best value."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.catalogue import better, direction, names_of
-from evenhand.fairlib.evaluation.tradeoff import (
-    Goal,
-    Summary,
-    best,
-    nearest_miss,
-    pareto_front,
-    summarise,
-)
+from evenhand.fairlib.evaluation.tradeoff import Goal, Summary, best, nearest_miss, pareto_front, summarise
 from evenhand.flows.comparison import comparison
 from evenhand.flows.grid import Grid, PointResult, as_text
 
@@ -25,18 +18,18 @@ __all__ = ["tradeoffs"]
 
 PERFORMANCE = "balanced_accuracy"
 NOT_FAIRNESS = ("accuracy", "balanced_accuracy", "auc", "features_asked")
-# Of proxies: balance is what they are for, and what they tell is what it costs.
+# Proxies trade their balance for what they disclose.
 PROXY_PERFORMANCE, PROXY_COST = "imbalance", "disclosivity"
 
 
 def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     """
-    Build the content of ``tradeoff.json``: plain JSON, NaN nowhere.
+    Build the content of ``tradeoff.json``: plain JSON without NaN.
 
-    `values` has one entry a grid value, in order; `front`, `fronts` and `best` point into it. `fronts` holds
-    for every fairness metric the front of balanced accuracy against it, `front` that of all of them at once.
-    Proxies have the fronts of their imbalance against their disclosivity, held out and on the training rows.
-    `comparison` holds methods against each other where they are swept.
+    `values` has one entry per grid value, in order; `front`, `fronts` and `best` are indices into it.
+    `fronts` has for every fairness metric the Pareto front of balanced accuracy and that metric, `front` the
+    one of all metrics together. Proxies have the fronts of imbalance and disclosivity, on held-out and
+    training rows. `comparison` compares methods, if they are swept.
     """
     of_proxies = all(point.resolved.is_proxy for point in grid.points)
     performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
@@ -74,7 +67,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
 
 
 def _pairs(known: Sequence[str], *, of_proxies: bool) -> dict[str, str]:
-    """Which metric each measure of fairness, or of what is told, is traded for."""
+    """Return for each measure of fairness, or of disclosure, the performance metric that it is traded for."""
     if not of_proxies:
         measures = [name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")]
         return dict.fromkeys(measures, PERFORMANCE)
@@ -84,7 +77,7 @@ def _pairs(known: Sequence[str], *, of_proxies: bool) -> dict[str, str]:
 
 
 def _label(settings: Mapping[str, Any]) -> str:
-    """Name a grid value: the value alone where one key is swept, else with the last part of each key."""
+    """Name a grid value: the value alone if one key is swept, else with the last part of each key."""
     if len(settings) == 1:
         return as_text(next(iter(settings.values())))
     ends = [key.rpartition(".")[2] for key in settings]
@@ -100,7 +93,7 @@ def _limits(goal: Goal | None) -> dict[str, list[float]]:
 
 
 def _no_best(goal: Goal, values: Sequence[Mapping[str, Any]]) -> str:
-    """Say in one line that no value meets the goal, and which comes nearest."""
+    """Describe in one line that no value meets the goal, and which one is nearest."""
     miss = nearest_miss(goal, [_means(value) for value in values])
     if miss is None:
         return f"no value has the evidence to judge {goal}."
@@ -113,7 +106,7 @@ def _no_best(goal: Goal, values: Sequence[Mapping[str, Any]]) -> str:
 def _value(
     grid: Grid, index: int, results: Sequence[PointResult], metrics: Sequence[str], level: float
 ) -> dict[str, Any]:
-    """One grid value over its seeds."""
+    """Summarise one grid value over its seeds."""
     own = [result for point, result in zip(grid.points, results, strict=True) if point.value == index]
     done = [result for result in own if result.status == "done"]
     label = _label(grid.values[index])
@@ -130,7 +123,7 @@ def _value(
 
 
 def _summary(name: str, done: Sequence[PointResult], level: float) -> Summary:
-    """A metric over the seeds; where only one has a number, the interval is its own."""
+    """Summarise a metric over the seeds; with a single value the interval is that run's own."""
     found = [result.metrics[name] for result in done if name in result.metrics]
     known = [metric for metric in found if metric["value"] is not None]
     single = (known[0]["low"], known[0]["high"]) if len(known) == 1 else (None, None)
@@ -149,7 +142,7 @@ def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> 
 def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:
     point = grid.points[index]
     found = asdict(result)
-    del found["balance"]  # it has a file of its own
+    del found["balance"]  # written to a separate file
     if result.acquisition is None:
         del found["acquisition"]
     return {"value": point.value, "settings": point.settings, "seed": point.seed} | found

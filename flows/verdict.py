@@ -1,4 +1,4 @@
-"""The verdict of a run: one file, from which the exit code follows; it is written whatever ends the run."""
+"""The verdict of a run: a file with the exit code, which is written however the run ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from typing import Any
 
 from evenhand.flows.engine import CacheMiss, Steps
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.store import Store
 
 __all__ = [
     "EXIT_OF_VERDICT",
+    "RunFolder",
     "Verdict",
     "recorded_verdict",
     "describe_fault",
@@ -53,30 +56,63 @@ class Verdict:
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """Return the verdict as plain JSON."""
         return asdict(self)
 
     def add_metrics(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add the metrics of an evaluation with the ends of their intervals."""
+        """Add an evaluation's metrics, with the ends of their intervals as ``NAME.low`` and ``NAME.high``."""
         for name, metric in metrics.items():
             self.metrics[name] = metric["value"]
             if metric["low"] is not None:
                 self.metrics |= {f"{name}.low": metric["low"], f"{name}.high": metric["high"]}
 
 
+class RunFolder:
+    """Writes the files of a run; their addresses go to the verdict, their titles to the run's page."""
+
+    def __init__(self, store: Store, verdict: Verdict) -> None:
+        self.store, self.verdict = store, verdict
+        self._files: list[dict[str, str]] = []
+
+    def write(self, name: str, file: str, text: str, title: str | None = None) -> None:
+        """Write a file under a name in the verdict; the page links to it if it has a title."""
+        self.verdict.artifacts[name] = self.store.write_text(text, "runs", self.verdict.run_id, file)
+        if title is not None:
+            self.add(file, title)
+
+    def add(self, file: str, title: str) -> None:
+        """Have the page link to a file of the folder."""
+        self._files.append({"name": title, "href": file})
+
+    def write_json(self, name: str, file: str, content: Any, title: str | None = None) -> None:
+        """Write a JSON file."""
+        self.write(name, file, json.dumps(content, indent=1), title)
+
+    def write_check(self, name: str, file: str, result: Any, subject: str, title: str) -> None:
+        """Write the page of a contract check of a table, which `subject` names."""
+        documents = {"result": result, "run": {"title": subject}}
+        self.write(name, file, write_page("contract", documents, self.store), title)
+
+    def write_report(self, kind: str, documents: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+        """Write the run's page of a kind; `run` has what the page shows of the run beside its documents."""
+        common = {"id": self.verdict.run_id, "created": now(), "environment": environment()}
+        content = {**documents, "run": {**common, **run, "files": self._files}}
+        self.write("report", "report.html", write_page(kind, content, self.store))
+
+
 def new_run_id(name: str) -> str:
-    """Id of a new run: time, name and six random digits; ids sort by time and do not collide."""
+    """Return a new run's id: time, name and six random digits, so that ids sort by time and are unique."""
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
     return f"{stamp}-{name}-{secrets.token_hex(3)}"
 
 
 def write_verdict(store: Store, verdict: Verdict) -> str:
-    """Write ``runs/<run>/verdict.json`` in one step."""
+    """Write ``runs/<run>/verdict.json`` atomically."""
     return store.write_text(json.dumps(verdict.to_dict(), indent=1), "runs", verdict.run_id, "verdict.json")
 
 
 def read_verdict(store: Store, run_id: str) -> Verdict | None:
-    """Read the verdict of a run; None if it left none, which is a failure."""
+    """Read the verdict of a run; None if there is none, which means that the run failed."""
     text = store.read_text("runs", run_id, "verdict.json")
     return None if text is None else Verdict(**json.loads(text))
 
@@ -86,15 +122,15 @@ def recorded_verdict(
     store: Store, run_id: str, steps: Steps | None = None, *, keep_idle: bool = True
 ) -> Iterator[Verdict]:
     """
-    Give a verdict to fill, and write it at the end of the block, whatever ends the block.
+    Yield a verdict to fill, and write it at the end of the block, also after an exception.
 
-    A fault becomes one line in it. A verdict that is still ``failed`` without an error is not written, as the
-    run has not begun, nor without `keep_idle` one that is ``up_to_date``.
+    An exception is recorded as one line. A verdict that is still ``failed`` without an error is not written,
+    because the run has not begun; without `keep_idle` neither is one that is ``up_to_date``.
 
     Raises
     ------
     EvenhandError
-        The fault, as an error of ours.
+        The exception of the block, converted into one of ours.
     CacheMiss
         From an engine that may only look things up; no verdict is written.
     """
@@ -106,10 +142,10 @@ def recorded_verdict(
     except EvenhandError as error:
         verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
         raise
-    except Exception as error:  # noqa: BLE001 - any fault of ours, which is raised by another name
+    except Exception as error:  # noqa: BLE001 - converted and raised again
         named = describe_fault(error)
         verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
-        # Prefect logs an error with its causes, whose text may quote a person's value
+        # Prefect logs an error's causes, whose text may quote a person's value
         raise named from (error if os.environ.get("EVENHAND_LOG") else None)
     finally:
         if steps is not None:
@@ -121,7 +157,7 @@ def recorded_verdict(
 
 
 def describe_fault(error: Exception) -> NotCarriedOut:
-    """One line for a disk that is full or gone, for Prefect, and for a fault of ours."""
+    """Describe in one line an error of input or output, an error of Prefect, or an internal fault."""
     if isinstance(error, OSError) and error.strerror:
         place = f" at {error.filename}" if error.filename else ""
         return NotCarriedOut(

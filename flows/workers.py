@@ -1,4 +1,4 @@
-"""Worker processes that live as long as a sweep, each on a core of its own."""
+"""Worker processes of a sweep, each on its own core."""
 
 from __future__ import annotations
 
@@ -37,23 +37,22 @@ PRELOADED = (
     "evenhand.tasks.train",
 )
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
-
 STOPPED = "the sweep was stopped."
 
 
 def cores() -> list[int]:
-    """Numbers of the cores that this process may use."""
+    """Return the numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def dask_cluster(workers: int) -> dict[str, Any]:
-    """Settings of a Dask cluster of our own: workers of one thread each, no dashboard, any free port."""
+    """Return the settings of a local Dask cluster: workers with one thread, no dashboard, any free port."""
     return {
         "n_workers": workers,
         "threads_per_worker": 1,
-        # its scheduler answers over HTTP all the same; without an address at 8787, which another may hold
+        # without the dashboard the scheduler still opens its HTTP port, by default 8787, which may be in use
         "dashboard_address": "127.0.0.1:0",
         "scheduler_kwargs": {"dashboard": False},
     }
@@ -61,9 +60,9 @@ def dask_cluster(workers: int) -> dict[str, Any]:
 
 def pin_to_core(core: int | None) -> None:
     """
-    Make this process use one thread on one core; with None it keeps all.
+    Restrict this process to one thread on one core; None changes nothing.
 
-    Must run before numpy is imported, for its libraries read their number of threads once.
+    Must run before numpy is imported, because its libraries read their number of threads once.
     """
     if core is None:
         return
@@ -71,13 +70,13 @@ def pin_to_core(core: int | None) -> None:
         os.environ[name] = "1"
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
-    if "torch" in sys.modules:  # by the program around us
+    if "torch" in sys.modules:  # imported by the caller's program
         sys.modules["torch"].set_num_threads(1)
 
 
 @dataclass
 class _Slot:
-    """A place for one process at a time, so that a death concerns one point and no other."""
+    """An executor with one process, so that the death of a process affects one point only."""
 
     core: int | None
     executor: ProcessPoolExecutor
@@ -86,12 +85,12 @@ class _Slot:
 
 class WorkerPool:
     """
-    Worker processes that start at once and run one function call at a time each.
+    Worker processes that run one function call at a time each; they start with the pool.
 
     Parameters
     ----------
     workers : int
-        With more than one, each uses one thread on its own core.
+        Number of processes; with more than one, each uses one thread on its own core.
     """
 
     def __init__(self, workers: int) -> None:
@@ -105,12 +104,12 @@ class WorkerPool:
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """
-        Call a function in a free worker, waiting for one if need be.
+        Call a function in a free worker; wait until there is one.
 
         Raises
         ------
         NotCarriedOut
-            The worker died; another takes its place for the next call.
+            The worker died; the next call starts another.
         """
         slot = self._free.get()
         try:
@@ -125,13 +124,13 @@ class WorkerPool:
             raise NotCarriedOut(STOPPED)
         with contextlib.suppress(BrokenProcessPool):
             return slot.executor.submit(function, *arguments)
-        # it died in its last call, or since: this call gets a new one
+        # the process died in its last call or after it: start another
         fresh = _start(slot.core)
         slot.executor, slot.ready = fresh.executor, fresh.ready
         return slot.executor.submit(function, *arguments)
 
     def close(self, *, kill: bool = False) -> None:
-        """End the workers: after their calls, or at once."""
+        """End the workers, after their calls or, with `kill`, now."""
         self._closed = True
         for slot in self._slots:
             slot.executor.shutdown(wait=False, cancel_futures=True)
@@ -148,9 +147,9 @@ def _start(core: int | None) -> _Slot:
 
 def _start_tracker() -> None:
     """
-    Start the standard library's process that removes what killed workers leave.
+    Start the standard library's process that removes the resources of killed workers.
 
-    It does so with a warning, which would follow our one line to the terminal.
+    Its warning about them is suppressed.
     """
     before = os.environ.get("PYTHONWARNINGS")
     quiet = "ignore::UserWarning:multiprocessing.resource_tracker"
@@ -165,8 +164,8 @@ def _start_tracker() -> None:
 
 
 def _prepare(core: int | None) -> None:
-    """Begin a worker: limits first, then the imports that every point needs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
+    """Prepare a worker: thread limits first, then the imports that every point needs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     pin_to_core(core)
     for module in PRELOADED:
@@ -174,7 +173,7 @@ def _prepare(core: int | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """Nobody collects the result of a worker whose parent was killed."""
+    """End this worker when its parent has ended, also if that was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

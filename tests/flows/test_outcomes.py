@@ -178,7 +178,7 @@ def test_a_fault_while_the_pages_are_written_ends_with_4(
     def crash(*_: Any) -> None:
         raise AttributeError("secret-value")
 
-    monkeypatch.setattr(evenhand.flows.run, "write_outputs", crash)
+    monkeypatch.setattr(evenhand.flows.run, "_write_outputs", crash)
     done = publishing.run("--json")
     assert (done.code, done.json["status"]) == (4, "failed")
     assert "secret-value" not in done.err + done.out

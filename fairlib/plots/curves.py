@@ -40,8 +40,7 @@ def training_curves(rows: Rows, *, width: int = 680) -> Any:
         color=alt.Color("series:N", scale=series_scale(names), legend=legend),
         strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=legend),
     )
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return finish(encoded.properties(width=width, height=240, autosize=fit), width)
+    return finish(encoded, width, 240)
 
 
 def budget_curve(
@@ -83,5 +82,4 @@ def budget_curve(
         base.mark_point(filled=True, size=45, opacity=1, color=colour("c0")),
         mark.mark_point(filled=True, size=170, opacity=1, color=colour("c1"), shape="diamond").encode(y=y),
     )
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return finish(layered.properties(width=width, height=250, autosize=fit), width)
+    return finish(layered, width, 250)

@@ -7,21 +7,12 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import (
-    CHARACTER,
-    Rows,
-    colour,
-    data,
-    finish,
-    is_narrow,
-    records,
-)
+from evenhand.fairlib.plots.theme import CHARACTER, UPRIGHT, Rows, colour, data, finish, is_narrow, records
 
 __all__ = ["group_rates", "group_shares", "heat_map", "histogram", "kept_by_group", "score_distribution"]
 
 # Opacity of the strongest cell of a heat map: text on it stays legible in both colour schemes.
 DARKEST = 0.6
-UPRIGHT = "M0,-1L0,1"
 
 
 def group_rates(rows: Rows, *, width: int = 680) -> Any:
@@ -149,8 +140,7 @@ def histogram(
     x = alt.X("left:Q", bin="binned", title=x_title, scale=scale, axis=across)
     bars = base.mark_bar(color=colour("c0"), binSpacing=2).encode(x=x, x2="right:Q")
     texts = base.mark_text(dy=-7, color=colour("ink")).encode(x="middle:Q", text="text:N")
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return finish(alt.layer(bars, texts).properties(width=width, height=190, autosize=fit), width)
+    return finish(alt.layer(bars, texts), width, 190)
 
 
 def group_shares(
@@ -326,5 +316,4 @@ def kept_by_group(rows: Rows, *, width: int = 680) -> Any:
     layers = [layer(base.mark_bar(), "share", kinds[0]), layer(base.mark_bar(), "kept", kinds[1])]
     tick = base.mark_tick(thickness=2, size=18).transform_filter("datum.training != null")
     layers.append(layer(tick, "training", kinds[2]))
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return finish(alt.layer(*layers).properties(width=width, height=26 * len(order), autosize=fit), width)
+    return finish(alt.layer(*layers), width, 26 * len(order))

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import Rows, colour, data, finish, is_narrow, records
+from evenhand.fairlib.plots.theme import UPRIGHT, Rows, colour, data, finish, is_narrow, records
 
 __all__ = ["differences", "finish_rows", "metric_intervals", "row_axis", "row_names"]
 
@@ -15,19 +15,11 @@ ROW = 34
 NARROW_ROW = 54
 
 
-def _label_axis(width: int) -> alt.Axis | None:
-    """Row labels beside the marks; on a narrow page they stand above them."""
-    return (
-        None
-        if is_narrow(width)
-        else alt.Axis(title=None, labelLimit=260, ticks=False, domain=False, grid=True)
-    )
-
-
 def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
-    """A row for each record's ``label``, in their order."""
+    """A row for each record's ``label``, in their order; on a narrow page :func:`row_names` stand above."""
     order = [record["label"] for record in found]
-    return alt.Y("label:N", sort=order, axis=_label_axis(width))
+    beside = alt.Axis(title=None, labelLimit=260, ticks=False, domain=False, grid=True)
+    return alt.Y("label:N", sort=order, axis=None if is_narrow(width) else beside)
 
 
 def row_names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
@@ -43,8 +35,7 @@ def row_names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
 def finish_rows(layers: list[Any], count: int, width: int) -> Any:
     """Layer charts whose rows have one height, and apply the theme."""
     row = NARROW_ROW if is_narrow(width) else ROW
-    sized = alt.layer(*layers).properties(width=width, height=max(count, 1) * row)
-    return finish(sized.properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding")), width)
+    return finish(alt.layer(*layers), width, max(count, 1) * row)
 
 
 def metric_intervals(
@@ -121,30 +112,19 @@ def metric_intervals(
     return finish_rows([*layers, *row_names(base, y, width)], len(found), width)
 
 
-# An upright line: the built-in shape of a line lies.
-STROKE = "M0,-1L0,1"
 # Name in the legend, colour and shape of each kind of mark.
 KINDS = {
     "value": ("this model", colour("c0"), "circle"),
     "baseline": ("baseline", colour("c1"), "square"),
     "paper": ("paper", colour("c1"), "diamond"),
-    "limit": ("limit of a gate", colour("ink"), STROKE),
+    "limit": ("limit of a gate", colour("ink"), UPRIGHT),
 }
 
 
 def _ends(found: list[dict[str, Any]], floor: float | None, ceiling: float | None) -> dict[str, Any]:
     """Domain that covers all numbers and reaches the given ends."""
-    keys = (
-        "value",
-        "low",
-        "high",
-        "limit",
-        "paper_low",
-        "paper_high",
-        "baseline",
-        "baseline_low",
-        "baseline_high",
-    )
+    keys = ["value", "low", "high", "limit", "baseline"]
+    keys += [f"{of}_{end}" for of in ("paper", "baseline") for end in ("low", "high")]
     known = [record[key] for record in found for key in keys if record.get(key) is not None]
     if not known:
         return {}

@@ -16,6 +16,8 @@ Rows = Sequence[Mapping[str, Any]] | Any
 
 # A font whose widths are the same on all systems: text is measured when the picture is made.
 FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
+# An upright line: the built-in shape of a line lies.
+UPRIGHT = "M0,-1L0,1"
 NARROW = 480
 # Estimated width of a character in pixels, to leave out text that would not fit.
 CHARACTER = 6.5
@@ -53,7 +55,7 @@ def is_narrow(width: int) -> bool:
     return width < NARROW
 
 
-def finish(chart: Any, width: int) -> Any:
+def finish(chart: Any, width: int, height: float | None = None) -> Any:
     """
     Apply the theme.
 
@@ -62,11 +64,16 @@ def finish(chart: Any, width: int) -> Any:
     chart : altair.TopLevelMixin
     width : int
         Pixels; long labels are cut to a share of it.
+    height : float, optional
+        Of a chart that takes the whole width; None for one that is sized already.
 
     Returns
     -------
     altair.TopLevelMixin
     """
+    if height is not None:
+        fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+        chart = chart.properties(width=width, height=height, autosize=fit)
     text = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": 12, "titleFontSize": 12}
     limit = 0.45 * width if is_narrow(width) else 0.36 * width
     axis = {

@@ -100,8 +100,7 @@ def tradeoff(
         right.mark_text(align="left", dx=8, **style).encode(x=x, y=y, text="label:N"),
         left.mark_text(align="right", dx=-8, **style).encode(x=x, y=y, text="label:N"),
     ]
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return finish(alt.layer(*layers).properties(width=width, height=height, autosize=fit), width)
+    return finish(alt.layer(*layers), width, height)
 
 
 def covering(
@@ -239,5 +238,4 @@ def by_setting(
         .mark_point(filled=True, size=170, opacity=1, shape="diamond", color=colour("c1"))
         .encode(x=x, y=y),
     ]
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return finish(alt.layer(*layers).properties(width=width, height=200, autosize=fit), width)
+    return finish(alt.layer(*layers), width, 200)

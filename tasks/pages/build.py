@@ -26,7 +26,6 @@ from evenhand.tasks.store import Store
 
 # Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
 WIDTHS = {"wide": 680, "narrow": 330, "small": 330}
-BOTH, SMALL = ("wide", "narrow"), ("small",)
 ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\" viewBox=\"([^\"]+)\"[^>]*>")
 ROLES = re.compile(r" (?:role|aria-[a-z]+)=\"[^\"]*\"")
 # Characters that an HTML reader refuses or shows as nothing.
@@ -95,17 +94,16 @@ def render(page: Page, store: Store | None = None) -> str:
     str
         A whole HTML document. The same page gives the same text.
     """
-    charts = [chart for section in page.sections for block in section.blocks for chart in _charts_of(block)]
-    figures = Figures(store).draw(charts)
+    charts = []
+    for block in (block for section in page.sections for block in section.blocks):
+        if isinstance(block, Charts):
+            charts += [(chart, "small") for chart in block.items]
+        elif isinstance(block, Chart):
+            charts += [(block, "wide"), (block, "narrow")]
+    figures = _draw(charts, store)
     text = _templates().get_template("page.html.j2").render(page=page, figures=figures)
     # a column's name or a category may hold bytes that are no text
     return UNPRINTABLE.sub("\ufffd", text).encode("utf-8", "replace").decode("utf-8")
-
-
-def _charts_of(block: Any) -> list[tuple[Chart, tuple[str, ...]]]:
-    if isinstance(block, Charts):
-        return [(chart, SMALL) for chart in block.items]
-    return [(block, BOTH)] if isinstance(block, Chart) else []
 
 
 @cache
@@ -188,50 +186,34 @@ def numeric_columns(table: Table) -> list[bool]:
 # pictures of charts
 
 
-class Figures:
+def _draw(charts: Sequence[tuple[Chart, str]], store: Store | None) -> dict[int, Markup]:
     """
-    The figures of one page.
+    Draw charts, each in its forms, several at a time, unless the store has them.
 
-    Parameters
-    ----------
-    store : Store or None
-        Keeps pictures below ``charts/`` by the digest of what they are drawn from.
+    The store keeps pictures below ``charts/`` by the digest of what they are drawn from.
+
+    Returns
+    -------
+    dict of int to Markup
+        By the chart's ``id``: an accessible inline image in each of its forms.
     """
-
-    def __init__(self, store: Store | None) -> None:
-        self.store = store
-
-    def draw(self, charts: Sequence[tuple[Chart, Sequence[str]]]) -> dict[int, Markup]:
-        """
-        Draw charts, each in its forms, several at a time, unless the store has them.
-
-        Returns
-        -------
-        dict of int to Markup
-            By the chart's ``id``: an accessible inline image in each of its forms.
-        """
-        wanted = [(chart, form) for chart, forms in charts for form in forms]
-        keys = [_key(chart, form) for chart, form in wanted]
-        found = {
-            key: self.store.read_text("charts", f"{key}.svg") if self.store else None for key in set(keys)
-        }
-        missing = {key: item for key, item in zip(keys, wanted, strict=True) if found[key] is None}
-        if missing:
-            # imported here, before the threads: two threads must not import at once
-            importlib.import_module("vl_convert")
-            with ThreadPoolExecutor(available_cores()) as threads:
-                drawn = dict(
-                    zip(missing, threads.map(lambda item: _svg(*item), missing.values()), strict=True)
-                )
-            for key, text in drawn.items():
+    wanted = {_key(chart, form): (chart, form) for chart, form in charts}
+    found = {key: store.read_text("charts", f"{key}.svg") if store else None for key in wanted}
+    missing = [key for key, text in found.items() if text is None]
+    if missing:
+        # imported here, before the threads: two threads must not import at once
+        importlib.import_module("vl_convert")
+        with ThreadPoolExecutor(available_cores()) as threads:
+            drawn = threads.map(lambda key: _svg(*wanted[key]), missing)
+            for key, text in zip(missing, drawn, strict=True):
                 found[key] = text
-                if self.store is not None:
-                    self.store.write_text(text, "charts", f"{key}.svg")
-        images: dict[int, Markup] = {}
-        for place, ((chart, form), key) in enumerate(zip(wanted, keys, strict=True)):
-            image = _accessible(str(found[key]), chart, form, f"figure-{place}")
-            images[id(chart)] = images.get(id(chart), Markup("")) + image
-        return images
+                if store is not None:
+                    store.write_text(text, "charts", f"{key}.svg")
+    images: dict[int, Markup] = {}
+    for place, (chart, form) in enumerate(charts):
+        image = _accessible(str(found[_key(chart, form)]), chart, form, f"figure-{place}")
+        images[id(chart)] = images.get(id(chart), Markup("")) + image
+    return images
 
 
 @cache

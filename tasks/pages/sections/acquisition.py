@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import estimate_cell, interval_name, metric_cell
+from evenhand.tasks.pages.texts import estimate_cell, interval_name, lack, metric_cell
 
 PAGES = {"run": 80}
 NEEDS = ("acquisition", "metrics")
@@ -89,9 +89,9 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
 def _revealed(aucs: Json, about: str) -> list[str]:
     """AUCs of the adversary and of the outcome from the asked features and from all."""
     parts = [aucs.get(name) or {} for name in ("acquired", "all")]
-    if any(part.get("adversary_auc") is None for part in parts):
-        return []
     outcome, adversary = ([formats.number(part.get(key)) for part in parts] for key in AUCS)
+    if formats.MISSING in adversary:
+        return []
     return [
         f"A second network, the adversary, predicts {about} from the known features. Its AUC is "
         f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; random "
@@ -157,16 +157,16 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     sets = [found for found in sets if any(found.get(key) is not None for key in AUCS)]
     rows: list[list[Any]] = []
     for group in ranked:
-        ends = f"{formats.percent(group['low'])} to {formats.percent(group['high'])}"
-        share = Cell(formats.percent(group["share"]), (ends,))
+        share = lack("may not be asked")
+        if group["allowed"]:
+            ends = f"{formats.percent(group['low'])} to {formats.percent(group['high'])}"
+            share = Cell(formats.percent(group["share"]), (ends,))
         place = "–" if group["mean_position"] is None else f"{group['mean_position']:.1f}"
-        closed = Cell("may not be asked", kind="lack")
-        first = formats.percent(group["first_share"])
-        rows.append([group["name"], share if group["allowed"] else closed, place, first, *_aucs(group)])
+        rows.append([group["name"], share, place, formats.percent(group["first_share"]), *_aucs(group)])
     rows += [[found["name"], *["–"] * 3, *_aucs(found)] for found in sets]
-    heads = [f"Asked ({interval})", "Mean place", "Asked first", "AUC: outcome", f"AUC: {about}"]
+    heads = ["Feature", f"Asked ({interval})", "Mean place", "Asked first", "AUC: outcome", f"AUC: {about}"]
     caption = "Every feature, those asked most often first; the AUCs are of that feature alone"
-    table = Table(caption, ["Feature", *heads], rows)
+    table = Table(caption, heads, rows)
     if not drawn:
         return [table]
     keys = ("name", "share", "low", "high", *AUCS)
@@ -186,14 +186,14 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     if len(allowed) > len(drawn):
         text += f" It has the {len(drawn)} features that are asked most; the table has all."
     most = ", ".join(f"{group['name']} {formats.percent(group['share'])}" for group in drawn[:6])
-    described = f"The features that are asked most: {most}. The table below has every number."
+    described = f"The features that are asked most: {most}."
     caption = "What each feature reveals, and how often it is asked"
     chart = Chart("bars.asked_features", {"rows": [*data, *sets], "predicted": about}, caption, described)
     return [text, chart, table]
 
 
-def _aucs(found: Json) -> list[str]:
-    return ["–" if found.get(key) is None else formats.number(found[key]) for key in AUCS]
+def _aucs(found: Json) -> list[str | float]:
+    return ["–" if found.get(key) is None else found[key] for key in AUCS]
 
 
 def _parts(group: Json) -> list[tuple[str, float]]:
@@ -237,8 +237,7 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     for group in allowed:
         labels = [formats.percent(group["by_label"][label]) for label in ("0", "1")]
         shares = [_shown(group["by_group"][name][value], least) for name, value in values]
-        few = Cell("too few", kind="lack")
-        shown = [few if share is None else formats.percent(share) for share in shares]
+        shown = [lack("too few") if share is None else formats.percent(share) for share in shares]
         rows.append([group["name"], *labels, *shown])
     caption = f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
     heads = [f"{spoken(name)}: {value}" for name, value in values]
@@ -256,11 +255,10 @@ def _how_many(counts: Sequence[int]) -> list[Block]:
     rows = [(str(i), n, share) for i, (n, share) in enumerate(zip(counts, shares, strict=True))]
     caption = "People by the number of features that they are asked for"
     table = Table(caption, [title("features_asked"), "People", "Share"], rows, folded=True)
-    titles = {"x_title": "features asked of a person", "y_title": "share of people"}
     edges = [i - 0.5 for i in range(len(counts) + 1)]
-    data = {"edges": edges, "counts": counts, "shares": True, **titles}
-    described = f"{said} The table below has every number."
-    return [said, Chart("bars.histogram", data, "Features asked of a person", described, table=table)]
+    data = {"edges": edges, "counts": counts, "shares": True, "x_title": "features asked of a person"}
+    data["y_title"] = "share of people"
+    return [said, Chart("groups.histogram", data, "Features asked of a person", said, table=table)]
 
 
 def _order(sequences: Sequence[Json]) -> list[Block]:
@@ -280,8 +278,8 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
         found = metrics["metrics"].get(name)
         if "&" in name or value is None or found is None or found["value"] is None:
             continue
-        change = formats.signed(found["value"] - value)
-        rows.append([metric_cell(name), estimate_cell(found), value, change, direction(name) or "not stated"])
+        difference, way = formats.signed(found["value"] - value), direction(name) or "not stated"
+        rows.append([metric_cell(name), estimate_cell(found), value, difference, way])
         if name in ("auc", f"demographic_parity_difference.{acquisition['attributes'][0]}"):
             instead = f"{formats.number(value)} instead of {formats.number(found['value'])}"
             changes.append(f"{title(name)} {instead}")

@@ -117,7 +117,7 @@ def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
     data = {"edges": edges, "counts": counts, "x_title": "fair distance to the person that one is treated as"}
     rows = [(f"{low} to {high}", n) for low, high, n in zip(marks, marks[1:], counts, strict=False)]
     table = Table(caption, ["Fair distance", "People"], rows, folded=True)
-    return Chart("bars.histogram", data, caption, described, table=table)
+    return Chart("groups.histogram", data, caption, described, table=table)
 
 
 def _flow(about: str, flow: Json, cells: Sequence[Json], min_cell: int) -> list[Block]:

@@ -32,9 +32,7 @@ def build(documents: Documents) -> Section:
     exchanges = ""
     if certificate["budget"] > 0 and free is not None:
         found = "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
-        exchanges = (
-            f"With a budget of 0, people may be exchanged only where the fair distance is 0; {found}. "
-        )
+        exchanges = f"With a budget of 0, exchanges are possible only at a fair distance of 0; {found}. "
     ends = formats.interval(own["low"], own["high"])
     said = "" if own["low"] is None else f" ({interval} {ends})"
     people, rows = formats.count(certificate["people"]), metrics["n"]

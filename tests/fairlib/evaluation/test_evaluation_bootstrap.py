@@ -123,6 +123,31 @@ def test_chunks_do_not_change_the_draws() -> None:
     assert [len(part) for part in parts] == [7] * 7 + [1]
     assert_array_equal(np.concatenate(parts), whole)
     assert (whole.sum(axis=1) == 17).all()
+    # a chunk smaller than one draw holds one
+    singles = list(multinomial_chunks(weights, 5, np.random.default_rng(3), chunk_bytes=1))
+    assert [len(part) for part in singles] == [1] * 5
+
+
+def test_chunks_have_64_mebibytes_by_default() -> None:
+    asked = []
+
+    class Generator:
+        def multinomial(self, n: int, shares: np.ndarray, size: int) -> None:
+            asked.append((n, len(shares), size))
+
+    rows = 2**17
+    calls: list[tuple[int, int]] = []
+    list(
+        multinomial_chunks(
+            np.ones(rows, dtype=np.int64),
+            150,
+            Generator(),
+            callback=lambda *call: calls.append(call),  # type: ignore[arg-type]
+        )
+    )
+    # 64 draws of 2**17 numbers of 8 bytes each
+    assert asked == [(rows, rows, 64), (rows, rows, 64), (rows, rows, 22)]
+    assert calls == [(64, 150), (128, 150), (150, 150)]
 
 
 def test_joint_table_keeps_the_counts(random_outcomes: Callable[..., Outcomes]) -> None:

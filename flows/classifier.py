@@ -15,8 +15,7 @@ from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
-from evenhand.flows.job import Job
-from evenhand.flows.job_sections import SubspaceMetric
+from evenhand.flows.job import Job, SubspaceMetric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.inputs import nearest

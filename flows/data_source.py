@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.flows.job_sections import Evaluate, Section, TableSource
+from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 

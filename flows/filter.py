@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,14 +14,13 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.verdict import RunFolder, Verdict, recorded_verdict
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.engine import Progress, Workers, filter_files
+from evenhand.tasks.filtering.engine import Workers, filter_files
 from evenhand.tasks.filtering.summary import FilterSummary
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
-from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
 
-__all__ = ["FilterPlan", "Source", "execute", "progress_reporter", "plan_filter"]
+__all__ = ["FilterPlan", "Source", "execute", "plan_filter"]
 
 NAMED_FAILURES = 3
 
@@ -87,7 +86,7 @@ def execute(
     plan: FilterPlan,
     store: Store,
     run_id: str,
-    report: Callable[[Progress], None],
+    report: Callable[[int, int, Mapping[str, float]], None],
     workers: Callable[[Source, FilterSettings], Workers] | None = None,
     *,
     keep_idle: bool = True,
@@ -145,18 +144,6 @@ def execute(
 def _idle_note(summary: FilterSummary) -> str:
     waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
     return f"up to date: {len(summary.files)} files were filtered before, none is new{waiting}."
-
-
-def progress_reporter(*, prefect: bool = False) -> Callable[[Progress], None]:
-    """Return a function that reports a run's progress."""
-    report = report_progress("filter", prefect=prefect)
-
-    def on_progress(progress: Progress) -> None:
-        rate = progress.rows_in / progress.seconds if progress.seconds > 0 else 0.0
-        if progress.units:
-            report(progress.units_done, progress.units, {"rows a second": rate})
-
-    return on_progress
 
 
 def _fill(verdict: Verdict, plan: FilterPlan, found: Published, summary: FilterSummary) -> None:

@@ -2,37 +2,303 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
+from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
-from evenhand.flows.job_sections import (
-    DEFAULT_KIND,
-    METRIC_KINDS,
-    NAME,
-    Balance,
-    Evaluate,
-    FairMetric,
-    Filter,
-    Paper,
-    Publish,
-    Section,
-    Split,
-    SubspaceMetric,
-    Sweep,
-    TableSource,
-)
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest, parse_yaml
 
-__all__ = ["Job", "load_job", "shipped_jobs"]
+__all__ = [
+    "METRIC_KINDS",
+    "NAME",
+    "Evaluate",
+    "Job",
+    "Section",
+    "SubspaceMetric",
+    "TableSource",
+    "check_alias",
+    "load_job",
+    "shipped_jobs",
+]
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+ALIAS = "^[A-Za-z0-9_-]{1,80}$"
+
+
+class Section(BaseModel):
+    """
+    A section of a job: unknown keys and numbers that are not finite are refused.
+
+    The docstring below a key describes it; the reference page is generated from these docstrings.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+def check_alias(value: str) -> str:
+    """
+    Return an alias that the registry accepts.
+
+    Raises
+    ------
+    ValueError
+        The registry does not accept it.
+    """
+    if not re.fullmatch(ALIAS.strip("^$"), value):
+        raise ValueError("use letters, digits, dashes and underscores")
+    if re.fullmatch(r"latest|v\d+", value, re.IGNORECASE):
+        raise ValueError("the registry reserves `latest` and version numbers: choose another alias")
+    return value
+
+
+class TableSource(Section):
+    """Location of the table: a known name, a file, folder or URL, or a query."""
+
+    name: str
+    """A known table (`evenhand datasets`), or a name for the table."""
+    path: str | None = None
+    """File, folder of Parquet files or URL; relative to the job file. A known table needs none."""
+    format: Literal["csv", "parquet"] | None = None
+    """Default: by the file's ending."""
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """Delimiter of a CSV file; default: detected from its header."""
+    null_values: list[str] | None = None
+    """Texts that mean a missing value in a CSV file; default: the usual ones."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """Digest that the file must have."""
+    sql: str | None = None
+    """Query to read instead of a file."""
+    connection: str | None = None
+    """SQLAlchemy URL for the query, or `$NAME` of the environment variable that has it."""
+    rows: Annotated[int, Field(ge=10)] | None = None
+    """Number of rows to generate, only for the tables `loans` (default: 20,000) and `hiring` (8,000)."""
+
+
+class Split(Section):
+    """Share of test rows, and whether the split is stratified by the label (a proxy's: by the groups)."""
+
+    test: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Share of the rows that are held out for all measurements."""
+    stratify: bool = True
+    """Keep the shares of the label, or of a proxy's groups, equal in training and test rows."""
+
+
+class Certificate(Section):
+    """The audit of comparable treatment."""
+
+    budget: Annotated[float, Field(ge=0)]
+    """Mean squared fair distance that the adversary may move people."""
+
+
+class Evaluate(Section):
+    """Measurements and their intervals."""
+
+    counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
+    """By name the columns that a copy changes, with values or `all`; metric `consistency.NAME`."""
+    draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
+    """Bootstrap draws of the intervals; 0 for none."""
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Coverage of the intervals."""
+    min_cell: Annotated[int, Field(ge=1)] = 5
+    """Smallest number of people in a group for its metrics to have a value."""
+    intersections: bool = False
+    """Measure also the intersections of all sensitive attributes."""
+    certificate: Certificate | None = None
+    """Audit of comparable treatment; default: with the budget of the method's training."""
+
+    @field_validator("draws")
+    @classmethod
+    def _enough_draws(cls, value: int) -> int:
+        if 0 < value < MIN_DRAWS:
+            raise ValueError(f"expected at least {MIN_DRAWS} draws for an interval, or 0 for none")
+        return value
+
+
+class Paper(Section):
+    """The row of a paper that the report shows beside our results."""
+
+    source: str
+    """Paper and table."""
+    row: dict[str, tuple[float, float | None]]
+    """By metric the printed mean and standard deviation; null if the paper prints none."""
+
+
+class Publish(Section):
+    """Name in the model registry, and alias of a model that has passed."""
+
+    model: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
+    """Name in the registry; default: the job's."""
+    alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
+    """Alias of a model that has passed."""
+    intended_use: str | None = None
+    """A sentence for the model card."""
+
+    @field_validator("alias")
+    @classmethod
+    def _free_alias(cls, value: str) -> str:
+        return check_alias(value)
+
+
+class ParallelSection(Section):
+    """Engine that runs work in parallel, and its number of workers."""
+
+    engine: str
+    """Engine that runs the work."""
+    workers: Annotated[int, Field(ge=1)] | None = None
+    """Number of workers; default: one per core."""
+    address: str | None = None
+    """Address of a running Dask scheduler; default: a cluster on this machine."""
+
+    @field_validator("address")
+    @classmethod
+    def _address_of_dask(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("engine") != "dask":
+            raise ValueError("address is that of a Dask scheduler: set engine to dask, or leave address out")
+        return value
+
+
+class Sweep(ParallelSection):
+    """Engine that runs a grid: worker processes of this machine, or Dask."""
+
+    engine: Literal["processes", "dask"] = "processes"
+    """Worker processes of this machine, or Dask."""
+
+
+class Balance(Section):
+    """A published proxy that selects a classifier's training rows."""
+
+    proxy: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+    """Name of the published proxy."""
+    alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
+    """Alias of the proxy's version."""
+
+
+class Filter(ParallelSection):
+    """How a published proxy filters files, and its engine: threads of this process, or Dask."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    """Seed of the rows' uniform numbers; default: the job's."""
+    key: Annotated[list[str], Field(min_length=1)] | None = None
+    """Columns that identify a row; default: all model inputs that are not sensitive."""
+    probability: bool = False
+    """Add the column `acceptance_probability`, which discloses more than the kept row does."""
+    sensitive: Literal["drop", "refuse"] = "drop"
+    """Leave sensitive columns out of the output, or refuse a file that has one."""
+    format: Literal["parquet", "csv"] | None = None
+    """Format of the input; default: by each file's ending."""
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """Delimiter of CSV input; default: detected from the header."""
+    null_values: list[str] | None = None
+    """Texts that mean a missing value in CSV input; default: the usual ones."""
+    compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
+    """Compression of the output."""
+    rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000
+    """Largest number of rows of an output part; a Parquet row group is never divided."""
+    max_drift: Annotated[float, Field(ge=0)] = 0.2
+    """Population stability index above which the report warns."""
+    settle_seconds: Annotated[float, Field(ge=0)] | None = None
+    """Watch the input: files changed within so many seconds wait, and no new file is not an error."""
+    engine: Literal["threads", "dask"] = "threads"
+    """Threads of this process, or Dask."""
+
+
+# the section `fair_metric`: a class for each kind of metric
+
+DEFAULT_KIND = "sensitive-subspace"
+Names = Annotated[list[str], Field(min_length=1)]
+
+
+class SubspaceMetric(Section):
+    """The sensitive subspace."""
+
+    kind: Literal["sensitive-subspace"] = "sensitive-subspace"
+    """How the metric is learned."""
+    indicators: list[str] | None = None
+    """Model inputs whose columns are ignored; default: the sensitive ones."""
+    learned: list[str] | None = None
+    """Attributes whose predictive direction is ignored; default: all sensitive ones."""
+    strength: Annotated[float, Field(gt=0)] = 0.1
+    """Penalty of the logistic models whose coefficients are the directions."""
+
+
+class ComparableMetric(Section):
+    """A metric learned from comparable people: counterfactual copies, or rows that share some values."""
+
+    kind: str
+    """How the metric is learned."""
+    counterfactuals: Names | None = None
+    """Learn from people and these copies of `evaluate.counterfactuals`; default: all."""
+    comparable_by: Names | None = None
+    """Or learn from people who share the values of these model inputs."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ComparableMetric:
+        if self.counterfactuals and self.comparable_by:
+            raise ValueError("has both counterfactuals and comparable_by: keep one")
+        return self
+
+    def copies(self, defined: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the job's counterfactuals to learn from; none with `comparable_by`."""
+        if self.comparable_by:
+            return {}
+        return {name: defined[name] for name in self.counterfactuals or defined}
+
+
+class FaceMetric(ComparableMetric):
+    """The metric FACE."""
+
+    kind: Literal["face"]
+    """How the metric is learned."""
+    n_directions: Annotated[int, Field(ge=1)] | None = None
+    """Number of directions to ignore; default: as many as `explained_variance` needs."""
+    explained_variance: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of the squared differences to ignore; default: 0.95."""
+
+    @model_validator(mode="after")
+    def _one_size(self) -> FaceMetric:
+        if self.n_directions is not None and self.explained_variance is not None:
+            raise ValueError("has both n_directions and explained_variance: keep one")
+        return self
+
+
+class ExploreMetric(ComparableMetric):
+    """The metric EXPLORE."""
+
+    kind: Literal["explore"]
+    """How the metric is learned."""
+    strength: Annotated[float, Field(gt=0)] = 0.01
+    """Penalty on the trace; a larger one ignores more."""
+    pairs: Annotated[int, Field(ge=1)] = 20_000
+    """Largest number of comparable, and of incomparable, pairs that are drawn."""
+
+
+METRIC_KINDS: dict[str, type[Section]] = {
+    "sensitive-subspace": SubspaceMetric,
+    "face": FaceMetric,
+    "explore": ExploreMetric,
+}
+FairMetric = Annotated[SubspaceMetric | FaceMetric | ExploreMetric, Field(discriminator="kind")]
+
+
+# the whole job
 
 
 class Job(Section):
@@ -112,6 +378,9 @@ class Job(Section):
                 "give table.path or table.sql"
             )
         return self
+
+
+# reading a job
 
 
 def shipped_jobs() -> dict[str, str]:

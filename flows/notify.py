@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError
 
-from evenhand.flows.job_sections import Section
+from evenhand.flows.job import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.inputs import read_yaml
 

@@ -270,7 +270,7 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 @task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
 def filter_in_process(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
     """Filter all files in threads of this process."""
-    reporter = filtering.progress_reporter(prefect=True)
+    reporter = report_progress("filter", prefect=True)
     return filtering.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
 
 
@@ -307,7 +307,7 @@ def filter_flow(
     opened = open_store(store)
     name, keep = run_id or new_run_id(plan.run_name), run_id is not None
     if plan.resolved.job.filter.engine == "dask":
-        reporter, workers = filtering.progress_reporter(prefect=True), _filter_workers(plan)
+        reporter, workers = report_progress("filter", prefect=True), _filter_workers(plan)
         verdict = filtering.execute(plan, opened, name, reporter, workers, keep_idle=keep)
     else:
         verdict = filter_in_process(plan, opened.url, name, keep)

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -19,8 +20,7 @@ from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.flows import classifier, proxy
-from evenhand.flows.job import Job
-from evenhand.flows.job_sections import Section
+from evenhand.flows.job import Job, Section
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.inputs import as_number, nearest
@@ -195,8 +195,11 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
     try:
         found = TypeAdapter(kind).validate_python(as_number(value))
     except ValidationError as error:
-        reason = error.errors(include_url=False)[0]["msg"]
-        raise InputError(f"method.{key} is {value!r}: {reason.lower()}.") from None
+        problem = error.errors(include_url=False)[0]
+        known = re.findall("'(.+?)'", problem.get("ctx", {}).get("expected", ""))
+        raise InputError(
+            f"method.{key} is {value!r}{nearest(str(value), known)}: {problem['msg'].lower()}."
+        ) from None
     if isinstance(found, float) and not math.isfinite(found):
         raise InputError(f"method.{key} is {value!r}: it must be a finite number.")
     return found

@@ -20,8 +20,7 @@ from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES,
 from evenhand.fairlib.catalogue import METRICS, Kind, names_of
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, proxy_class
 from evenhand.flows.cli import app
-from evenhand.flows.job import Job
-from evenhand.flows.job_sections import METRIC_KINDS
+from evenhand.flows.job import METRIC_KINDS, Job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS
 
 __all__ = ["pages", "write_pages"]

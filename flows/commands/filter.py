@@ -26,7 +26,8 @@ def run_filter(
     overrides = list(overrides or ())
 
     def plan() -> Verb:
-        from evenhand.flows.filter import execute, plan_filter, progress_reporter
+        from evenhand.flows.filter import execute, plan_filter
+        from evenhand.tasks.step import report_progress
 
         found = plan_filter(job, overrides, input_url, output_url)
         if direct and found.resolved.job.filter.engine == "dask":
@@ -34,7 +35,7 @@ def run_filter(
         given = {"job": job, "input": input_url, "output": output_url, "overrides": overrides}
         return Verb(
             found.run_name,
-            lambda store, run_id, _: execute(found, store, run_id, progress_reporter()),
+            lambda store, run_id, _: execute(found, store, run_id, report_progress("filter")),
             "filter_flow",
             given,
             cacheable=False,

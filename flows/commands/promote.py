@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 
 from evenhand.flows.commands.terminal import print_table
-from evenhand.flows.job_sections import check_alias
+from evenhand.flows.job import check_alias
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks import registry as model_registry
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address

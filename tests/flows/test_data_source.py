@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenhand.flows.data_source import parse_data
-from evenhand.flows.job_sections import TableSource
+from evenhand.flows.job import TableSource
 from evenhand.tasks.errors import InputError
 
 

@@ -1,4 +1,4 @@
-"""The measured part of docs/choose-a-method.md: what each method cost and what it bought."""
+"""The measured part of docs/choose-a-method.md: cost and effect of each method."""
 
 from __future__ import annotations
 
@@ -36,47 +36,49 @@ class Change:
         return self.after[0] - self.before[0]
 
     @property
-    def told(self) -> bool:
+    def exceeds_spread(self) -> bool:
         """Whether it is more than the larger of the two standard deviations over the splits."""
         return abs(self.difference) > max(self.before[1], self.after[1])
 
     @property
     def is_better(self) -> bool:
         """Whether it is better by more than the spread of the splits."""
-        return self.told and (self.difference > 0) == self.more_is_better
+        return self.exceeds_spread and (self.difference > 0) == self.more_is_better
 
     @property
     def is_worse(self) -> bool:
         """Whether it is worse by more than the spread of the splits."""
-        return self.told and not self.is_better
+        return self.exceeds_spread and not self.is_better
 
     def cost(self) -> str:
-        """The difference alone, in brackets if none can be told."""
+        """The difference alone, in brackets if it is within the spread."""
         text = f"{self.difference:+.3f}".replace("-", "−")
-        return text if self.told else f"({text})"
+        return text if self.exceeds_spread else f"({text})"
 
-    def words(self) -> str:
-        """Before and after, and whether that is a difference."""
+    def text(self) -> str:
+        """Values without and with the method, in brackets if the difference is within the spread."""
         text = f"{self.name} {self.before[0]:.3f} → {self.after[0]:.3f}"
-        return f"**worse:** {text}" if self.is_worse else text if self.told else f"({text})"
+        if self.is_worse:
+            return f"**worse:** {text}"
+        return text if self.exceeds_spread else f"({text})"
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a method did on one table."""
+    """Cost and effects of a method on one table."""
 
     cost: Change
-    bought: tuple[Change, ...]
+    changes: tuple[Change, ...]
 
     @property
     def helps(self) -> bool:
         """Whether anything got better by more than the spread of the splits."""
-        return any(change.is_better for change in self.bought)
+        return any(change.is_better for change in self.changes)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A method, the plain model that it is held against, and its effects by table."""
+    """A method, the plain model that it is compared with, and its effects by table."""
 
     method: str
     baseline: str
@@ -153,7 +155,7 @@ def _choice(method: str, baseline: str, rows: Mapping[str, Row]) -> Choice:
 
 
 def comparators(faias: Mapping[str, Any]) -> list[Choice]:
-    """Methods that even out groups, against logistic regression."""
+    """Methods that equalise group rates, against logistic regression."""
     found = faias["tables"]["result"]
     titles = {table.lower(): table for table in TABLES}
     methods = [name for name in found["german"] if name not in ("logistic", "reweigh")]
@@ -173,19 +175,19 @@ def comparators(faias: Mapping[str, Any]) -> list[Choice]:
 # ------------------------------------------------------------------------------------------------ the text
 
 QUESTIONS = {
-    "budro": "Shall comparable people get the same answer? Trees do well on my table.",
-    "project": "The same, and the model must be blind to what tells the attribute.",
-    "sensei": "The same with a network; I choose how much accuracy to pay.",
-    "sensr": "The same; the network may pay what its worst case demands.",
-    "clp": "Only the copies that I list must get the same answer.",
-    "reweigh": "Shall groups be treated alike on the whole? Trees, nothing to tune.",
-    "faias": "Shall knowing the attribute change nothing? And which features tell it?",
-    "reweigh-logistic": "Group rates alike, with a model that can be read.",
-    "disparate-impact-remover": "Features that groups have alike.",
+    "budro": "The same prediction for comparable people, with trees.",
+    "project": "The same, with features that do not reveal the attribute linearly.",
+    "sensei": "The same with a network, with a chosen loss of accuracy.",
+    "sensr": "The same with a network, trained on its worst case.",
+    "clp": "The same prediction for listed copies only.",
+    "reweigh": "Similar group rates, with trees and without tuning.",
+    "faias": "No effect of the attribute; which features reveal it.",
+    "reweigh-logistic": "Similar group rates, with an interpretable model.",
+    "disparate-impact-remover": "Features with the same distribution in all groups.",
     "calibrated-equalized-odds": "Equal costs of errors with calibrated scores.",
-    "adversarial-debiasing": "An output from which the group cannot be guessed.",
-    "threshold-optimizer": "One rate equalised afterwards, by a threshold for each group.",
-    "exponentiated-gradient": "One rate held to a limit in training.",
+    "adversarial-debiasing": "An output that does not predict the group.",
+    "threshold-optimizer": "One equal rate, by a threshold for each group after training.",
+    "exponentiated-gradient": "A limit on one rate difference in training.",
 }
 PAGES = {"project": "methods", "reweigh": "methods"}
 OWN_PAGES = ("budro", "sensei", "sensr", "clp", "faias")
@@ -197,40 +199,39 @@ def _link(method: str) -> str:
 
 
 def decision_table(choices: Iterable[Choice]) -> str:
-    """Question, method, cost on each table, what it bought."""
+    """Aim, method, cost on each table, and effects."""
     lines = [
-        f"| question | method | instead of | {' | '.join(f'cost, {table}' for table in TABLES)} "
-        "| what it bought |",
+        f"| aim | method | instead of | {' | '.join(f'cost, {table}' for table in TABLES)} | effect |",
         f"|---|---|---|{'---|' * len(TABLES)}---|",
     ]
     for choice in choices:
         costs = [choice.effects[table].cost.cost() if table in choice.effects else "" for table in TABLES]
-        bought = "<br>".join(
-            f"{table}: {', '.join(change.words() for change in effect.bought)}"
+        effects = "<br>".join(
+            f"{table}: {', '.join(change.text() for change in effect.changes)}"
             for table, effect in choice.effects.items()
         )
         lines.append(
             f"| {QUESTIONS[choice.method]} | {_link(choice.method)} | `{choice.baseline}` "
-            f"| {' | '.join(costs)} | {bought} |"
+            f"| {' | '.join(costs)} | {effects} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def without_help(choices: Iterable[Choice]) -> str:
-    """Where nothing got better, and where something got worse."""
+    """Where nothing improved, and where something got worse."""
     nothing, worse = [], []
     for choice in choices:
         for table, effect in choice.effects.items():
-            told = [change for change in effect.bought if change.is_worse]
+            losses = [change for change in effect.changes if change.is_worse]
             if not effect.helps:
-                nothing.append(_item(choice.method, table, effect.bought))
-            elif told:
-                worse.append(_item(choice.method, table, told))
+                nothing.append(_item(choice.method, table, effect.changes))
+            elif losses:
+                worse.append(_item(choice.method, table, losses))
     parts = ["## Where a method did not help\n"]
     if nothing:
-        parts += ["Nothing that it is for got better by more than the spread of the splits:\n", *nothing, ""]
+        parts += ["No metric of its aim improved by more than the spread of the splits:\n", *nothing, ""]
     if worse:
-        parts += ["One thing got better, and this got worse:\n", *worse, ""]
+        parts += ["One metric improved, and these got worse:\n", *worse, ""]
     return "\n".join(parts)
 
 
@@ -249,14 +250,14 @@ def weights_note(sensei: Mapping[str, Any], faias: Mapping[str, Any]) -> str:
         return statistics.fmean(run["accuracy"] for run in bank[method])
 
     return f"""\
-Not every number is the method's doing:
+Some differences have other causes than the method:
 
-- Balanced accuracy depends on class weights. On Adult `gbdt`, `nn` and `clp` weigh the classes alike,
-  `project`, `reweigh` and `sensei` do not, `budro` and `sensr` in part. From `nn` to `sensei` accuracy goes
-  from {plain["accuracy"][0]:.3f} to {invariant["accuracy"][0]:.3f}.
+- Balanced accuracy depends on class weights. On Adult `gbdt`, `nn` and `clp` give the classes equal
+  weight, `project`, `reweigh` and `sensei` do not, `budro` and `sensr` in part. From `nn` to `sensei` the
+  accuracy changes from {plain["accuracy"][0]:.3f} to {invariant["accuracy"][0]:.3f}.
 - `reweigh-logistic` chooses its threshold for balanced accuracy, plain `logistic` takes 0.5. On Bank the
   accuracy of the former is {accuracy("reweigh-logistic"):.3f}, of the latter {accuracy("logistic"):.3f}.
-- German has 200 test rows. Differences of some hundredths are chance there.
+- German has 200 test rows. Differences of some hundredths are within chance there.
 """
 
 
@@ -289,10 +290,10 @@ is the difference of the groups' selection rates. The middle row is the largest 
 
 
 def balancing(proxies: Mapping[str, Any]) -> str:
-    """Proxies: what is kept, and how balanced it is."""
+    """Proxies: the share of rows kept, and their balance."""
     lines = [
         """\
-## A balanced sample, without knowing who is who
+## A balanced sample, without knowing anybody's group
 
 A [proxy](proxies.md) filters rows instead of changing a model; the cost is rows. Means over 20 splits, on
 rows that the proxy had not seen, with leaves of at least 300 rows. α limits the disclosivity on training
@@ -316,7 +317,7 @@ rows.
 
 
 def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """All that stands between the markers; `results` by the names of their files."""
+    """Text between the markers; `results` by the names of their files."""
     sensei, faias = results["sensei"], results["faias"]
     boosted, others = trees(results["tables"], results["budro"]), networks(sensei)
     choices = [boosted[0], boosted[1], *others, boosted[2], *comparators(faias)]
@@ -333,16 +334,15 @@ def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 INTRO = """\
-## What it cost, what it bought
+## Cost and effect
 
-Cost: balanced accuracy with the method less that of the plain model beside it; for trees on COMPAS it is
-accuracy, which is what the paper prints. Bought: without the method → with it. All are means over the same
-splits: 10, and 5 from `faias` on. A number in brackets is a difference below the standard deviation over the
-splits: none can be told.
+Cost: balanced accuracy with the method minus that of the plain model beside it; for trees on COMPAS accuracy,
+as the paper prints. Effect: without the method → with it. All values are means over the same splits: 10, and
+5 from `faias` on. Brackets mark differences below the standard deviation over the splits.
 
-Consistency is the least of the job's counterfactuals, gap is `gap_max`, "selection rates" the demographic
-parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). `reweigh` evens out
-sex on Adult and race on COMPAS. German is by age, from `faias` on by sex; Bank is by age group.
+Consistency is the smallest of the job's counterfactuals, gap is `gap_max`, "selection rates" is the
+demographic parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). `reweigh`
+uses sex on Adult and race on COMPAS. German is by age, from `faias` on by sex; Bank is by age group.
 """
 
 

@@ -1,4 +1,4 @@
-"""What the page on choosing a method calls a cost, a gain, and no difference."""
+"""The page on choosing a method: costs, improvements, and differences within the spread."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from benchmarks.choose_page import (
 
 def test_a_difference_below_the_spread_is_put_in_brackets() -> None:
     small = Change("gap", (0.20, 0.03), (0.18, 0.01), more_is_better=False)
-    assert not small.told
-    assert small.words() == "(gap 0.200 → 0.180)"
+    assert not small.exceeds_spread
+    assert small.text() == "(gap 0.200 → 0.180)"
     assert small.cost() == "(−0.020)"
 
 
@@ -28,7 +28,7 @@ def test_a_difference_below_the_spread_is_put_in_brackets() -> None:
 def test_a_fall_is_better_or_worse_by_the_metric(more_is_better: bool, better: bool) -> None:
     change = Change("x", (0.20, 0.01), (0.10, 0.02), more_is_better=more_is_better)
     assert (change.is_better, change.is_worse) == (better, not better)
-    assert change.words().startswith("**worse:**") is not better
+    assert change.text().startswith("**worse:**") is not better
 
 
 def test_the_least_consistency_is_compared_whichever_it_is() -> None:
@@ -39,7 +39,7 @@ def test_the_least_consistency_is_compared_whichever_it_is() -> None:
         "gap_max.sex": (0.2, 0.01),
     }
     other = plain | {"consistency.b": (0.7, 0.01), "gap_max.sex": (0.1, 0.01)}
-    consistency, gap = comparable_treatment(other, plain).bought
+    consistency, gap = comparable_treatment(other, plain).changes
     assert (consistency.before[0], consistency.after[0]) == (0.9, 0.7)
     assert consistency.is_worse
     assert gap.is_better

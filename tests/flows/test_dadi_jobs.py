@@ -185,7 +185,7 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = ()) -> None:
         ("method.gamma=1.5", ["method.gamma is 1.5", "from 0", "to 1"]),
         ("method.gamma=-0.1", ["method.gamma is -0.1"]),
         ("method.gamma=much", ["method.gamma", "valid number"]),
-        ("method.criterion=parity", ["method.criterion 'parity'", "known: demographic_parity"]),
+        ("method.criterion=parity", ["method.criterion is 'parity'", "'demographic_parity'"]),
         ("method.criterion=equalised_odds", ["did you mean 'equalized_odds'"]),
         ("method.attributes=[sexx]", ["method.attributes names 'sexx'", "did you mean 'sex'", "age, sex"]),
         (
@@ -218,8 +218,8 @@ def test_a_table_without_sensitive_columns_gives_the_adversary_nothing_to_guess(
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("method.hidden=[8]", ["hidden must be two"]),
-        ("method.agents=0", ["agents must be at least 1"]),
+        ("method.hidden=[8]", ["hidden must list the units of two layers"]),
+        ("method.agents=0", ["agents must be a whole number, at least 1"]),
         ("method.exploration_end=2", ["exploration_end must be in [0, 1]"]),
     ],
 )

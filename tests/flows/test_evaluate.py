@@ -492,14 +492,14 @@ def test_reports_that_cannot_be_written_are_told_first(desk: Desk, option: str, 
 @pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/dev/null", "/proc/self/fd/1"])
 def test_junit_is_no_device(place: str) -> None:
     # the check alone, which writes nothing
-    with pytest.raises(InputError, match="no plain file"):
+    with pytest.raises(InputError, match="not a regular file"):
         command._check_plain(Path(place))
 
 
 def test_junit_is_no_pipe_and_a_link_stays_one(desk: Desk) -> None:
     pipe, link, target = (desk.folder / name for name in ("pipe", "link.xml", "target.xml"))
     os.mkfifo(pipe)
-    assert "no plain file" in desk("nobody", "--junit", str(pipe)).err
+    assert "not a regular file" in desk("nobody", "--junit", str(pipe)).err
     assert pipe.is_fifo()
     target.write_text("old")
     link.symlink_to(target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,12 @@ import numpy as np
 import pytest
 
 from benchmarks import page, plots, two_clusters
-from benchmarks.plots import Axis
+from benchmarks.common import picture
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.numerics import logistic_losses
-from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.plots.palette import LIGHT
+from evenhand.fairlib.plots.panels import series_panels
+from evenhand.fairlib.transport import TransportProblem, make_solver
 
 SVG = "{http://www.w3.org/2000/svg}"
 METRICS = ("gap_rms.sex", "gap_rms.race", "consistency.spouse", "consistency.gender_race")
@@ -137,71 +138,16 @@ def parsed(svg: str) -> ElementTree.Element:
     assert [child.tag for child in root[:2]] == [f"{SVG}title", f"{SVG}desc"]
     assert root.get("aria-labelledby", "").split() == named
     assert all(child.text for child in root[:2])
-    width, height = root.get("viewBox", "").split()[2:]
-    ground = root[2]
-    assert (ground.tag, ground.get("width"), ground.get("height")) == (f"{SVG}rect", width, height)
-    assert "nan" not in svg
-    for item in root.iter(f"{SVG}text"):
-        if item.get("x"):
-            assert 0 <= float(item.get("x", "")) <= float(width)
-            assert 0 <= float(item.get("y", "")) <= float(height)
+    assert not any(item.get("role") for item in root[2:])
+    assert "NaN" not in svg
     return root
 
 
-# ----------------------------------------------------------------------------------------------------- axes
-
-
-def test_a_linear_axis_lays_values_evenly_over_pixels() -> None:
-    axis = Axis(2.0, 6.0, 100.0, 0.0)
-    assert [axis.at(value) for value in (2.0, 3.0, 6.0)] == [100.0, 75.0, 0.0]
-
-
-def test_a_logarithmic_axis_gives_equal_ratios_equal_room() -> None:
-    axis = Axis(1.0, 10_000.0, 0.0, 400.0, log=True)
-    assert [axis.at(value) for value in (1, 10, 100, 1000)] == pytest.approx([0, 100, 200, 300])
-
-
-def test_ticks_are_round_and_inside_whatever_the_range() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        low = rng.normal() * 10.0 ** rng.integers(-3, 4)
-        axis = Axis(low, low + 10.0 ** rng.uniform(-3, 4), 0.0, 1.0)
-        ticks = axis.ticks(5)
-        steps = np.diff(ticks)
-        assert 2 <= len(ticks) <= 6
-        assert axis.low - 1e-6 * steps[0] <= ticks[0] < ticks[-1] <= axis.high + 1e-6 * steps[0]
-        mantissa = steps[0] / 10.0 ** math.floor(math.log10(steps[0]) + 1e-9)
-        assert min(abs(mantissa - round_number) for round_number in (1, 2, 5)) < 1e-6
-        np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
-
-
-def test_logarithmic_ticks_are_one_two_and_five_times_powers_of_ten() -> None:
-    assert Axis(0.15, 12.0, 0, 1, log=True).log_ticks() == [0.2, 0.5, 1, 2, 5, 10]
-
-
-def test_an_axis_around_values_keeps_them_inside_and_starts_at_zero_where_zero_is_least() -> None:
-    axis = Axis.around([0.0, 4.0], 0, 100)
-    assert axis.low == 0.0 < 4.0 < axis.high
-    axis = Axis.around([3.0, 3.0], 0, 100)
-    assert axis.low < 3.0 < axis.high
-
-
 def test_words_with_markup_characters_stay_words() -> None:
-    root = parsed(plots.picture(9, 9, "a < b & c", 'd > "e"', [plots.text((1, 1), "x < y & z")]))
-    assert (root[0].text, root[1].text, root[3].text) == ("a < b & c", 'd > "e"', "x < y & z")
-
-
-@pytest.mark.parametrize("shape", ["circle", "square", "triangle", "diamond", "cross"])
-def test_every_shape_is_drawn_about_its_place(shape: str) -> None:
-    element = ElementTree.fromstring(plots.mark(shape, (50.0, 70.0), "#000"))
-    if shape == "circle":
-        assert (element.get("cx"), element.get("cy")) == ("50", "70")
-        return
-    numbers = np.array(re.findall(r"-?[\d.]+", element.get("d", "")), dtype=float).reshape(-1, 2)
-    assert len(numbers) >= 3
-    assert (numbers.min(axis=0) < [50, 70]).all()
-    assert (numbers.max(axis=0) > [50, 70]).all()
-    assert np.abs(numbers - [50, 70]).max() < 7
+    rows = [{"panel": "x < y & z", "series": "s", "x": 1.0, "y": 2.0}]
+    root = parsed(picture(series_panels(rows, x_title="x"), "a < b & c", 'd > "e"'))
+    assert (root[0].text, root[1].text) == ("a < b & c", 'd > "e"')
+    assert "x < y & z" in [item.text for item in root.iter(f"{SVG}text")]
 
 
 # ------------------------------------------------------------------------------------------------ trade-off
@@ -220,38 +166,30 @@ def test_the_printed_points_are_the_papers() -> None:
     assert printed["adult-gbdt"]["gap_rms.sex"] == 0.166
 
 
-def test_the_trade_off_has_a_panel_for_each_column_with_right_more_accurate_and_low_fairer() -> None:
-    root = parsed(plots.trade_off(curve(), {}))
-    blue = plots.SERIES[0].colour
-    filled = [item for item in root.iter(f"{SVG}circle") if item.get("fill") == blue]
-    # two budgets in four panels, and one mark in the legend
-    assert len(filled) == 4 * 2 + 1
-    for panel in range(4):
-        none, most = filled[2 * panel : 2 * panel + 2]
-        assert float(none.get("cx", "")) > float(most.get("cx", ""))
-        assert float(none.get("cy", "")) < float(most.get("cy", ""))
+def test_the_trade_off_has_a_panel_for_each_metric_and_a_point_for_each_budget() -> None:
+    rows = plots.trade_off_rows(curve(), {})
+    assert [row["panel"] for row in rows[:4]] == [panel for _, panel, _ in plots.FAIRNESS]
+    budgets = [row for row in rows if row["series"] == "BuDRO, over budgets"]
+    for panel, least, most in zip(rows[:4], budgets[:4], budgets[4:], strict=True):
+        assert panel["panel"] == least["panel"] == most["panel"]
+        assert (least["x"], most["x"]) == (0.80, 0.70)
+        assert least["y"] > most["y"], "a larger budget is fairer here"
+        assert (least["label"], most["label"]) == ("ε = 0", "ε = 0.2")
+    assert [row["y"] for row in budgets[:4]] == pytest.approx([0.20, 0.04, 0.05, 0.06])
 
 
-def test_a_printed_point_lies_on_a_measured_one_with_the_same_values() -> None:
-    same = curve()[0]["metrics"]
-    root = parsed(plots.trade_off(curve(), {"adult-budro": same}))
-    hollow = [
-        (item.get("cx"), item.get("cy"))
-        for item in root.iter(f"{SVG}circle")
-        if item.get("fill") == "none" and item.get("stroke") == plots.SERIES[0].colour
+def test_a_printed_point_is_hollow_and_has_the_values_and_the_series_of_its_job() -> None:
+    rows = plots.trade_off_rows(curve(), {"adult-budro": curve()[0]["metrics"]})
+    hollow = [row for row in rows if row.get("draw") == "hollow"]
+    measured = [row for row in rows if row["series"] == "BuDRO, over budgets" and row["x"] == 0.70]
+    assert [(row["series"], row["x"], row["y"]) for row in hollow] == [
+        (row["series"], row["x"], row["y"]) for row in measured[:4]
     ]
-    filled = {
-        (item.get("cx"), item.get("cy"))
-        for item in root.iter(f"{SVG}circle")
-        if item.get("fill") == plots.SERIES[0].colour
-    }
-    # one in each panel; the line over class weights is not there, so its entry in the legend is hollow
-    assert len([place for place in hollow if place in filled]) == 4
-    assert len(hollow) == 5
 
 
 def test_the_legend_names_only_what_is_drawn() -> None:
     svg = plots.trade_off(curve(), {})
+    parsed(svg)
     assert "plain boosting" in svg
     assert "reweighing" not in svg
     assert "neural network" not in svg
@@ -266,26 +204,30 @@ def test_the_fitted_slope_is_the_exponent_of_a_power(exponent: float) -> None:
     assert plots.slope_between(rows, [3.0 * row**exponent for row in rows]) == pytest.approx(exponent)
 
 
+def guides(exponent: float) -> dict[str, list[dict[str, Any]]]:
+    rows = [row for row in plots.growth_rows(sizes(exponent)) if row["panel"] == "seconds per step"]
+    return {
+        name: [row for row in rows if row["series"] == name] for name in ("measured", "slope 1", "slope 2")
+    }
+
+
 def test_the_guide_of_slope_one_lies_on_what_grows_in_proportion() -> None:
-    root = parsed(plots.growth(sizes(exponent=1.0)))
-    lines = [item.get("points", "").split() for item in root.iter(f"{SVG}polyline")]
-    # guides of slopes 1 and 2, then the measurement, in each panel
-    assert len(lines) == 6
-    for guide, steep, measured in (lines[:3], lines[3:]):
-        assert guide == [measured[0], measured[-1]]
-        assert steep[0] == measured[0]
-        end, start = [np.array(item.split(","), dtype=float) for item in (steep[1], steep[0])]
-        flat = np.array(guide[1].split(","), dtype=float) - start
-        slopes = (end - start)[1] / (end - start)[0], flat[1] / flat[0]
-        assert slopes[0] / slopes[1] == pytest.approx(2.0, rel=0.01)
+    found = guides(1.0)
+    measured, flat, steep = ([(row["x"], row["y"]) for row in found[name]] for name in found)
+    assert [x for x, _ in measured] == [9_000, 18_000, 36_000]
+    assert flat == [measured[0], measured[-1]]
+    assert steep[0] == measured[0]
+    (x, y), (end, high) = steep
+    assert high / y == pytest.approx((end / x) ** 2)
+    assert [row["label"] for row in found["measured"]] == ["0.25", "0.5", "1"]
 
 
-def test_guides_end_inside_the_panel_however_steep() -> None:
+def test_guides_end_at_the_largest_number_however_steep() -> None:
     for exponent in (0.1, 2.5):
-        root = parsed(plots.growth(sizes(exponent)))
-        for item in root.iter(f"{SVG}polyline"):
-            heights = [float(pair.split(",")[1]) for pair in item.get("points", "").split()]
-            assert 46 <= min(heights) <= max(heights) <= 316
+        found = guides(exponent)
+        highest = max(max(row["y"] for row in found["measured"]), 0.25 * 36 / 9)
+        for name in ("slope 1", "slope 2"):
+            assert all(row["y"] <= highest * (1 + 1e-9) and row["x"] <= 36_000 for row in found[name])
 
 
 def test_pictures_are_written_for_the_parts_that_are_there(tmp_path: Path) -> None:
@@ -456,65 +398,15 @@ def test_the_share_of_answers_that_change_is_counted_over_people() -> None:
     assert two_clusters.changing(lambda p: p[:, 1] > 1 + p[:, 0], X, 0.0, 2.0) == 0.5
 
 
-def test_rectangles_cover_the_chosen_cells_once_and_no_others() -> None:
-    rng = np.random.default_rng(0)
-    for share in (0.0, 0.3, 0.7, 1.0):
-        chosen = rng.random((9, 13)) < share
-        covered = np.zeros(chosen.shape, dtype=int)
-        for first, last, bottom, top in two_clusters.rectangles(chosen):
-            covered[bottom:top, first:last] += 1
-        np.testing.assert_array_equal(covered, chosen.astype(int))
-    assert two_clusters.rectangles(np.ones((9, 13), dtype=bool)) == [(0, 13, 0, 9)]
-
-
-def test_runs_of_edges_are_whole() -> None:
-    chosen = np.array([[1, 1, 0, 1], [0, 0, 0, 0]], dtype=bool)
-    assert two_clusters.edge_runs(chosen) == [(0, 0, 2), (0, 3, 1)]
-
-
-def test_the_line_where_the_answer_changes_is_where_it_changes() -> None:
-    columns, rows = two_clusters.COLUMNS, two_clusters.ROWS
-    x, y = Axis(0, 1, 0, 10 * columns), Axis(0, 1, 10 * rows, 0)
-    grid = np.full((rows, columns), 0.2)
-    grid[5:] = 0.9
-    assert f'd="M0 {10 * (rows - 5)}H{10 * columns}"' in two_clusters.boundary(grid, x, y)
-    grid = np.full((rows, columns), 0.2)
-    grid[:, 7:] = 0.9
-    assert f'd="M70 {10 * rows}V0"' in two_clusters.boundary(grid, x, y)
-    assert 'd=""' in two_clusters.boundary(np.full((rows, columns), 0.2), x, y)
-
-
-def test_every_cell_has_the_shade_of_its_probability() -> None:
-    columns, rows = two_clusters.COLUMNS, two_clusters.ROWS
-    x, y = Axis(0, 1, 0, 10 * columns), Axis(0, 1, 10 * rows, 0)
-    shades = [colour for _, colour in two_clusters.SHADES]
-    for probability, colour in ((0.0, shades[0]), (0.49, shades[2]), (0.51, shades[3]), (1.0, shades[-1])):
-        (path,) = two_clusters.shading(np.full((rows, columns), probability), x, y)
-        assert f'fill="{colour}"' in path
-        assert f'd="M0 0H{10 * columns}V{10 * rows}H0z"' in path
-
-
-def test_an_arrow_goes_from_the_person_to_the_one_they_are_treated_as(example: two_clusters.Example) -> None:
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
-    y = np.array([0, 1, 1])
-    plan = TransportPlan(np.zeros((2, 3)), np.array([1, 1, 0]), 0.0, 0.0, 0.0, 0.0)
-    found = two_clusters.Example(X, y, y > 0, example.plain, example.fair, plan)
-    drawn = "".join(two_clusters.moves(found, Axis(0, 1, 0, 100), Axis(0, 1, 100, 0)))
-    arrows = re.findall(r'<path d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"/>', drawn)
-    numbers = np.array(arrows, dtype=float)
-    # person 1 stays; tips end short of the mark
-    np.testing.assert_allclose(numbers[:, :2], [[0, 100], [50, 0]])
-    np.testing.assert_allclose(numbers[:, 2:], [[100, 100], [0, 100]], atol=4.1)
-    assert (numbers[:, 2:] != [[100, 100], [0, 100]]).any(axis=1).all()
-
-
 def test_the_picture_is_small_well_formed_and_shows_everybody_in_every_panel(
     example: two_clusters.Example,
 ) -> None:
     svg = two_clusters.draw(example)
     root = parsed(svg)
-    assert len(svg.encode()) < 150_000
-    discs = [item for item in root.iter(f"{SVG}circle") if item.get("fill") == two_clusters.HIGH]
-    assert len(discs) == 3 * int(example.y.sum()) + 1
+    assert len(svg.encode()) < 200_000
+    people = [item for item in root.iter(f"{SVG}path") if item.get("fill") in (LIGHT["c0"], LIGHT["c1"])]
+    # the marks of the people and of the legend; arrows have heads too
+    moved = int((example.plan.target != np.arange(len(example.y))).sum())
+    assert 3 * len(example.y) <= len(people) - 2 <= 3 * len(example.y) + moved
     ids = re.findall(r'\bid="(\w+)"', svg)
     assert len(ids) == len(set(ids))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -557,6 +558,27 @@ def test_logits_that_do_not_depend_on_the_rows_have_no_slope(trains: bool) -> No
         view, x, LogLoss(torch.zeros(3, dtype=torch.long)), 0.1, seeded(0)
     )
     assert torch.equal(found.points, x)
+
+
+def test_the_default_search_is_that_of_the_published_models() -> None:
+    given = {item.name: item.default for item in fields(Auditor) if item.name not in ("metric", "_")}
+    assert given == {
+        "subspace_steps": 8,
+        "full_steps": 10,
+        "full_rate": 0.5,
+        "tolerance": 1e-4,
+        "inside": 2,
+    }
+
+
+@pytest.mark.parametrize(("free", "calls"), [(3, 2), (4, 9)])
+def test_all_corners_are_tried_at_once_where_they_are_no_more_than_the_steps(free: int, calls: int) -> None:
+    # eight corners at once, or eight steps from corner to corner; and the people themselves
+    network = build_network(5, (6,), 2, seeded(25))
+    view, x = Counting(network), within([-1.0] * 5, [1.0] * 5, 10, seed=25)
+    auditor = Auditor(box([-1.0] * 5, [1.0] * 5, free=tuple(range(free))), full_steps=0)
+    auditor.search(view, x, LogLoss(torch.arange(10) % 2), 1.0, seeded(0))
+    assert view.calls == calls
 
 
 def test_a_search_follows_its_generator_and_not_the_global_one() -> None:

@@ -253,6 +253,17 @@ def test_a_call_near_the_last_one_takes_few_evaluations(transport_instance: Draw
     assert solver.solve(losses * 1.001).passes < first.passes
 
 
+def test_newtons_method_takes_few_evaluations(transport_instance: Draw) -> None:
+    passes = []
+    for seed in range(40):
+        for entropy in (1.0, 0.1, 1e-3):
+            plan = solve(transport_instance(seed), entropy=entropy)
+            passes.append(plan.passes)
+    # 15.8 and 62 as measured; a halving of the bracket alone takes over 50 on average
+    assert np.mean(passes) < 18
+    assert max(passes) < 80
+
+
 @pytest.mark.parametrize("jobs", [2, 3, 200])
 def test_jobs_do_not_matter(jobs: int) -> None:
     rng = np.random.default_rng(2)
@@ -340,6 +351,13 @@ def test_descent_stops_at_zero_with_a_slack_budget(name: str) -> None:
     )
     assert plan.multiplier == 0.0
     assert plan.spent < 1e3
+
+
+@pytest.mark.parametrize("name", ["dual-sgd", "entropic-sgd"])
+def test_the_defaults_of_a_descent_are_those_of_the_paper(name: str) -> None:
+    solver: Any = make_solver(name, TransportProblem([[0.0]], [0], 0.5))
+    assert (solver.start, solver.learning_rate, solver.momentum) == (0.1, 1e-4, 0.9)
+    assert (solver.iterations, solver.batch) == (100, 200)
 
 
 @pytest.mark.parametrize("name", ["dual-sgd", "entropic-sgd"])

@@ -1,12 +1,12 @@
 #!/bin/sh
 # The stack of deploy/compose.yaml from packages, for machines without a container engine: PostgreSQL, a Prefect
-# server and an MLflow server on it, and one worker, all below one folder and reachable from this machine alone.
+# server and an MLflow server on it, and one worker, all below one folder and reachable only from this machine.
 #
-#   sh deploy/local.sh start FOLDER     writes FOLDER/env: `. FOLDER/env` points a shell at the stack
+#   sh deploy/local.sh start FOLDER     writes FOLDER/env: `. FOLDER/env` sets the variables of the stack in a shell
 #   sh deploy/local.sh stop FOLDER
 #
 # It needs PostgreSQL's programs (Debian: apt-get install postgresql) and `pip install 'evenhand[server]'`.
-# Whoever has an account on this machine can use it: it is for trying things out. Ports: PGPORT (55432), PREFECT_PORT (4200), MLFLOW_PORT (5000).
+# For trials only: every account on this machine can use it. Ports: PGPORT (55432), PREFECT_PORT (4200), MLFLOW_PORT (5000).
 set -eu
 PATH=$PATH:/usr/sbin:/sbin  # where runuser is
 
@@ -41,7 +41,7 @@ stop() {
     fi
 }
 
-# NAME COMMAND...: in a session of its own, so that it outlives this shell
+# NAME COMMAND...: run in its own session, so that it continues after this shell ends
 start() {
     name=$1; shift
     setsid "$@" </dev/null >"$folder/log/$name.log" 2>&1 &
@@ -93,7 +93,7 @@ ENV
         start prefect prefect server start --host 127.0.0.1 --port "$PREFECT_PORT"
     (
         unset MLFLOW_TRACKING_URI
-        # a registry needs none of its job runners
+        # a registry does not need its job runners
         export MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false
         start mlflow mlflow server --host 127.0.0.1 --port "$MLFLOW_PORT" --workers 1 \
             --backend-store-uri "postgresql+psycopg2://$database/mlflow" --artifacts-destination "$folder/mlflow"

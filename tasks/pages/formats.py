@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from markupsafe import Markup
 
+Item = TypeVar("Item")
 MISSING = "not available"
 _MINUS = "\u2212"
 _MONTHS = (
@@ -120,6 +122,13 @@ def join(items: list[str], last: str = "and") -> str:
 def sentence(text: str) -> str:
     """Begin a text with a capital letter."""
     return text[:1].upper() + text[1:]
+
+
+def evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many items at even distances, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / max(most - 1, 1))] for i in range(most)]
 
 
 def shortlist(names: list[str], most: int = 8) -> str:

@@ -6,17 +6,19 @@ from typing import Any
 
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Cell, Documents, Front, Section, Table
+from evenhand.tasks.pages.texts import lack
 
 NEEDS = ("result",)
+# Stands for the column of a check of the whole table.
+TABLE = "(table)"
 
 
 def front(documents: Documents) -> Front:
     """Build the front from a check's result (``CheckResult.to_json``)."""
     result, what = documents["result"], documents["run"]["title"]
     contract, failed = result["contract"], sum(not check["success"] for check in result["checks"])
-    badge = ("passed", "\u2713", "passed") if result["success"] else ("refused", "\u2715", "refused")
-    if result["success"] and result["quarantined"]:
-        badge = ("passed", "\u2713", "passed, with rows set aside")
+    aside = ", with rows set aside" if result["quarantined"] else ""
+    badge = ("refused", "\u2715", "refused")
     version = f", version {contract['version']}" if contract.get("version") else ""
     facts = [("Contract", Cell(f"{contract['name']}{version}", code=contract.get("digest") or ""))]
     checks = formats.plural(len(result["checks"]), "check")
@@ -25,13 +27,13 @@ def front(documents: Documents) -> Front:
         f"All {checks} passed." if not failed else f"{failed} of {checks} failed.",
     ]
     if result["success"]:
+        badge = ("passed", "\u2713", f"passed{aside}")
         sentences.append(f"{formats.plural(result['rows_kept'], 'row')} kept.")
+        if aside:
+            left = formats.plural(result["quarantined"], "row")
+            sentences.append(f"{left} set aside for breaking the contract.")
     else:
         sentences.append("The run stops until the table keeps its contract.")
-    if result["quarantined"] and result["success"]:
-        sentences.append(
-            f"{formats.plural(result['quarantined'], 'row')} set aside for breaking the contract."
-        )
     if result["dropped_missing_sensitive"]:
         dropped = formats.plural(result["dropped_missing_sensitive"], "row")
         sentences.append(f"{dropped} dropped for lack of a sensitive value.")
@@ -42,38 +44,24 @@ def front(documents: Documents) -> Front:
 def build(documents: Documents) -> list[Section]:
     """Violations first, then all checks, those of one column together."""
     result = documents["result"]
-    found = []
+    sections = []
     if result["violations"]:
-        rows = [
-            [
-                _column(violation["column"]),
-                violation["expectation"],
-                str(violation["found"] or violation["count"]),
-                ", ".join(map(str, violation["examples"])) or Cell("none shown", kind="lack"),
-                violation["cure"],
-            ]
-            for violation in result["violations"]
-        ]
+        rows = []
+        for found in result["violations"]:
+            examples = ", ".join(map(str, found["examples"])) or lack("none shown")
+            head = [found["column"] or TABLE, found["expectation"], str(found["found"] or found["count"])]
+            rows.append([*head, examples, found["cure"]])
         caption = "Each violation with its cure; values of sensitive columns and ids are never shown"
         head = ["Column", "Expected", "Found", "Examples", "Cure"]
-        found.append(Section("violations", "What is wrong", [Table(caption, head, rows)]))
+        sections.append(Section("violations", "What is wrong", [Table(caption, head, rows)]))
     # the table's own checks first; within a column in the order in which they ran
     names = list(dict.fromkeys([None, *(check["column"] for check in result["checks"])]))
     checks = sorted(result["checks"], key=lambda check: names.index(check["column"]))
-    table: list[list[Any]] = [
-        [
-            _column(check["column"]),
-            check["expectation"],
-            Cell("passed", kind="passed") if check["success"] else Cell("failed", kind="failed"),
-            check["checked"],
-            check["unexpected_count"],
-        ]
-        for check in checks
-    ]
+    table: list[list[Any]] = []
+    for check in checks:
+        verdict = "passed" if check["success"] else "failed"
+        numbers = check["checked"], check["unexpected_count"]
+        table.append([check["column"] or TABLE, check["expectation"], Cell(verdict, kind=verdict), *numbers])
     head = ["Column", "Expected", "Result", "Checked", "Failing"]
     caption = f"{len(checks)} checks, {sum(not check['success'] for check in checks)} failed"
-    return [*found, Section("checks", "Every check", [Table(caption, head, table)])]
-
-
-def _column(name: str | None) -> str:
-    return "(table)" if name is None else name
+    return [*sections, Section("checks", "Every check", [Table(caption, head, table)])]

@@ -7,6 +7,7 @@ from typing import Any
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Json, Section, Table
+from evenhand.tasks.pages.texts import ends, estimate_cell
 
 NEEDS = ("models",)
 CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
@@ -14,8 +15,8 @@ CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
 
 def depends(consistency: Json) -> dict[str, float]:
     """Share of people whose decision is not the same on all copies: 1 less the consistency."""
-    ends = {"value": "value", "low": "high", "high": "low"}
-    return {end: 1.0 - consistency[other] for end, other in ends.items()}
+    exchanged = {"value": "value", "low": "high", "high": "low"}
+    return {end: 1.0 - consistency[other] for end, other in exchanged.items()}
 
 
 def front(documents: Documents) -> Front:
@@ -41,13 +42,13 @@ def front(documents: Documents) -> Front:
 
 def build(documents: Documents) -> list[Section]:
     """The numbers, a chart a number, and how the table is made."""
-    columns = [
-        ("accuracy", title("accuracy")),
-        ("depends", "Decisions that depend on gender or club"),
-        ("gap", title(GAP)),
-    ]
+    texts = {
+        "accuracy": title("accuracy"),
+        "depends": "Decisions that depend on gender or club",
+        "gap": title(GAP),
+    }
+    charts: dict[str, list[Json]] = {key: [] for key in texts}
     rows: list[list[Any]] = []
-    numbers = []
     for model in documents["models"]:
         metrics = model["metrics"]
         found = {
@@ -55,36 +56,23 @@ def build(documents: Documents) -> list[Section]:
             "depends": depends(metrics[CONSISTENCY]),
             "gap": metrics[GAP],
         }
-        numbers.append({"label": model["label"], "found": found})
-        cells = [Cell(formats.percent(found[key]["value"]), (_ends(found[key]),)) for key, _ in columns]
-        rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *cells])
+        for key, metric in found.items():
+            charts[key].append({"label": model["label"], **ends(metric)})
+        head = Cell(model["label"], (model["name"],), href=model["href"])
+        rows.append([head, *(estimate_cell(metric, formats.percent) for metric in found.values())])
     blocks: list[Block] = [
         "Each value is measured on held-out applicants, with its 95% interval. A link leads to the model’s "
         "own report.",
-        Table("Three models on the same table", ["Model", *(text for _, text in columns)], rows),
+        Table("Three models on the same table", ["Model", *texts.values()], rows),
     ]
-    for key, text in columns:
-        data = {
-            "rows": [{"label": item["label"], **_numbers(item["found"][key])} for item in numbers],
-            "floor": 0.5 if key == "accuracy" else 0.0,
-            "percent": True,
-        }
-        blocks.append(
-            Chart("intervals.metric_intervals", data, text, "The table above has every number.", text)
-        )
-    told = (
+    for key, text in texts.items():
+        data = {"rows": charts[key], "floor": 0.5 if key == "accuracy" else 0.0, "percent": True}
+        blocks.append(Chart("intervals.metric_intervals", data, text, "Each model with its interval.", text))
+    made = (
         "Women and men have the same skills, test scores and interviews. Past recruiters hired a woman as if "
         "she were one standard deviation less skilled. 40% of women and 10% of men name a choir, of football "
         "the reverse; the club has no effect of its own. Trees learn from the past decisions, so they learn "
         "the preference; without the gender they find part of it in the club. The fair trees (method budro) "
         "are trained against an adversary who may exchange people that differ only in gender and club."
     )
-    return [Section("models", "Three models", blocks), Section("table", "How the table is made", [told])]
-
-
-def _numbers(found: Json) -> dict[str, Any]:
-    return {end: found[end] for end in ("value", "low", "high")}
-
-
-def _ends(found: Json) -> str:
-    return f"{formats.percent(found['low'])} to {formats.percent(found['high'])}"
+    return [Section("models", "Three models", blocks), Section("table", "How the table is made", [made])]

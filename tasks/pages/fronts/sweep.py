@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from evenhand.fairlib.catalogue import better, describe, direction, spoken, title
 from evenhand.tasks.pages import formats, texts
@@ -166,10 +166,3 @@ def mean(values: Iterable[float | None]) -> float | None:
     """Mean of the known numbers; None where none is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def evenly(items: Sequence[int], most: int) -> list[int]:
-    """At most so many items at even distances, the first and the last among them."""
-    if len(items) <= most:
-        return list(items)
-    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]

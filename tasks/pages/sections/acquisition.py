@@ -83,7 +83,7 @@ def _sentences(acquisition: Json, allowed: Sequence[Json], about: str, settings:
     closed = [group for group in acquisition["groups"] if not group["allowed"]]
     if closed:
         said.append(f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows.")
-    return [*texts, " ".join(said)] if said else texts
+    return [*texts, *([" ".join(said)] if said else [])]
 
 
 def _revealed(aucs: Json, about: str) -> list[str]:
@@ -134,16 +134,13 @@ def _never(allowed: Sequence[Json], about: str) -> list[str]:
     never = [group for group in allowed if group["share"] <= NEVER]
     known = sorted((g for g in never if g["adversary_auc"] is not None), key=lambda g: g["adversary_auc"])
     texts = [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
-    for revealing, remark in (
-        (True, "this may be why."),
-        (False, f"this reveals little of {about}; perhaps it would add little to the prediction."),
-    ):
+    little = f"this reveals little of {about}; perhaps it would add little to the prediction."
+    for revealing, remark in ((True, "this may be why."), (False, little)):
         found = [group for group in known if (group["adversary_auc"] >= REVEALING) == revealing]
+        aucs = dict.fromkeys(formats.number(group["adversary_auc"]) for group in (*found[:1], *found[-1:]))
         if found:
-            aucs = dict.fromkeys(formats.number(group["adversary_auc"]) for group in (found[0], found[-1]))
-            texts.append(
-                f"From {_names(found)} alone the adversary has an AUC of {' to '.join(aucs)}: {remark}"
-            )
+            auc = f"an AUC of {' to '.join(aucs)}"
+            texts.append(f"From {_names(found)} alone the adversary has {auc}: {remark}")
     return texts
 
 
@@ -202,10 +199,8 @@ def _parts(group: Json) -> list[tuple[str, float]]:
     if not found or found["spread"] < SPLIT:
         return []
     shares = list(found["shares"].items())
-    if len(shares) <= MOST_PARTS:
-        return shares
     ranked = sorted(shares, key=lambda item: -item[1])
-    return [ranked[round(i * (len(ranked) - 1) / (MOST_PARTS - 1))] for i in range(MOST_PARTS)]
+    return shares if len(shares) <= MOST_PARTS else formats.evenly(ranked, MOST_PARTS)
 
 
 def _depends(groups: Sequence[Json]) -> list[Block]:

@@ -7,7 +7,6 @@ from typing import Any
 from evenhand.fairlib.catalogue import METRICS, spoken
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.filter import (
-    drift_sentence,
     expected_by_attribute,
     is_farther,
     without_balance,
@@ -24,17 +23,18 @@ MOST_OPEN = 12
 
 def build(documents: Documents) -> list[Section]:
     """Expected shares, proxy groups with their drift, cautions."""
-    found = [Section("shares", "Expected balance", _shares(documents))]
-    groups = _groups(documents)
-    if groups:
-        found.append(Section("groups", "Proxy groups and drift", groups))
-    return [*found, Section("cautions", "What this does not say", _cautions(documents))]
+    sections = [
+        Section("shares", "Expected balance", _shares(documents)),
+        Section("groups", "Proxy groups and drift", _groups(documents)),
+        Section("cautions", "What this does not say", _cautions(documents)),
+    ]
+    return [section for section in sections if section.blocks]
 
 
 def _shares(documents: Documents) -> list[Block]:
     by_attribute = expected_by_attribute(documents)
     if not by_attribute:
-        return [without_balance(documents)]
+        return [] if documents["summary"]["rows_in"] else [without_balance(documents)]
     level = interval_name(documents["summary"]["balance"])
     blocks: list[Block] = [
         "Group shares to expect among the kept rows, from the compositions of the proxy groups on labelled "
@@ -43,13 +43,9 @@ def _shares(documents: Documents) -> list[Block]:
     head = ["Group", "Training rows", "Expected of the kept rows", level, "Target"]
     for attribute, rows in by_attribute.items():
         about = spoken(attribute)
-        table = Table(
-            f"Expected shares by {about} among the kept rows",
-            head,
-            [_share_row(row) for row in rows],
-            folded=len(rows) > MOST_OPEN,
-        )
-        blocks += [Heading(f"By {about}"), _share_chart(table.caption, rows, level), table]
+        title = f"Expected shares by {about} among the kept rows"
+        table = Table(title, head, [_share_row(row) for row in rows], folded=len(rows) > MOST_OPEN)
+        blocks += [Heading(f"By {about}"), _share_chart(title, rows, level), table]
     return blocks
 
 
@@ -126,7 +122,6 @@ def _groups(documents: Documents) -> list[Block]:
         "The proxy puts each row into a proxy group by its ordinary features, if need be into several by "
         f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The bars are the "
         "rows of the files that this version of the proxy filtered.",
-        drift_sentence(documents),
         Chart(
             "groups.kept_by_group", {"rows": drawn}, "Rows of the batch by proxy group", described, caption
         ),
@@ -158,17 +153,15 @@ def _points(difference: float) -> str:
 
 def _cautions(documents: Documents) -> list[Block]:
     key, seed = documents["settings"]["key"], documents["settings"]["seed"]
-    if key is None:
+    drawn = (
+        f"No key was set: a row’s random number is a hash of its features and the seed {seed}. Rows with "
+        "equal features are all kept or all left out, so the number of kept rows can differ more from the "
+        "expected one. A key that tells rows apart (`filter.key`) gives each row a number of its own."
+    )
+    if key is not None:
         drawn = (
-            f"No key was set: a row’s random number is a hash of its features and the seed {seed}. Rows with "
-            "equal features are all kept or all left out, so the number of kept rows can differ more from "
-            "the expected one. A key that tells rows apart (`filter.key`) gives each row a number of its own."
-        )
-    else:
-        columns = formats.join([f"“{name}”" for name in key])
-        drawn = (
-            f"A row’s random number is a hash of its key ({columns}) and the seed {seed}. Rows with an equal "
-            "key have the same number."
+            f"A row’s random number is a hash of its key ({formats.join([f'“{name}”' for name in key])}) and "
+            f"the seed {seed}. Rows with an equal key have the same number."
         )
     return [
         "**The shares are expectations, not counts.** The groups of these people are not known. The shares "

@@ -7,7 +7,6 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import evenly
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.sections.proxy import difference_cells, shares_by_group
 from evenhand.tasks.pages.texts import lack
@@ -47,7 +46,7 @@ def _mean_row(rows: list[Json]) -> dict[str, float | None]:
 
 def _shares(sweep: Json, balances: list[Json]) -> list[Block]:
     values = sorted({point["value"] for point in balances})
-    chosen = evenly(values, MOST_SHARES)
+    chosen = formats.evenly(values, MOST_SHARES)
     found = {i: _mean_shares([point["balance"] for point in balances if point["value"] == i]) for i in chosen}
     seeds = "; the shares are means over the seeds" if len(sweep["seeds"]) > 1 else ""
     some = f", of which {len(chosen)} are shown, evenly chosen" if len(chosen) < len(values) else ""
@@ -106,7 +105,10 @@ def _maps(sweep: Json, balances: list[Json]) -> list[Block]:
     for point in sorted(balances, key=lambda point: (point["value"], int(point["seed"]))):
         first.setdefault(point["value"], point)
     several = [value for value, point in first.items() if len(point["balance"]["masses"]) > 1]
-    maps = [(first[value], difference_cells(first[value]["balance"])) for value in evenly(several, MOST_MAPS)]
+    maps = [
+        (first[value], difference_cells(first[value]["balance"]))
+        for value in formats.evenly(several, MOST_MAPS)
+    ]
     every = [abs(cell["value"]) for _, cells in maps for cell in cells if cell["value"] is not None]
     blocks: list[Block] = [
         "Each cell is the share of a group within a proxy group less its share among all rows, in percentage "

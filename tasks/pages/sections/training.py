@@ -34,9 +34,7 @@ def build(documents: Documents) -> Section | None:
 
 def curves_section(title: str, steps: Sequence[int], series: Mapping[str, Sequence[Any]]) -> Section:
     """Curves over steps, in one chart where no curve would be flattened."""
-    last = len(steps) - 1
-    wanted = min(last + 1, MOST_POINTS)
-    kept = sorted({round(k * last / max(wanted - 1, 1)) for k in range(wanted)})
+    kept = formats.evenly(range(len(steps)), MOST_POINTS)
     shown = [steps[k] for k in kept]
     thinned = {name.replace("_", " "): [_finite(values[k]) for k in kept] for name, values in series.items()}
     blocks: list[Block] = []

@@ -10,7 +10,7 @@ from sweep_documents import GOAL, LACKING, sweep_documents
 
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
-from evenhand.tasks.pages.fronts.sweep import estimate, evenly, headline, interval_name
+from evenhand.tasks.pages.fronts.sweep import estimate, headline, interval_name
 from evenhand.tasks.pages.model import Section
 
 
@@ -215,4 +215,4 @@ def test_intervals_end_where_the_metrics_do() -> None:
     ],
 )
 def test_of_many_both_ends_are_among_the_chosen(items: Any, most: int, expected: list[int]) -> None:
-    assert evenly(items, most) == expected
+    assert formats.evenly(items, most) == expected

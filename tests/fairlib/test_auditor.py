@@ -560,6 +560,17 @@ def test_logits_that_do_not_depend_on_the_rows_have_no_slope(trains: bool) -> No
     assert torch.equal(found.points, x)
 
 
+def test_a_search_without_any_change_ends_early_too() -> None:
+    # all distances are 0: no share of them can be added
+    view = Counting(linear([[0.0, 0.0]] * 2))
+    x = torch.zeros(3, 2)
+    found = Auditor(box([-1.0] * 2, [1.0] * 2), full_steps=100).search(
+        view, x, LogitDistance(torch.zeros(3, 2)), 1.0, seeded(0)
+    )
+    assert view.calls == 3 + 11
+    assert torch.equal(found.points, x)
+
+
 def test_the_default_search_is_that_of_the_published_models() -> None:
     given = {item.name: item.default for item in fields(Auditor) if item.name not in ("metric", "_")}
     assert given == {

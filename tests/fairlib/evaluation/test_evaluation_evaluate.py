@@ -192,6 +192,11 @@ def test_histograms_suppress_small_groups() -> None:
     assert histogram["edges"] == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert histogram["groups"] == {"F": None, "M": [1, 2, 1, 2], "X": None}
     assert score_histograms(outcomes, bins=4, min_cell=4)["sex"]["groups"]["F"] == [3, 1, 0, 0]
+    # by default twenty bins, and groups of five rows or more
+    usual = score_histograms(outcomes)
+    assert usual == score_histograms(outcomes, bins=20, min_cell=5)
+    assert usual["sex"]["edges"] == pytest.approx([k / 20 for k in range(21)])
+    assert usual["sex"]["groups"]["F"] is None
     json.dumps(histogram, allow_nan=False)
     with pytest.raises(ValueError, match="bins: got 0"):
         score_histograms(outcomes, bins=0)

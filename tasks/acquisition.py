@@ -21,8 +21,6 @@ from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
 
-__all__ = ["Acquired", "Acquires", "FullInformation", "acquisition_content", "questions_of"]
-
 Matrix = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 

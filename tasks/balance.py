@@ -13,8 +13,6 @@ from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_col
 from evenhand.tasks.registry import fetch_bundle
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["balance"]
-
 MIN_ROWS = 20
 
 

@@ -16,7 +16,6 @@ from evenhand.tasks.store import Store, sha256_of_path
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
 
-__all__ = ["Bundle", "ModelAddress", "find_version", "open_bundle", "parse_address"]
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")

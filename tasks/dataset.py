@@ -13,8 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-__all__ = ["Dataset", "filter_dataset", "read_dataset", "write_dataset"]
-
 METADATA = b"evenhand"
 PARTS = ("X.parquet", "y.parquet", "S.parquet")
 

@@ -6,8 +6,6 @@ import re
 import traceback
 from pathlib import Path
 
-__all__ = ["EvenhandError", "GateRefused", "InputError", "NotCarriedOut", "internal_fault", "without_secrets"]
-
 MAX_MESSAGE = 1000
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")

@@ -36,16 +36,6 @@ from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.certificates import Certificate
 
-__all__ = [
-    "audit_content",
-    "audit_pairs",
-    "certificate_budgets",
-    "certificate_content",
-    "evaluate",
-    "has_trait",
-    "selection_content",
-    "visible_counts",
-]
 
 # The output change of a network is certified for at most this many people, drawn at random.
 MAX_CERTIFIED = 2000

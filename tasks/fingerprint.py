@@ -14,8 +14,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["code_digest", "environment", "git_state", "library_versions", "now", "source_closure"]
-
 PACKAGE = "evenhand"
 # `from evenhand.a.b import c, d`, in brackets over several lines too; and `import evenhand.a.b`.
 IMPORT = re.compile(rf"^[ \t]*from ({PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)

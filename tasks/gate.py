@@ -20,17 +20,6 @@ from evenhand.tasks.step import StepContext, StepResult
 if TYPE_CHECKING:
     from evenhand.tasks.bundle import Bundle
 
-__all__ = [
-    "check_drift_gates",
-    "check_evaluation_gates",
-    "default_drift_gates",
-    "digest_of_gates",
-    "drift_metrics",
-    "gate",
-    "judge",
-    "read_gates",
-    "read_limits",
-]
 
 NO_CERTIFICATES = (
     "certificates are measured where a model is trained: the fair metric that they need is not published"

@@ -16,8 +16,6 @@ import pyarrow.parquet as pq
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["delimiter_of", "files_of", "format_of", "read_table", "ingest"]
-
 DELIMITERS = ",;\t|"
 BLOCK_BYTES = 1 << 24
 
@@ -40,17 +38,22 @@ def ingest(context: StepContext) -> StepResult:
         table = read_table(path, source)
         if not table.num_columns:
             raise InputError(f"{path.name} has no columns: check where it is written.")
-    twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
-    if twice:
-        raise InputError(_twice(twice[0]))
+    check_unique(table.column_names, "the table")
     target = context.workdir / "raw.parquet"
     # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
     pq.write_table(table.replace_schema_metadata(None).combine_chunks(), target)
     return StepResult({"raw": (target, "raw")}, {"rows": table.num_rows, "columns": table.num_columns})
 
 
-def _twice(column: str) -> str:
-    return f"the column name {column!r} occurs more than once in the table: rename all but one."
+def check_unique(names: Sequence[str], where: str) -> None:
+    """Raise `InputError` if a column name occurs more than once."""
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise InputError(_not_unique(twice[0], where))
+
+
+def _not_unique(name: str, where: str) -> str:
+    return f"the column name {name!r} occurs more than once in {where}: rename all but one."
 
 
 def format_of(name: str) -> str | None:
@@ -103,15 +106,18 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
                 f"{name} is not a Parquet file, whatever its ending says: set table.format in the job."
             )
         return _read_parquet([path], name)
+    return _read_csv(path, name, source, is_gzipped(name, magic, "rename it or set table.format"))
+
+
+def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
+    """Whether a CSV file with these first bytes is compressed; an `InputError` if it is no CSV file."""
     if magic == b"PAR1" or magic[:2] == b"PK":
         found = "Parquet" if magic == b"PAR1" else "a zip archive"
-        raise InputError(
-            f"{name} is {found}, not CSV, whatever its ending says: rename it or set table.format."
-        )
+        raise InputError(f"{name} is {found}, not CSV, whatever its ending says: {cure}.")
     gzipped = magic[:2] == b"\x1f\x8b"
     if name.endswith(".gz") and not gzipped:
         raise InputError(f"{name} is not compressed by gzip, whatever its ending says: rename it.")
-    return _read_csv(path, name, source, gzipped)
+    return gzipped
 
 
 def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table:
@@ -140,7 +146,7 @@ def _read_parquet(files: Sequence[Path], name: str) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         twice = re.match(r"Multiple matches for FieldRef\.Name\((.*?)\) in ", str(error), re.DOTALL)
         if twice:
-            raise InputError(_twice(twice[1])) from None
+            raise InputError(_not_unique(twice[1], "the table")) from None
         raise InputError(f"{name} is a damaged or truncated Parquet file: write it again.") from None
     try:
         return pa.concat_tables(tables, promote_options="default")
@@ -152,9 +158,7 @@ def _read_parquet(files: Sequence[Path], name: str) -> pa.Table:
 
 def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -> pa.Table:
     raw = pa.input_stream(str(path), compression="gzip" if gzipped else None)
-    convert: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
-    if source.get("null_values") is not None:
-        convert["null_values"] = list(source["null_values"])
+    convert = csv_options(source.get("null_values"))
     parse: dict[str, Any] = {"newlines_in_values": True}
     try:
         with raw as stream:
@@ -167,9 +171,7 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
         if codes:
             table = _parse_csv(content, parse, {**convert, "column_types": dict.fromkeys(codes, pa.string())})
     except pa.ArrowInvalid as error:
-        # Arrow's message quotes the row, which may hold a person's data; only its counts are shown.
-        fields = re.search(r"Expected \d+ columns, got \d+", str(error))
-        reason = f" ({fields[0].lower()} in a row)" if fields else ""
+        reason = f" ({parse_error(error)})" if parse_error(error) else ""
         raise InputError(
             f"{name} cannot be read as CSV{reason}: check table.delimiter and the quoting."
         ) from None
@@ -181,6 +183,18 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
         if pa.types.is_binary(kind):
             raise InputError(f"the column {column!r} of {name} is not UTF-8 text: save the file as UTF-8.")
     return table
+
+
+def csv_options(null_values: Sequence[str] | None) -> dict[str, Any]:
+    """Arrow's options for missing values; None: the usual spellings."""
+    options: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
+    return options if null_values is None else options | {"null_values": list(null_values)}
+
+
+def parse_error(error: Exception) -> str:
+    """Numbers of fields in Arrow's message, without the row that it quotes: a row may hold personal data."""
+    fields = re.search(r"Expected \d+ columns, got \d+", str(error))
+    return f"{fields[0].lower()} in a row" if fields else ""
 
 
 def _parse_csv(content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]) -> pa.Table:

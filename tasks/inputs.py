@@ -12,8 +12,6 @@ import yaml
 from evenhand.data_contracts.errors import nearest as nearest_name
 from evenhand.tasks.errors import InputError
 
-__all__ = ["YAML_ERRORS", "as_number", "nearest", "parse_yaml", "read_yaml"]
-
 # ValueError: a date that does not exist; RecursionError: very deep nesting.
 YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 

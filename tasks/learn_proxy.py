@@ -14,8 +14,6 @@ from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["learn_proxy"]
-
 # Attributes with more groups are refused.
 MAX_GROUPS = 50
 

@@ -29,8 +29,6 @@ from evenhand.tasks.monitoring.columns import InputDrift, Settings, compare_colu
 from evenhand.tasks.monitoring.groups import GroupDrift, compare_groups, compare_label, labels_of
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["measure_drift"]
-
 
 @dataclass(frozen=True)
 class Batch:

@@ -21,8 +21,6 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, mean_asked
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["measure_model"]
-
 
 def measure_model(context: StepContext) -> StepResult:
     """

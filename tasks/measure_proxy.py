@@ -20,8 +20,6 @@ from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["metric_names", "measure_proxy"]
-
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 

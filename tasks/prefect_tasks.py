@@ -15,8 +15,6 @@ from evenhand.tasks.sources import FETCH, fetch_source
 from evenhand.tasks.step import STEPS, report_progress, run_step, working
 from evenhand.tasks.store import Artifact, Store
 
-__all__ = ["STEP_TASKS", "fetch_task"]
-
 HOUR_S = 3600
 TIMEOUT_S = {"train": 24 * HOUR_S, "learn_proxy": 24 * HOUR_S, "publish": HOUR_S // 4}
 SUMMARIES = {

@@ -24,8 +24,6 @@ from evenhand.tasks.step import StepContext, StepResult
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_specs", "contract", "preprocess"]
-
 
 def contract(context: StepContext) -> StepResult:
     """Write the rows that meet the contract and the check's result; with quarantine also the other rows."""

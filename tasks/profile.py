@@ -17,8 +17,6 @@ from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["FORMAT", "category_counts", "group_codes", "numbers_of", "profile"]
-
 FORMAT = 1
 
 

@@ -28,7 +28,6 @@ from evenhand.tasks.store import StepRecord
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["is_current", "publish"]
 
 # Packages that a published model needs: its encoder reads no Parquet.
 PACKAGES = (*(name for name in NUMERIC_LIBRARIES if name != "pyarrow"), "safetensors")

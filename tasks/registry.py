@@ -31,31 +31,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-__all__ = [
-    "ABSENT",
-    "AUDIT_TAG",
-    "DIGEST_TAG",
-    "EVALUATION_TAG",
-    "MLFLOW_DEFAULTS",
-    "PROVENANCE_TAG",
-    "AliasChange",
-    "History",
-    "Published",
-    "actor",
-    "alias_history",
-    "artifact_root",
-    "current_aliases",
-    "fetch_bundle",
-    "move_alias",
-    "promote",
-    "published",
-    "published_version",
-    "read_card",
-    "record_evaluation",
-    "recorded_evaluation",
-    "registry_client",
-    "tracking_uri",
-]
 
 MLFLOW_DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",

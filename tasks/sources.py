@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["FETCH", "data_folder", "fetch_source", "needs_network"]
 
 FETCH = "fetch kB"  # name of the progress bar
 TIMEOUT_S = 60

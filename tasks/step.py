@@ -19,20 +19,6 @@ from evenhand.fairlib.execution import Progress
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.store import Artifact, StepRecord, Store
 
-__all__ = [
-    "STEPS",
-    "Listener",
-    "Stages",
-    "Step",
-    "StepContext",
-    "StepResult",
-    "listen",
-    "report_progress",
-    "run_step",
-    "step_key",
-    "working",
-]
-
 Listener = Callable[[str, int, int, Mapping[str, float]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 ARTIFACT_EVERY_S = 3.0

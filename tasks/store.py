@@ -22,16 +22,6 @@ from filelock import FileLock
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
-__all__ = [
-    "Artifact",
-    "StepRecord",
-    "Store",
-    "default_store_url",
-    "is_local",
-    "sha256_of_file",
-    "sha256_of_path",
-]
-
 LOCK_TIMEOUT_S = 6 * 3600.0
 ABANDONED_S = 72 * 3600.0  # longer than the time limit of any step
 

@@ -22,8 +22,6 @@ from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.step import StepContext, StepResult
 
-__all__ = ["fair_metric", "train"]
-
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-__all__ = ["junit_of_decision", "junit_of_failure"]
-
 SUITE = "evenhand evaluate"
 # Characters that XML 1.0 cannot represent.
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

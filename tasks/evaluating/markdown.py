@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["markdown_of_evaluation", "markdown_of_failure"]
-
 SYMBOLS = {"passed": "✅", "refused": "❌", "insufficient_evidence": "⚠️", "no_gates": "⚪"}
 TEXTS = {
     "passed": "passed all gates",

@@ -19,8 +19,6 @@ from evenhand.fairlib.proxies.raw import RawAcceptance
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import sha256_of_path
 
-__all__ = ["FilterSettings", "ProxyBundle", "digest_of", "key_columns", "sensitive_columns"]
-
 # The files of a bundle that decide about rows; balance.json does not.
 DECISIVE = ("encoder.json", "inputs.json", "model")
 CHOICES = {

@@ -20,8 +20,6 @@ from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 
-__all__ = ["PROBABILITY", "BatchCheck", "Judged", "RowFilter", "check_features", "typed"]
-
 PROBABILITY = "acceptance_probability"
 Mask = NDArray[np.bool_]
 # Rows that break a rule, the expectation, the finding and the cure.

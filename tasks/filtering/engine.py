@@ -1,10 +1,10 @@
-"""The filter run: it plans units, has them filtered, and resumes where an earlier run ended."""
+"""The filter run: plan units, filter them, and resume an interrupted run."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
@@ -16,19 +16,7 @@ from evenhand.tasks.filtering.output import OutputFolder, UnitRecord, unit_name
 from evenhand.tasks.filtering.summary import FileOutcome, FilterSummary, counts_of, summarise
 from evenhand.tasks.filtering.units import UnitResult, UnitSpec, filter_unit, plan_units
 
-__all__ = ["Progress", "Workers", "filter_files"]
-
 Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Progress of a run: finished units, all units, rows read and seconds."""
-
-    units_done: int
-    units: int
-    rows_in: int
-    seconds: float
 
 
 def filter_files(
@@ -36,19 +24,20 @@ def filter_files(
     inputs: str,
     output: str,
     settings: FilterSettings,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
     workers: Workers | None = None,
 ) -> FilterSummary:
     """
     Filter files into balanced samples, or resume an earlier run.
 
-    A unit that the same proxy and settings have finished on the same file is not done again. A file that
-    fails leaves no part; the others are filtered. The finished output has the same bytes however often the
-    run was interrupted and whichever workers filtered the units.
+    A unit that the same proxy and settings have finished on the same file is skipped. A file that fails
+    leaves no part, and the others are filtered. The bytes of the finished output do not depend on
+    interruptions, nor on the workers.
 
     - **inputs**: a file, a folder or a glob; see `list_inputs`
     - **output**: folder or URL; created if it does not exist
-    - **progress**: called in this thread after every unit
+    - **progress**: called in this thread, at the start and after every unit, with the number of finished
+      units, of all units, and the rows
     - **workers**: filters units and yields each with its result, in any order (default: threads)
 
     Raises `InputError` if there is no input, the settings do not fit the proxy, or the output is in use for
@@ -57,7 +46,7 @@ def filter_files(
     started = time.monotonic()
     key_columns(bundle, settings)
     listed = list_inputs(inputs, settings.format, output, settings.settle_seconds)
-    if not listed.files:  # the input is watched
+    if not listed.files:  # possible for a watched input
         return summarise([], listed, [], bundle, settings, time.monotonic() - started)
     place = OutputFolder(output)
     threads = settings.workers or available_cores()
@@ -71,8 +60,9 @@ def filter_files(
             units = [replace(unit, threads=True) for unit in units]
 
         def report(done: int) -> None:
-            if progress is not None:
-                progress(Progress(done, len(units), run.rows_in, time.monotonic() - started))
+            if progress is not None and units:
+                rate = run.rows_in / max(time.monotonic() - started, 1e-9)
+                progress(done, len(units), {"rows": run.rows_in, "rows a second": rate})
 
         report(0)
         for done, (unit, result) in enumerate((workers or run.on_threads(threads))(units), 1):

@@ -17,8 +17,6 @@ from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.ingest import format_of
 from evenhand.tasks.store import is_local
 
-__all__ = ["InputFile", "Inputs", "list_inputs", "os_reason"]
-
 MAGIC = "*?["
 # How file systems name a file's tag and its times.
 TAGS = ("ETag", "etag")

@@ -21,8 +21,6 @@ from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.filtering.inputs import os_reason
 from evenhand.tasks.store import is_local, sha256_of_file
 
-__all__ = ["OutputFolder", "Part", "UnitRecord", "unit_name"]
-
 FORMAT = 1
 STATE = "_evenhand"
 RECORDS, QUARANTINE = (STATE, "records"), (STATE, "quarantine")

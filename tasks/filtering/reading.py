@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import fsspec
 import pyarrow as pa
@@ -21,9 +20,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import PROBABILITY, typed
 from evenhand.tasks.filtering.inputs import InputFile, os_reason
-from evenhand.tasks.ingest import delimiter_of
-
-__all__ = ["Stream", "parquet_footer", "read_csv", "read_parquet", "select_columns", "typed_batch"]
+from evenhand.tasks.ingest import check_unique, csv_options, delimiter_of, is_gzipped, parse_error
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20
@@ -57,9 +54,7 @@ def select_columns(
     Raises `ContractViolation` if a feature is missing, and `InputError` if a name occurs twice, a key column
     is missing or a sensitive column is refused.
     """
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise InputError(f"the column name {twice[0]!r} occurs more than once in {file}: rename all but one.")
+    check_unique(names, file)
     violations = []
     unknown = [name for name in names if name not in {column.name for column in bundle.contract.columns}]
     for name in [name for name in bundle.features if name not in names]:
@@ -163,7 +158,7 @@ def _bytes_per_value(footer: pq.FileMetaData, groups: Sequence[int]) -> dict[str
 def _worth_a_dictionary(
     footer: pq.FileMetaData, groups: Sequence[int], sizes: dict[str, float]
 ) -> list[str] | bool:
-    """Columns whose dictionary saved bytes in the input; trying one for the others would cost time."""
+    """Columns whose dictionary saves bytes in the input; for other columns it would only cost time."""
     if not groups:
         return True
     chunks = [footer.row_group(groups[0]).column(i) for i in range(footer.num_columns)]
@@ -185,12 +180,7 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
         magic = stream.read(4)
     if not magic:
         raise InputError(f"{file.name} is empty: check where it is written.")
-    if magic == b"PAR1" or magic[:2] == b"PK":
-        found = "Parquet" if magic == b"PAR1" else "a zip archive"
-        raise InputError(f"{file.name} is {found}, not CSV, whatever its ending says: set filter.format.")
-    gzipped = magic[:2] == b"\x1f\x8b"
-    if file.name.endswith(".gz") and not gzipped:
-        raise InputError(f"{file.name} is not compressed by gzip, whatever its ending says: rename it.")
+    gzipped = is_gzipped(file.name, magic, "set filter.format")
     with ExitStack() as once, _readable(file):
         header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
     names, delimiter, lone = _header(header, settings.delimiter, file.name)
@@ -204,16 +194,15 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
     schema = pa.schema(list(zip(empty.schema.names, plain, strict=True)))
     if lone:
         return Stream(iter([]), left_out, schema)
-    convert: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
-    if settings.null_values is not None:
-        convert["null_values"] = list(settings.null_values)
     with _readable(file):
         reader = pyarrow.csv.open_csv(
             _text_stream(file, gzipped, files),
-            # a single cell must fit into a block
+            # A block must hold the longest cell.
             read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=kept, **convert),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=kinds, include_columns=kept, **csv_options(settings.null_values)
+            ),
         )
     return Stream(_guarded(reader, file), left_out, schema)
 
@@ -268,9 +257,8 @@ def _readable(file: InputFile) -> Iterator[None]:
             raise InputError(f"{file.name} cannot be opened ({os_reason(error)}): check it.") from None
         if file.format == "parquet":
             raise InputError(f"{file.name} is a damaged or truncated Parquet file: write it again.") from None
-        fields = re.search(r"Expected \d+ columns, got \d+", str(error))
-        if fields:
-            reason = f"cannot be read as CSV ({fields[0].lower()} in a row): check the delimiter and quoting."
+        if found := parse_error(error):
+            reason = f"cannot be read as CSV ({found}): check the delimiter and quoting."
         elif "UTF8" in str(error):
             reason = "is not UTF-8 text: save the file as UTF-8."
         else:

@@ -15,8 +15,6 @@ from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.inputs import Inputs
 from evenhand.tasks.filtering.output import UnitRecord
 
-__all__ = ["FileOutcome", "FilterSummary", "counts_of", "drift_of", "expected_shares", "summarise"]
-
 Float = NDArray[np.float64]
 LEVEL = 0.95
 DRAWS = 2000

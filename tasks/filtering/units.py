@@ -22,8 +22,6 @@ from evenhand.tasks.filtering.inputs import InputFile, os_reason
 from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, unit_name
 from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
 
-__all__ = ["UnitResult", "UnitSpec", "filter_unit", "plan_units", "run_unit"]
-
 # A row group is written when it holds this many bytes or rows.
 GROUP_BYTES = 32 << 20
 GROUP_ROWS = 1 << 19

@@ -24,8 +24,6 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import generator
 from evenhand.tasks.profile import category_counts, numbers_of
 
-__all__ = ["OTHER", "InputDrift", "Settings", "bin_labels", "compare_column"]
-
 MISSING, UNSEEN, OTHER = "missing", "never seen in training", "other"
 
 

@@ -18,8 +18,6 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.tasks.monitoring.columns import OTHER, Settings
 from evenhand.tasks.profile import group_codes
 
-__all__ = ["GroupDrift", "Labels", "compare_groups", "compare_label", "labels_of"]
-
 NO_LABEL = MetricValue.insufficient("the batch has no label")
 
 

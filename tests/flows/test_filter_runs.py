@@ -452,8 +452,8 @@ class TestWatching:
         before = set((desk.store / "runs").iterdir())
         job = plan_filter(str(desk.job), ["filter.settle_seconds=60"], str(desk.input), str(desk.output))
         store = Store(str(desk.store))
-        verdict = execute(job, store, "idle", lambda progress: None, keep_idle=False)
+        verdict = execute(job, store, "idle", lambda done, total, values: None, keep_idle=False)
         assert verdict.status == "up_to_date"
         assert set((desk.store / "runs").iterdir()) == before
-        execute(job, store, "named", lambda progress: None)
+        execute(job, store, "named", lambda done, total, values: None)
         assert {run.name for run in set((desk.store / "runs").iterdir()) - before} == {"named"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from evenhand.fairlib.proxies.raw import RawAcceptance
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering import reading
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
-from evenhand.tasks.filtering.engine import Progress, filter_files
+from evenhand.tasks.filtering.engine import filter_files
 from evenhand.tasks.filtering.inputs import list_inputs
 from evenhand.tasks.filtering.reading import select_columns
 from evenhand.tasks.filtering.units import plan_units
@@ -315,9 +315,11 @@ def test_progress_ends_with_every_row_and_unit(
 ) -> None:
     for start in (0, 3000):
         put(rows.slice(start, 3000), tmp_path / "in" / f"{start}.parquet")
-    reports: list[Progress] = []
-    filter_files(bundle, str(tmp_path / "in"), str(tmp_path / "out"), SETTINGS, reports.append)
+    reports: list[tuple[int, int, Mapping[str, float]]] = []
+    source, out = str(tmp_path / "in"), str(tmp_path / "out")
+    filter_files(bundle, source, out, SETTINGS, lambda *report: reports.append(report))
     # row groups of 1000 in units of 2500
-    assert [(item.units_done, item.units) for item in reports] == [(done, 4) for done in range(5)]
-    assert (reports[0].rows_in, reports[-1].rows_in) == (0, 6000)
-    assert [item.rows_in for item in reports] == sorted(item.rows_in for item in reports)
+    assert [report[:2] for report in reports] == [(done, 4) for done in range(5)]
+    rows_in = [values["rows"] for _, _, values in reports]
+    assert (rows_in[0], rows_in[-1]) == (0, 6000)
+    assert rows_in == sorted(rows_in)

@@ -28,9 +28,9 @@ from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.dadi import DADIClassifier
-from evenhand.fairlib.methods.dadi.objectives import group_codes
 from evenhand.fairlib.methods.dadi.problem import prepare
 from evenhand.fairlib.methods.dadi.training import JointTraining, pretrain
+from evenhand.fairlib.methods.groups import read_groups
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.tasks.sources import data_folder
 
@@ -178,8 +178,8 @@ def speed_part(kept: dict[str, Any]) -> None:
     table = adult()
     train = split(table, 0)[0][1]
     models = [DADIClassifier(gamma=gamma, random_state=0) for gamma in GAMMAS]
-    attributes, group = group_codes({"group": table.group[train]}, None, len(train))
-    problem = prepare(models[0], table.X[train], table.label[train], attributes, group, table.groups)[0]
+    groups = read_groups({"group": table.group[train]}, None, len(train))
+    problem = prepare(models[0], table.X[train], table.label[train], groups, table.groups)[0]
     networks = pretrain(problem, models[0])
     plain = PlainDADI(problem, models[9])
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from evenhand.fairlib.catalogue import better
-from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.execution import available_cores, derive_seed
+from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import GBDTClassifier, without_cache
+from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
 
@@ -147,7 +148,13 @@ class BudroClassifier(GBDTClassifier):
         points = self._points(data)
         kept, held = np.arange(len(codes)), np.arange(0)
         if self.n_iter_no_change is not None:
-            kept, held = _hold_out(codes, self.validation_fraction, derive_seed(seed, "validation"))
+            try:
+                kept, held = hold_out(codes, self.validation_fraction, seed)
+            except ValueError:
+                raise ValueError(
+                    f"validation_fraction {self.validation_fraction!r} of {len(codes)} rows cannot hold "
+                    "every class on both sides."
+                ) from None
         training = _Training(self, data[kept], points[kept], codes[kept], seed)
         if len(held):
             training.validation = _Validation(self, data[held], points[held], codes[held])
@@ -354,21 +361,6 @@ def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float64:
     """Loss (nats) of the first n rows under every label, shape (classes, n)."""
     margin = booster.predict(matrix, output_margin=True)[:n]
     return logistic_losses(margin) if margin.ndim == 1 else softmax_losses(margin)
-
-
-def _hold_out(codes: Int, fraction: float, seed: int) -> tuple[Int, Int]:
-    """Rows to train on and rows to validate on."""
-    from sklearn.model_selection import train_test_split
-
-    try:
-        kept, held = train_test_split(
-            np.arange(len(codes)), test_size=fraction, random_state=seed, stratify=codes
-        )
-    except ValueError:
-        raise ValueError(
-            f"validation_fraction {fraction!r} of {len(codes)} rows cannot hold every class on both sides."
-        ) from None
-    return np.sort(kept), np.sort(held)
 
 
 def _threads(n_jobs: int | None, n: int) -> int:

@@ -155,7 +155,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "project",
-            f"{_METHODS}.projection",
+            f"{_METHODS}.preprocessed_gbdt",
             "ProjectedGBDTClassifier",
             "gradient-boosted trees on features with the sensitive subspace projected out",
             "Yurochkin, Bower and Sun, ICLR 2020",
@@ -163,7 +163,7 @@ METHODS: dict[str, MethodSpec] = {
         ),
         MethodSpec(
             "reweigh",
-            f"{_METHODS}.reweighing",
+            f"{_METHODS}.preprocessed_gbdt",
             "ReweighedGBDTClassifier",
             "gradient-boosted trees on rows reweighed by group and label",
             "Kamiran and Calders, 2011",
@@ -195,7 +195,7 @@ METHODS: dict[str, MethodSpec] = {
             f"{_METHODS}.faias.classifier",
             "FAIASClassifier",
             "a neural network trained against an adversarial selector of features (FAIAS)",
-            "paper 002",
+            "FAIAS, section 6.4",
             tasks=ANY_CLASSES,
             needs_groups=True,
             needs_feature_groups=True,

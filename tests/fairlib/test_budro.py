@@ -421,13 +421,13 @@ def test_training_stops_when_nothing_gets_better(
 def halves(monkeypatch: pytest.MonkeyPatch) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Rows kept for training and rows held out, of every fit."""
     seen: list[tuple[NDArray[Any], NDArray[Any]]] = []
-    original = budro_module._hold_out
+    original = budro_module.hold_out
 
     def record(*args: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         seen.append(original(*args))
         return seen[-1]
 
-    monkeypatch.setattr(budro_module, "_hold_out", record)
+    monkeypatch.setattr(budro_module, "hold_out", record)
     return seen
 
 

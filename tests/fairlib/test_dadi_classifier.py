@@ -83,7 +83,7 @@ def model() -> DADIClassifier:
         ({"hidden": (8, 0)}, "hidden must list whole numbers of units"),
         ({"validation_share": 1.0}, r"validation_share must be in \[0, 1\)"),
         ({"criterion": "parity"}, "criterion must be one of demographic_parity"),
-        ({"attributes": ["age"]}, "attributes names 'age', and sensitive_features has sex"),
+        ({"attributes": ["age"]}, "the attribute 'age' is not in sensitive_features, which has sex"),
         ({"attributes": []}, "attributes is empty"),
         ({"costs": {"age": 1.0}}, "costs names 'age', which is no feature group: merit, pair"),
         ({"costs": {"merit": -1.0}}, r"costs\['merit'\] must be finite and not negative"),
@@ -115,10 +115,13 @@ def test_groups_that_are_no_partition_are_refused(groups: dict[str, list[int]], 
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (None, "sensitive_features is missing"),
-        ({}, "sensitive_features is missing"),
-        ({"sex": np.zeros(200)}, "sex: all training rows are in one group"),
-        ({"sex": np.arange(20) % 2}, r"sensitive_features\['sex'\] has shape \(20,\), and X has 200 rows"),
+        (None, "sensitive_features are needed"),
+        ({}, "sensitive_features are needed"),
+        ({"sex": np.zeros(200)}, "sex has one group only"),
+        (
+            {"sex": np.arange(20) % 2},
+            r"'sex' must have one value per row of X, got shape \(20,\) for 200",
+        ),
     ],
 )
 def test_an_attribute_that_nothing_can_be_told_of_is_refused(features: Any, message: str) -> None:

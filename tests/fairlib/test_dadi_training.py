@@ -25,9 +25,10 @@ from evenhand.fairlib.methods.dadi import training as training_module
 from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
 from evenhand.fairlib.methods.dadi._training import joint_training, pretraining
 from evenhand.fairlib.methods.dadi.network import Layout
-from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, group_codes, label_outcome
+from evenhand.fairlib.methods.dadi.objectives import attribute_outcome, label_outcome
 from evenhand.fairlib.methods.dadi.problem import Problem
 from evenhand.fairlib.methods.dadi.training import JointTraining, Networks, pretrain
+from evenhand.fairlib.methods.groups import read_groups
 
 PARAMETERS: dict[str, Any] = {
     "gamma": 0.5,
@@ -508,9 +509,9 @@ def test_several_attributes_give_the_groups_of_their_intersection() -> None:
         "old": [True, False, True, True, True],
         "id": [1, 2, 3, 4, 5],
     }
-    names, codes = group_codes(features, ["sex", "old"], 5)
-    assert names == ["sex", "old"]
-    assert codes.tolist() == [1, 0, 2, 2, 1]
-    names, codes = group_codes({"sex": features["sex"]}, None, 5)
-    assert names == ["sex"]
-    assert codes.tolist() == [0, 0, 1, 1, 0]
+    groups = read_groups(features, ["sex", "old"], 5)
+    assert groups.attributes == ("sex", "old")
+    assert groups.codes.tolist() == [1, 0, 2, 2, 1]
+    groups = read_groups({"sex": features["sex"]}, None, 5)
+    assert groups.attributes == ("sex",)
+    assert groups.codes.tolist() == [0, 0, 1, 1, 0]

@@ -19,8 +19,7 @@ from evenhand.fairlib.methods.networks import (
     SenSeIClassifier,
     SenSRClassifier,
 )
-from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
-from evenhand.fairlib.methods.reweighing import ReweighedGBDTClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier, ReweighedGBDTClassifier
 
 
 class _NothingToRemove:

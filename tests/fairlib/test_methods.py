@@ -15,8 +15,11 @@ from evenhand.fairlib.methods import METHODS, method_class
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
 from evenhand.fairlib.methods.networks import training as training_module
-from evenhand.fairlib.methods.projection import ProjectedGBDTClassifier
-from evenhand.fairlib.methods.reweighing import ReweighedGBDTClassifier, kamiran_calders_weights
+from evenhand.fairlib.methods.preprocessed_gbdt import (
+    ProjectedGBDTClassifier,
+    ReweighedGBDTClassifier,
+    kamiran_calders_weights,
+)
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 
@@ -269,7 +272,7 @@ def test_reweighing_narrows_the_gap_between_groups(people: People) -> None:
     [
         (None, None, "sensitive_features are needed"),
         (None, {}, "sensitive_features are needed"),
-        (["height"], {"g": np.zeros(40)}, "'height', which sensitive_features lacks"),
+        (["height"], {"g": np.zeros(40)}, "'height' is not in sensitive_features"),
         ([], {"g": np.zeros(40)}, "attributes is empty"),
         (None, {"g": np.zeros(1)}, "'g' must have one value per row"),
     ],

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
-from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
-from evenhand.fairlib.methods.comparators.groups import Groups, check_labels
-from evenhand.fairlib.methods.parameter_checks import (
+from evenhand.fairlib.methods.base import (
+    Callback,
+    Float32,
+    Float64,
     check_choice,
     check_counts,
     check_interval,
     check_widths,
 )
+from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
+from evenhand.fairlib.methods.groups import Groups, check_labels
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32
-from evenhand.fairlib.methods.comparators.groups import Groups, read_groups
+from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
 
 __all__ = ["Arrays", "Codes", "Comparator", "GroupComparator", "no_callback", "optional_import"]
@@ -168,4 +168,5 @@ class GroupComparator(Comparator):
     attribute: str | None = None
 
     def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
-        return read_groups(sensitive_features, self.attribute, len(codes))
+        chosen = None if self.attribute is None else [self.attribute]
+        return read_groups(sensitive_features, chosen, len(codes))

@@ -9,10 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.base import Float32, Float64, check_choice
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import ThresholdMethod, TwoGroupsLogistic
-from evenhand.fairlib.methods.parameter_checks import check_choice
 
 __all__ = ["CalibratedOddsClassifier", "row_draws"]
 

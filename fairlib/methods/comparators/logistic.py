@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_counts, check_interval
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -19,15 +19,13 @@ from evenhand.fairlib.methods.comparators.base import (
     GroupComparator,
     no_callback,
 )
-from evenhand.fairlib.methods.comparators.groups import (
+from evenhand.fairlib.methods.groups import (
+    GroupReader,
     Groups,
     check_labels,
-    read_groups,
     set_aside,
     two_groups,
 )
-from evenhand.fairlib.methods.group_reader import GroupReader
-from evenhand.fairlib.methods.parameter_checks import check_counts, check_interval
 
 __all__ = ["Linear", "LogisticClassifier", "ReweighedLogisticClassifier", "best_threshold"]
 
@@ -243,14 +241,14 @@ class ReweighedLogisticClassifier(ThresholdMethod):
     """
     Logistic regression on rows weighted so that group and label are independent.
 
-    The weights are those of :func:`evenhand.fairlib.methods.reweighing.kamiran_calders_weights` (Kamiran and
-    Calders 2011), of the rows that train. With a given threshold all rows train.
+    The weights are those of :func:`evenhand.fairlib.methods.preprocessed_gbdt.kamiran_calders_weights`
+    (Kamiran and Calders 2011), of the rows that train. With a given threshold all rows train.
     """
 
     method = "reweigh-logistic"
 
     def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
-        from evenhand.fairlib.methods.reweighing import kamiran_calders_weights
+        from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 
         train = held = np.arange(len(codes))
         if self.threshold is None:
@@ -338,5 +336,9 @@ class TwoGroupsLogistic(GroupReadingLogistic):
     privileged: str | None = None
 
     def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
-        groups = read_groups(sensitive_features, self.attribute, len(codes), crossed=False)
+        groups = super()._groups(sensitive_features, codes)
+        if len(groups.attributes) > 1:
+            raise ValueError(
+                f"attribute is not given, and there are several: name one of {', '.join(groups.attributes)}."
+            )
         return two_groups(groups, codes, self.privileged)

@@ -8,11 +8,17 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.base import (
+    Callback,
+    Float32,
+    Float64,
+    check_choice,
+    check_counts,
+    check_interval,
+)
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
-from evenhand.fairlib.methods.comparators.groups import Groups, check_labels
 from evenhand.fairlib.methods.comparators.logistic import Linear, logistic_regression
-from evenhand.fairlib.methods.parameter_checks import check_choice, check_counts, check_interval
+from evenhand.fairlib.methods.groups import Groups, check_labels
 
 __all__ = ["ExponentiatedGradientClassifier"]
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_interval
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
-from evenhand.fairlib.methods.comparators.groups import Groups, set_aside
 from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic
-from evenhand.fairlib.methods.parameter_checks import check_interval
+from evenhand.fairlib.methods.groups import Groups, set_aside
 
 __all__ = ["RepairMap", "RepairedLogisticClassifier"]
 

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.base import Float32, Float64, check_choice, check_counts
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import GroupReadingLogistic
-from evenhand.fairlib.methods.parameter_checks import check_choice, check_counts
 
 __all__ = ["GroupThresholdsClassifier", "Interpolation"]
 

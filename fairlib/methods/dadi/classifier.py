@@ -15,10 +15,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.execution import Progress, available_cores
-from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64, check_feature_groups
+from evenhand.fairlib.methods.base import (
+    BinaryMethod,
+    Callback,
+    Float32,
+    Float64,
+    check_choice,
+    check_counts,
+    check_feature_groups,
+    check_interval,
+    check_widths,
+)
 from evenhand.fairlib.methods.checkpoint import Checkpoint
-from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion, group_codes
-from evenhand.fairlib.methods.parameter_checks import check_choice, check_counts, check_interval, check_widths
+from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
+from evenhand.fairlib.methods.groups import read_groups
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.feature_report import HeldOut
@@ -234,8 +244,9 @@ class DADIClassifier(BinaryMethod):
         data, codes = self._check_training(X, y)
         self._check_parameters()
         groups = check_feature_groups(feature_groups, data.shape[1])
-        self.attributes_, group = group_codes(sensitive_features, self.attributes, len(codes))
-        return prepare(self, data, codes, self.attributes_, group, groups)
+        sensitive = read_groups(sensitive_features, self.attributes, len(codes))
+        self.attributes_ = list(sensitive.attributes)
+        return prepare(self, data, codes, sensitive, groups)
 
     def _check_parameters(self) -> None:
         check_interval(self, "[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")

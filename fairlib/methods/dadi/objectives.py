@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-__all__ = ["CRITERIA", "Criterion", "Outcome", "attribute_outcome", "group_codes", "label_outcome"]
+__all__ = ["CRITERIA", "Criterion", "Outcome", "attribute_outcome", "label_outcome"]
 
 Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 CRITERIA: tuple[str, ...] = get_args(Criterion)
@@ -27,43 +26,6 @@ class Outcome(NamedTuple):
     weight: Any
     start: Any
     classes: int
-
-
-def group_codes(
-    sensitive_features: Mapping[str, ArrayLike] | None, attributes: Sequence[str] | None, n: int
-) -> tuple[list[str], Codes]:
-    """
-    Names of the attributes, and the group of every row: the intersection of several attributes.
-
-    Raises
-    ------
-    ValueError
-        No attribute, an unknown one, one of another length, or a single group.
-    """
-    if sensitive_features is not None and not isinstance(sensitive_features, Mapping):
-        raise ValueError("sensitive_features must map names to values, as in {'sex': sex}.")
-    if not sensitive_features:
-        raise ValueError("sensitive_features is missing: the adversary needs an attribute to predict.")
-    names = list(sensitive_features) if attributes is None else list(attributes)
-    for name in names:
-        if name not in sensitive_features:
-            raise ValueError(
-                f"attributes names {name!r}, and sensitive_features has {', '.join(sensitive_features)}."
-            )
-    if not names:
-        raise ValueError("attributes is empty: name at least one sensitive feature.")
-    parts = []
-    for name in names:
-        values = np.asarray(sensitive_features[name]).astype(str)
-        if values.shape != (n,):
-            raise ValueError(f"sensitive_features[{name!r}] has shape {values.shape}, and X has {n} rows.")
-        parts.append(values)
-    codes: Codes = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-    if codes.max() == 0:
-        raise ValueError(
-            f"{' and '.join(names)}: all training rows are in one group, which no feature can reveal."
-        )
-    return names, codes.astype(np.int64)
 
 
 def label_outcome(y: Codes, class_balance: float) -> Outcome:

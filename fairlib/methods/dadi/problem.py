@@ -18,6 +18,7 @@ from evenhand.fairlib.methods.checkpoint import fingerprint
 from evenhand.fairlib.methods.dadi.feature_report import HeldOut
 from evenhand.fairlib.methods.dadi.network import Layout, Rows
 from evenhand.fairlib.methods.dadi.objectives import Outcome, attribute_outcome, label_outcome
+from evenhand.fairlib.methods.groups import Groups
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
@@ -41,8 +42,7 @@ def prepare(
     config: DADIClassifier,
     X: Float32,
     codes: NDArray[np.int64],
-    attributes: Sequence[str],
-    group: NDArray[np.int64],
+    sensitive: Groups,
     feature_groups: Mapping[str, Sequence[int]],
 ) -> tuple[Problem, HeldOut, str]:
     """
@@ -53,8 +53,9 @@ def prepare(
     config : DADIClassifier
         Its constructor parameters are used.
     X : float32, shape (n, d)
-    codes, group : int64, shape (n,)
-        Labels, 0 or 1, and groups of the `attributes`.
+    codes : int64, shape (n,)
+        Labels, 0 or 1.
+    sensitive : Groups
     feature_groups : mapping of str to sequence of int
 
     Returns
@@ -70,8 +71,8 @@ def prepare(
         No group left to ask, a cost that is negative or of an unknown group, or too few
         rows left to train on.
     """
-    layout = Layout.fit(X, feature_groups)
-    never = {*layout.constant, *attributes}
+    layout, group = Layout.fit(X, feature_groups), sensitive.codes
+    never = {*layout.constant, *sensitive.attributes}
     allowed = np.array([name not in never for name in feature_groups])
     if not allowed.any():
         raise ValueError("no feature group is left to ask: all are constant or sensitive.")
@@ -98,7 +99,7 @@ def prepare(
         codes,
         group,
         list(feature_groups.items()),
-        attributes,
+        list(sensitive.attributes),
         [(name, repr(value)) for name, value in sorted(config.get_params(deep=False).items())],
         # another compiler or BLAS rounds differently: the result would not be that of an unbroken training
         [(module.__name__, module.__version__) for module in (numba, np, scipy)],

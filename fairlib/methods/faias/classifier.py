@@ -13,14 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, check_feature_groups
-from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
-from evenhand.fairlib.methods.parameter_checks import (
+from evenhand.fairlib.methods.base import (
+    Callback,
+    Float32,
+    Float64,
+    Method,
     check_choice,
     check_counts,
+    check_feature_groups,
     check_interval,
     check_widths,
 )
+from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
+from evenhand.fairlib.methods.groups import hold_out
 
 if TYPE_CHECKING:
     import torch
@@ -261,26 +266,15 @@ class FAIASClassifier(Method):
 
     def _split(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions of the training rows and of the validation rows."""
-        from sklearn.model_selection import train_test_split
-
-        rows = np.arange(len(codes))
         if self.validation_share == 0:
-            return rows, rows[:0]
+            return np.arange(len(codes)), np.arange(0)
         try:
-            train, held = train_test_split(
-                rows,
-                test_size=self.validation_share,
-                stratify=codes,
-                random_state=derive_seed(self.random_state, "validation"),
-            )
+            return hold_out(codes, self.validation_share, self.random_state)
         except ValueError:
-            train, held = rows, rows[:0]
-        if not len(held) or min(np.unique(codes[part]).size for part in (train, held)) < len(self.classes_):
             raise ValueError(
                 f"of {len(codes)} rows too few are of one label to train and to validate: give more rows, or "
                 "validation_share 0 to keep the last epoch."
-            )
-        return np.sort(train), np.sort(held)
+            ) from None
 
     def selection_probabilities(self, X: ArrayLike) -> Float64:
         """

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.base import Callback, Float32, check_interval
 from evenhand.fairlib.methods.networks.plain import MitigatedNetwork
-from evenhand.fairlib.methods.parameter_checks import check_interval
 from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
 if TYPE_CHECKING:

@@ -15,9 +15,16 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.execution import derive_seed, one_thread
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
+from evenhand.fairlib.methods.base import (
+    Callback,
+    Float32,
+    Float64,
+    Method,
+    check_counts,
+    check_interval,
+    check_widths,
+)
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
-from evenhand.fairlib.methods.parameter_checks import check_counts, check_interval, check_widths
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.methods.base import Float32
+from evenhand.fairlib.methods.base import Float32, check_interval
 from evenhand.fairlib.methods.networks.plain import MitigatedNetwork
-from evenhand.fairlib.methods.parameter_checks import check_interval
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy

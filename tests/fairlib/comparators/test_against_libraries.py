@@ -16,9 +16,9 @@ from sklearn.linear_model import LogisticRegression
 from evenhand.fairlib.methods.comparators.adversarial import followed_gradient
 from evenhand.fairlib.methods.comparators.base import optional_import
 from evenhand.fairlib.methods.comparators.calibration import row_draws
-from evenhand.fairlib.methods.comparators.groups import set_aside
 from evenhand.fairlib.methods.comparators.repair import RepairMap
-from evenhand.fairlib.methods.reweighing import kamiran_calders_weights
+from evenhand.fairlib.methods.groups import set_aside
+from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 
 with optional_import("disparate-impact-remover"):
     from aif360.algorithms.postprocessing import CalibratedEqOddsPostprocessing

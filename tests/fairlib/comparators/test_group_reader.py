@@ -8,7 +8,7 @@ from comparator_samples import INPUTS, READ_GROUPS, draw_people, fit_comparator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand.fairlib.methods.group_reader import GroupReader
+from evenhand.fairlib.methods.groups import GroupReader
 
 
 def test_a_column_of_two_values_is_read() -> None:

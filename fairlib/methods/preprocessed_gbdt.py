@@ -1,0 +1,101 @@
+"""Boosted trees on preprocessed rows: Kamiran-Calders weights, or the sensitive subspace projected out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.registry import fitted_metric, load_metric
+from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
+from evenhand.fairlib.methods.groups import read_groups
+
+__all__ = ["ProjectedGBDTClassifier", "ReweighedGBDTClassifier", "kamiran_calders_weights"]
+
+
+def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike) -> Float64:
+    r"""
+    Weights that make group and label independent.
+
+    .. math:: w(g, y) = \frac{P(g) P(y)}{P(g, y)}
+
+    (Kamiran and Calders 2011). The weighted share of every label is then the same in every group, and
+    :math:`\sum_i w_i = n` if every cell has a row.
+
+    Groups, labels and weights have the shape (n,).
+    """
+    group_codes = np.unique(np.asarray(groups), return_inverse=True)[1]
+    label_codes = np.unique(np.asarray(codes), return_inverse=True)[1]
+    joint = np.zeros((group_codes.max() + 1, label_codes.max() + 1))
+    np.add.at(joint, (group_codes, label_codes), 1.0)
+    expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True) / joint.sum()
+    return (expected / np.where(joint > 0, joint, 1.0))[group_codes, label_codes]
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class ReweighedGBDTClassifier(GBDTClassifier):
+    """
+    Gradient boosted trees on rows weighted so that group and label are independent.
+
+    The defaults are XGBoost's, as in the comparison of Vargo et al. 2021.
+
+    Parameters
+    ----------
+    attributes : sequence of str or None
+        The sensitive features that form the groups (their intersection). None: all.
+    """
+
+    attributes: Sequence[str] | None = None
+    balance_classes: bool = False
+
+    def _prepare(
+        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+    ) -> tuple[Float32, Float64 | None]:
+        groups = read_groups(sensitive_features, self.attributes, len(codes), least=1)
+        return X, kamiran_calders_weights(groups.codes, codes)
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class ProjectedGBDTClassifier(GBDTClassifier):
+    r"""
+    Gradient boosted trees on :math:`X (I - P)`, invariant along the sensitive subspace.
+
+    The comparator "project" of Vargo et al. 2021 (appendix C.2).
+
+    Parameters
+    ----------
+    metric : Metric or None
+        The metric whose subspace is removed; one that is not fitted is cloned and fitted at ``fit``. None:
+        the sensitive subspace, learned at ``fit`` from ``sensitive_features``, which are needed then.
+
+    Attributes
+    ----------
+    metric_ : Metric
+    """
+
+    metric: Metric | None = field(default=None, kw_only=False)
+
+    def _prepare(
+        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+    ) -> tuple[Float32, Float64 | None]:
+        self.metric_ = fitted_metric(self.metric, X, sensitive_features)
+        return self._project(X), None
+
+    def _project(self, X: Float32) -> Float32:
+        return self.metric_.project(X).astype(np.float32)
+
+    def _probabilities(self, X: Float32) -> Float64:
+        return super()._probabilities(self._project(X))
+
+    def _write(self, folder: Path) -> None:
+        super()._write(folder)
+        self.metric_.save(folder / "metric")
+
+    def _read(self, folder: Path) -> None:
+        super()._read(folder)
+        self.metric_ = load_metric(folder / "metric")

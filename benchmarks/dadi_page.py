@@ -71,10 +71,10 @@ def loans(result: Mapping[str, Any]) -> str:
     seeds = result["seeds"]
     lines = [
         "### Synthetic loans\n",
-        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} drawings; share of the test people of whom a "
-        "feature is asked. Expected: X1, X2, X3 and X9 of at least 95%, X5, X6 and X7 of at most 5%, and "
-        "X10 less and less as X9 goes from 0 to 2, by at least .3 between the ends.\n",
-        "| drawing | " + " | ".join(seeds[0]["selected"]) + " | X10, by X9 = 0 / 1 / 2 | AUC | disparity |",
+        f"Appendix D: 100,000 people, gamma = .5, {len(seeds)} samples; share of the test people who are "
+        "asked for a feature. Expected: at least 95% for X1, X2, X3 and X9, at most 5% for X5, X6 and X7, "
+        "and for X10 a decrease as X9 goes from 0 to 2, by at least .3 between the ends.\n",
+        "| sample | " + " | ".join(seeds[0]["selected"]) + " | X10, by X9 = 0 / 1 / 2 | AUC | disparity |",
         "|---" * (len(seeds[0]["selected"]) + 4) + "|",
     ]
     for number, seed in enumerate(seeds):
@@ -82,7 +82,7 @@ def loans(result: Mapping[str, Any]) -> str:
         by = " / ".join(f"{share:.2f}" for share in seed["x10_by_x9"])
         lines.append(f"| {number} | {shares} | {by} | {seed['auc']:.3f} | {seed['disparity']:.3f} |")
     lines.append(
-        f"\n![Share of people of whom each feature is asked; that of X10 by the values of X9]({LOANS})\n"
+        f"\n![Share of people who are asked for each feature; for X10 by the value of X9]({LOANS})\n"
     )
     return "\n".join(lines)
 
@@ -98,10 +98,10 @@ def curve(result: Mapping[str, Any]) -> str:
     lines = [
         "### Adult\n",
         f"{len(folds)} of six folds, {result['settings']['n_iterations']:,} iterations "
-        f"({result['columns']} columns, 13 questions and to stop), mean ± 95% t-interval over the folds. "
-        f"With everything known the pretrained classifier has AUC {full['auc']:.3f} and disparity "
-        f"{full['disparity']:.3f}; the adversary's AUC is {everything:.3f} (paper .87), from relationship "
-        f"alone {alone:.3f} (paper .86). The more the adversary sees, the more careful the agent.\n",
+        f"({result['columns']} columns, 13 questions and the action to stop), mean ± 95% t-interval over the "
+        f"folds. With all features the pretrained classifier has AUC {full['auc']:.3f} and disparity "
+        f"{full['disparity']:.3f}. The adversary's AUC is {everything:.3f} (paper .87), from relationship "
+        f"alone {alone:.3f} (paper .86).\n",
         "| gamma | AUC | disparity | share of full disparity | adversary's AUC | asked |",
         "|---|---|---|---|---|---|",
     ]
@@ -115,7 +115,7 @@ def curve(result: Mapping[str, Any]) -> str:
     for key, name in (("auc", "AUC"), ("disparity", "Disparity")):
         where = falls(result, key)
         lines.append(
-            f"\n{name} never falls from one gamma to the next by more than its interval."
+            f"\n{name} does not fall from one gamma to the next by more than its interval."
             if not where
             else f"\n{name} falls by more than its interval at gamma {', '.join(where)}."
         )
@@ -136,8 +136,8 @@ def speed(result: Mapping[str, Any]) -> str:
     lines = [
         "### Speed of joint training\n",
         "Adult, 64 agents and 4 steps an iteration, medians of five, taken in turns on "
-        f"{result['cores']} cores. The plain rendering is the same loop in PyTorch: one-hot products, no "
-        "table, one gamma at a time.\n",
+        f"{result['cores']} cores. The plain implementation is the same loop in PyTorch: one-hot products, "
+        "no table, one gamma at a time.\n",
         "| | ms an iteration | steps a second | minutes for 20,000 iterations |",
         "|---|---|---|---|",
     ]
@@ -148,7 +148,7 @@ def speed(result: Mapping[str, Any]) -> str:
         )
     lines.append(
         f"\nEighteen take {result['eighteen_to_one']:.1f} times as long as one: one runs on one core, and "
-        "nothing is left of the overhead that they could share. The plain rendering takes "
+        "there is no overhead left to share. The plain implementation takes "
         f"{result['plain_to_one']:.1f} times as long for one, and one by one "
         f"{result['plain_one_by_one_to_eighteen']:.1f} times as long for all.\n"
     )

@@ -17,7 +17,7 @@ PERFORMANCE, FAIRNESS = "faias-performance.svg", "faias-fairness.svg"
 REFERENCE, BASELINE = "faias", "logistic"
 NAMES = {"german": "German, by sex", "compas": "COMPAS, by sex", "bank": "Bank, by age group"}
 ATTRIBUTES = {"german": "sex", "compas": "sex", "bank": "age_group"}
-# name, what it is called, whether more is better
+# name, title, whether more is better
 METRICS = (
     ("accuracy", "accuracy", True),
     ("balanced_accuracy", "balanced accuracy", True),
@@ -48,7 +48,7 @@ def sections(found: Mapping[str, Any], provenance: Callable[[dict[str, Any]], st
 
 
 def wrapped(text: str) -> str:
-    """Paragraphs in lines of 120; tables, pictures and titles as they are."""
+    """Wrap paragraphs at 120 characters; tables, pictures and titles are unchanged."""
     lines = [
         line if line[:1] in "|!#" or len(line) <= 120 else textwrap.fill(line, 120, break_long_words=False)
         for line in text.split("\n")
@@ -76,7 +76,7 @@ def standard_error(numbers: Sequence[float]) -> float:
 
 
 def checks(methods: Mapping[str, Runs], table: str) -> list[tuple[str, str, bool]]:
-    """What FAIAS was to reach on a table: the demand, what was found, whether it is met."""
+    """Demands on FAIAS on a table: the demand, the measured value, and whether it is met."""
     own = {name: values(methods[REFERENCE], table, name) for name, _, _ in METRICS}
     base = {name: values(methods[BASELINE], table, name) for name, _, _ in METRICS}
     mean = statistics.fmean
@@ -139,16 +139,16 @@ def _is_ahead(methods: Mapping[str, Runs], table: str, other: str) -> bool:
 
 
 def tables(result: Mapping[str, Mapping[str, Runs]]) -> str:
-    """Every method on every table, with what differs from FAIAS by more than chance."""
+    """Every method on every table; significant differences from FAIAS are marked."""
     some = next(iter(result.values()))
     splits = len(next(iter(some.values())))
     lines = [
         "### Three tables\n",
-        f"Figures 20 and 21 of the paper, whose numbers it does not print: {splits} splits, 20% to test; "
-        "methods that tune or stop early take a quarter of the other rows for it, and those that do not "
-        "train on all of them (the logistic baseline has more rows than in the paper). The FAIAS jobs' "
-        "parameters were chosen on other splits, on German and Bank again after a first choice had missed a "
-        "demand here. Mean ± standard deviation; ↑ and ↓: significantly higher or "
+        f"Figures 20 and 21 of the paper, which prints no numbers: {splits} splits, 20% for testing. Methods "
+        "that tune or stop early use a quarter of the other rows for it; the others train on all of them "
+        "(the logistic baseline has more rows than in the paper). The FAIAS jobs' parameters were chosen "
+        "on other splits, on German and Bank a second time after the first choice had missed a target here. "
+        "Mean ± standard deviation; ↑ and ↓: significantly higher or "
         "lower than FAIAS (corrected resampled t-test, Holm over the methods, 5%).\n",
         f"![Accuracy and balanced accuracy of every method on three tables]({PERFORMANCE})\n",
         f"![Group differences and Theil index of every method on three tables]({FAIRNESS})\n",
@@ -172,8 +172,8 @@ def tables(result: Mapping[str, Mapping[str, Runs]]) -> str:
         ]
         lines.append("")
     lines.append(
-        "On German some 40 of the test rows are women with good credit: chance alone gives absolute "
-        "differences of .05 there. The signed means say whether there is one.\n"
+        "On German about 40 of the test rows are women with good credit: chance alone gives absolute "
+        "differences of .05 there. The signed means show whether there is a difference.\n"
     )
     return "\n".join(lines)
 
@@ -196,12 +196,13 @@ def _marks(methods: Mapping[str, Runs], table: str, metric: str) -> dict[str, st
 
 
 def planted(result: Mapping[str, Any]) -> str:
-    """What the selector finds where it is known."""
+    """Selection on data with planted copies of the sensitive feature."""
     lines = [
         "### Planted stand-ins\n",
         "2,000 people; feature 1 is sensitive, 2 and 3 are copies of it with a tenth flipped, 4 to 6 are "
-        "independent, and the label depends on 1, 4, 5 and 6. Mean selection probability in the end over ten "
-        "seeds, from 0.5 at first, and in how many seeds both copies end below all independent ones.\n",
+        "independent, and the label depends on 1, 4, 5 and 6. Mean final selection probability over ten "
+        "seeds (initially 0.5), and the number of seeds in which both copies end below all independent "
+        "features.\n",
         "| selector's gradient | 2 | 3 | 4 | 5 | 6 | in order |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -251,7 +252,7 @@ def speed(result: Mapping[str, Any]) -> str:
 def draw(
     result: Mapping[str, Mapping[str, Runs]], metrics: Sequence[tuple[str, str, bool]], title: str
 ) -> str:
-    """Bars with standard deviations: a row a metric, a column a table, a bar a method."""
+    """Bars with standard deviations: a row per metric, a column per table, a bar per method."""
     rows = []
     for metric, called, _ in metrics:
         for table, by_method in result.items():

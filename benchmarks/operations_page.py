@@ -11,7 +11,7 @@ __all__ = ["sections"]
 def sections(
     evaluation: Mapping[str, Any], services: Mapping[str, Any], provenance: Callable[[Any], str]
 ) -> list[str]:
-    """Markdown of what has been measured; empty if nothing has."""
+    """Markdown of the measured parts; empty without any."""
     parts = ["## Run for real\n"] if evaluation or services else []
     if services:
         parts += [_services(services), provenance(services)]
@@ -26,7 +26,7 @@ def _services(result: Mapping[str, Any]) -> str:
     opens = reports["index_opens_ms"]
     rows = [
         (
-            "an unchanged scheduled retraining, from its scheduled moment to its end",
+            "an unchanged scheduled retraining, from its scheduled time to its end",
             f"{unchanged['median_s']:.1f} s (median of {len(unchanged['seconds'])})",
             f"{target['unchanged_s']} s",
         ),
@@ -55,8 +55,8 @@ def _services(result: Mapping[str, Any]) -> str:
         ),
     ]
     lines = ["Prefect server and MLflow on PostgreSQL, and one worker, all on this machine.\n"]
-    lines += ["| what | measured | asked |", "|---|---|---|"]
-    lines += [f"| {what} | {found} | {asked} |" for what, found, asked in rows]
+    lines += ["| case | measured | target |", "|---|---|---|"]
+    lines += [f"| {case} | {found} | {target} |" for case, found, target in rows]
     return "\n".join(lines) + "\n"
 
 

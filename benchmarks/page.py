@@ -32,20 +32,17 @@ PROTOCOL = """\
 ## Printed tables
 
 Ten stratified splits 80/20 (the job's seed 0 to 9), the paper's hyperparameters, mean ± standard deviation
-over the splits. "sd" is the printed standard deviation. Where a row could not be had by following the text,
-this is what differs:
+over the splits. "sd" is the printed standard deviation. Some rows differ from the paper's text:
 
-- **adult-project**: the text says that the classes are weighted; with the weights the row comes out at a
-  balanced accuracy near .827 with gaps twice the printed ones. *Without* them it matches, so the shipped
-  job leaves them out.
+- **adult-project**: the text weights the classes. With the weights the balanced accuracy is near .827 and the
+  gaps are twice the printed ones. *Without* them the row matches, so the shipped job leaves them out.
 - **project, consistency**: ours changes a person's raw row, encodes it and then projects it, as a deployed
-  model would. The printed numbers are met when the *projected* matrix is overwritten instead (rows
-  `consistency_after_projection`), which the projection never sees. On German that is the difference between
-  .82 and .97; the job and the gates use the former.
+  model would. The printed numbers result if the *projected* matrix is overwritten instead (rows
+  `consistency_after_projection`). On German the values are .82 and .97; the job and the gates use the former.
 - **compas-project**: the text puts the gender column into the subspace, so gender consistency is 1 by
-  construction; the printed .873 belongs to another subspace.
-- **budro**: f₀ is a plain step in the units of the other steps (all rows weigh 1 together). A first step
-  with unit weights is many times larger and costs balanced accuracy.
+  construction; the printed .873 results from another subspace.
+- **budro**: f₀ is a plain step in the units of the other steps (the weights of all rows sum to 1). A first
+  step with unit weights is many times larger and costs balanced accuracy.
 - **German, consistency.status**: the fifth status of the paper, single women (A95), never occurs in the
   file, so a person has four copies here.
 - **reweigh**: weights by sex on Adult and by race on COMPAS, 100 steps of XGBoost's defaults, no class
@@ -95,7 +92,7 @@ def page(
     faias: dict[str, Any] | None = None,
     operations: Sequence[str] = (),
 ) -> str:
-    """The text; parts of all but `tables` and `speed` that are missing are left out."""
+    """The text; missing parts, other than `tables` and `speed`, are left out."""
     parts = [HEAD]
     parts += [PROTOCOL, _provenance(tables)]
     for prefix, title in TABLES.items():
@@ -145,10 +142,11 @@ def _speed(speed: dict[str, Any]) -> str:
 
 **A boosting step of BuDRO on German** ({step["rows"]} rows, {step["features"]} features, transport
 included, median of {step["repeats"]} trainings of {step["steps"]} steps): **{step["ms_per_step"]} ms**.
-The same algorithm rendered plainly in array operations, with a new training matrix and a full prediction
-at every step, takes {step["plain_rendering_ms_per_step"]} ms in the same run: {step["ratio"]} times as long.
+A plain implementation of the same algorithm in array operations, with a new training matrix and a full
+prediction at every step, takes {step["plain_rendering_ms_per_step"]} ms in the same run: {step["ratio"]}
+times as long.
 
-**Around the science**, whole commands on German, wall time:
+**Whole commands** on German, wall time:
 
 | command | seconds |
 |---|---|
@@ -177,7 +175,7 @@ def _exact(found: dict[str, Any]) -> str:
 | spent beyond the budget | {found["dual_largest_overspending"]:.1e} |
 | between the plan's loss and its own upper bound | {found["dual_largest_duality_gap"]:.1e} |
 
-The solver `entropic` on the same problems: how far its adversarial loss may fall short of the oracle's.
+The solver `entropic` on the same problems: the shortfall of its adversarial loss from the oracle's.
 
 | entropy (nats) | largest relative shortfall |
 |---|---|
@@ -189,8 +187,9 @@ def _rows(found: dict[str, Any]) -> str:
     intro = """\
 ### Printed rows
 
-The splits of the tables above. On Adult and COMPAS the parameters are not the printed ones: budro.md
-says how they were chosen, and the next part what the printed ones give. `certificate.drf` is the
+The splits of the tables above. On Adult and COMPAS the parameters are not the printed ones.
+[budro](budro.md#adult-how-the-printed-row-is-reached) explains their choice; the next section has the results
+of the printed ones. `certificate.drf` is the
 rise of the mean loss on the test rows, in nats, when people may be treated as comparable others; the
 paper prints none.
 """
@@ -238,14 +237,14 @@ from 2,000 columns; the printed settings need that pass and 100 batches of 200 c
 | German, the shipped job: median step | {german["rows"]:,} | {german["ms_per_step"]} ms |
 
 **With 256 neighbours** (`neighbours: 256`) a step on Adult takes {near["seconds_per_step"]} s. At step 40,
-nobody outside the neighbours would have been worse for {_percent(near["proven_at_step_40"])} of the people.
+no row outside the neighbours is worse for {_percent(near["proven_at_step_40"])} of the people.
 The adversarial loss at the first step is {near["adversarial_loss_at_first_step"]:.5f}; the exact one is
 {near["exact_at_first_step"]:.5f}.
 """
 
 
 def _percent(share: float) -> str:
-    """A share in percent, rounded down: nothing short of all is called 100%."""
+    """A share in percent, rounded down, so that only all is 100%."""
     return f"{math.floor(share * 1000 + 1e-6) / 10:g}%"
 
 
@@ -288,9 +287,9 @@ at fair distance 0.
     table = "\n".join(rows)
     return f"""\
 {text}
-At equal balanced accuracy, each cell: the comparator's value / BuDRO's, less is fairer. The columns are
-those of the picture. BuDRO's value is interpolated along its line between two measured points, never beyond
-its ends. Where the line passes an accuracy twice, the larger value is taken. BuDRO's is lower in {lower} of
+At equal balanced accuracy, each cell has the comparator's value / BuDRO's; lower is fairer. The columns are
+those of the picture. BuDRO's value is interpolated along its line between two measured points, not beyond
+its ends. If the line passes an accuracy twice, the larger value is used. BuDRO's is lower in {lower} of
 {compared} cells.
 
 | comparator | class weight | balanced accuracy | BuDRO over | {header} |
@@ -324,7 +323,7 @@ def equal_accuracy(curve: list[dict[str, Any]]) -> tuple[list[str], int, int]:
 
 
 def at_accuracy(line: list[tuple[float, float]], accuracy: float) -> float | None:
-    """Largest value at which the line of (accuracy, value) passes an accuracy; None where it never does."""
+    """Largest value at which the line of (accuracy, value) crosses an accuracy; None if it does not."""
     found = []
     for (a, first), (b, second) in zip(line, line[1:], strict=False):
         if min(a, b) <= accuracy <= max(a, b):

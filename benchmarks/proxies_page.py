@@ -23,7 +23,7 @@ PARTS = {"train": "in sample", "test": "out of sample"}
 TABLES = {"bank": "Bank, 12 jobs", "adult": "Adult, 5 races"}
 FAMILIES = {
     "paper": "the paper's settings",
-    "fine": "smaller steps, a nearer goal",
+    "fine": "smaller steps, smaller tolerance",
     "held-out": "leaves of at least 300 rows",
 }
 
@@ -62,15 +62,15 @@ def write(found: Mapping[str, Any], folder: Path) -> None:
 
 
 def curves(found: Mapping[str, Any]) -> str:
-    """Rows at chosen limits, and who is better than whom."""
+    """Rows at chosen limits, and the comparison of the methods."""
     lines = [
         """\
 ### Disclosivity against imbalance
 
-Figures 1 and 2 of the paper: 2/3 of the rows to learn from, 1/3 held out, limits α from 0 to 1 in steps of
+Figures 1 and 2 of the paper: 2/3 of the rows for training, 1/3 held out, limits α from 0 to 1 in steps of
 .05 for the trees, and mixing from 0 to 1 in steps of .1 for the proxies that predict the group. Means over
-the splits. Imbalance is the distance of the *kept sample's* shares from equal shares, for every method: the
-relaxed program itself minimises something smaller (its residual), which the paper may have drawn.
+the splits. Imbalance is the distance of the *kept sample's* shares from equal shares, for every method. The
+relaxed program itself minimises its residual, which is smaller and may be what the paper shows.
 """,
         f"![Imbalance against disclosivity of six methods on two tables]({TRADE_OFF})\n",
     ]
@@ -83,10 +83,11 @@ relaxed program itself minimises something smaller (its residual), which the pap
 
 
 def points(found: Mapping[str, Any]) -> str:
-    """The limits that the paper speaks of, on all seeds."""
+    """The limits that the paper discusses, on all seeds."""
     lines = [
-        "### At the paper's limits\n\n2/3 of the rows to learn from, 1/3 held out. Printed for Bank at "
-        "α = .2: near-perfect balance in sample, and the smallest group about 4.5 times as large out of it.\n"
+        "### At the paper's limits\n\n2/3 of the rows for training, 1/3 held out. The paper prints for "
+        "Bank at α = .2 near-perfect balance in sample, and a smallest group about 4.5 times as large out of "
+        "sample.\n"
     ]
     for table, families in found.items():
         lines += [_rows(TABLES[table], family, rows) for family, rows in families.items()]
@@ -119,8 +120,8 @@ def _value(pair: Sequence[float]) -> str:
 
 def _dominance(found: Mapping[str, Any]) -> str:
     lines = [
-        "**Is the relaxed tree the best everywhere?** By how much another method's imbalance is lower at "
-        "most, at a disclosivity that it reaches (negative: nowhere).\n",
+        "**Comparison with the relaxed tree.** The largest advantage in imbalance of another method, at a "
+        "disclosivity that it reaches (negative: no advantage).\n",
         f"| | | {' | '.join(name for key, name in NAMES.items() if key != 'relaxed-proxy')} |",
         f"|---|---|{'---|' * (len(NAMES) - 1)}",
     ]
@@ -142,9 +143,9 @@ def equal(found: Mapping[str, Any]) -> str:
         f"""\
 ### At the same disclosivity
 
-A grid of limits is coarse where the comparators' points lie close together. So for every one of them on
-Adult, in sample, a relaxed tree (smaller steps, a nearer goal) was grown whose limit is that point's
-disclosivity; means over {found["seeds"]} splits.
+A grid of limits is coarse where the comparators' points lie close together. For every such point on Adult, in
+sample, a relaxed tree (smaller steps, smaller tolerance) was grown with that point's disclosivity as its
+limit; means over {found["seeds"]} splits.
 
 | comparator | mixing | disclosivity | its imbalance | the relaxed tree's |
 |---|---|---|---|---|"""
@@ -182,8 +183,8 @@ def draw_curves(found: Mapping[str, Any]) -> str:
         series_panels(rows, x_title="disclosivity", zero="xy", width=980),
         "Disclosivity against imbalance",
         "Four panels, Bank and Adult in and out of sample: imbalance over disclosivity of "
-        f"{', '.join(NAMES.values())}. Better is left and low. In sample the two proxy trees are lowest "
-        "nearly everywhere.",
+        f"{', '.join(NAMES.values())}. Better is to the left and below. In sample the two proxy trees are "
+        "lowest nearly everywhere.",
     )
 
 
@@ -236,7 +237,7 @@ def compositions(found: Mapping[str, Any]) -> str:
     """Leaves of three trees on Adult."""
     limits = [key for key in found if key != "groups"]
     lines = [
-        "### What the leaves are made of\n\nFigure 4 of the paper: A of the exact proxy tree on one split of "
+        "### Compositions of the leaves\n\nFigure 4 of the paper: A of the exact proxy tree on one split of "
         "Adult, in sample, at the paper's settings.\n",
         f"![Heat maps of the leaves' compositions]({COMPOSITIONS})\n",
         f"| α | leaf | share of people | accepted | {' | '.join(found['groups'])} |",
@@ -253,7 +254,7 @@ def compositions(found: Mapping[str, Any]) -> str:
 
 
 def draw_compositions(found: Mapping[str, Any]) -> str:
-    """A heat map for each limit: a row a group, a column a leaf, shares in percent."""
+    """A heat map for each limit: a row per group, a column per leaf, shares in percent."""
     limits = [key for key in found if key != "groups"]
     rows = [
         {"panel": f"α = {limit}", "row": group, "column": str(j), "value": share}
@@ -276,13 +277,13 @@ def solvers(found: Mapping[str, Any]) -> str:
     """The game against the program."""
     lines = [
         """\
-### Which mixture of halfspaces
+### Mixtures of halfspaces: game and linear program
 
 The uniform mixture over the rounds of the two-player game (Algorithm 3) against the linear program over the
 halfspaces found, one split, the paper's settings. The game meets its constraints only in the limit, so its
-splits are often refused and it ends farther from balance in sample; a split of it is a mixture of as many
-halfspaces as it had rounds. Its leaves come out larger, so that it keeps more and does as well out of sample:
-what `min_leaf` does for the program.
+splits are often refused and its imbalance in sample is larger. A split of the game is a mixture of as many
+halfspaces as it has rounds. Its leaves are larger, so it keeps more rows and has a similar imbalance out of
+sample; `min_leaf` has the same effect for the program.
 
 | table | α | solver | seconds | leaves | halfspaces | imbalance in sample | held out | kept |
 |---|---|---|---|---|---|---|---|---|"""
@@ -301,8 +302,8 @@ what `min_leaf` does for the program.
 def grid(found: Mapping[str, Any]) -> str:
     """Seconds of a grid of 21 limits."""
     lines = [
-        "### Speed\n\nAll 21 limits for one split, a process a core, the table read and encoded in each; the "
-        "paper reports 10 minutes to 2 hours on Adult and 3 hours on Bank.\n",
+        "### Speed\n\nAll 21 limits for one split, one process per core; each reads and encodes the table. "
+        "The paper reports 10 minutes to 2 hours on Adult and 3 hours on Bank.\n",
         "| table | proxy | seconds |",
         "|---|---|---|",
     ]
@@ -312,7 +313,7 @@ def grid(found: Mapping[str, Any]) -> str:
 
 
 def filtering(found: Mapping[str, Any]) -> str:
-    """Rows a second of the batch filter beside reading and rewriting the same file."""
+    """Rows per second of the batch filter beside reading and rewriting the same file."""
     first = found["sizes"][0]
     lines = [
         f"""\
@@ -321,7 +322,7 @@ def filtering(found: Mapping[str, Any]) -> str:
 Adult's columns with an id, resampled, in one Parquet file with row groups of {first["row_group"]:,} rows; a
 proxy of {first["proxy_groups"]} proxy groups and {first["halfspaces"]} halfspaces over
 {first["matrix_columns"]} encoded columns. Beside it the same file read and rewritten by pyarrow in the same
-run (medians of {first["repeats"]}, in turns); the filter writes only what it keeps. The peak is that of a
+run (medians of {first["repeats"]}, in turns); the filter writes only the kept rows. The peak is that of a
 fresh process that filters once.
 
 | rows | kept | filter, rows a second | read and rewrite | filter / rewrite | peak memory (MiB) |

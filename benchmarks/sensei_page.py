@@ -31,14 +31,14 @@ def write(found: dict[str, Any], folder: Path) -> None:
 
 
 def rows(found: dict[str, Any]) -> str:
-    """Ten splits of every job, beside what is printed or was the goal."""
+    """Ten splits of every job, beside the printed row or the goal."""
     parts = [
         """\
 ### Rows on ten splits
 
-The splits of the tables above; parameters were chosen on a fifth of the training rows of splits 0 to 3. The
-text that we hold prints no row of SenSeI on Adult: beside it stands the goal that was set for ρ = 40, and
-beside class balance 0.12 the printed row of SenSR, at whose balanced accuracy it was to be at least as good.
+The splits of the tables above; parameters were chosen on a fifth of the training rows of splits 0 to 3. Our
+copy of the paper prints no row of SenSeI on Adult. Beside ρ = 40 is therefore the goal that was set for it,
+and beside class balance 0.12 the printed row of SenSR, which it should match at the same balanced accuracy.
 `certificate.dif` and `certificate.drf` are at each job's own budget.
 """
     ]
@@ -98,7 +98,7 @@ time, median of {settings["epochs"]} epochs of {found["batches"]} mini-batches e
 |---|---|---|
 | inFairness | {seconds["inFairness"]} | 1 |
 | ours, all {settings["steps"]} steps taken | {seconds["ours"]} | {times["ours"]} |
-| ours, ending early where nothing rises | {seconds["ours, early end"]} | {times["ours, early end"]} |
+| ours, with early end | {seconds["ours, early end"]} | {times["ours, early end"]} |
 | plain training | {seconds["plain"]} | |
 
 After {settings["epochs"]} epochs, on the test rows:
@@ -112,12 +112,12 @@ After {settings["epochs"]} epochs, on the test rows:
 
 
 def steps(found: list[dict[str, Any]]) -> str:
-    """How few steps of the search are enough in training."""
+    """Steps of the search that training needs."""
     lines = [
         """\
-### How many auditor steps training needs
+### Auditor steps in training
 
-Networks trained with 8 corners and that many steps in full space, then all certified by the same longer
+Networks trained with 8 corners and the given number of steps in full space, all certified by the same longer
 search (δ at ε = 0.01 on the test rows of the first split).
 
 | steps in full space | ms a training step | δ | balanced accuracy |
@@ -143,7 +143,7 @@ def trade_off(values: list[dict[str, Any]], measured: dict[str, Any] | None) -> 
             rows += plots.fairness_rows(name, means, draw="mark")
     return picture(
         series_panels(rows, x_title="balanced accuracy", zero="y", width=980),
-        "What SenSeI trades on Adult",
+        "Trade-off of SenSeI on Adult",
         "Group gaps and inconsistency against balanced accuracy: SenSeI over rho, SenSR, a plain network. "
-        "Better is right and low.",
+        "Better is to the right and below.",
     )

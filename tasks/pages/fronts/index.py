@@ -21,13 +21,8 @@ RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")
 # Suffix of a run's name, and the kind of run that has it.
 SUFFIXES = {"sweep": "sweep", "filter": "filter", "evaluate": "evaluation", "monitor": "monitor"}
 # Statuses of one kind of run only, however it is named.
-KIND_OF_STATUS = {
-    "published": "run",
-    "gated": "run",
-    "up_to_date": "run",
-    "filtered": "filter",
-    "monitored": "monitor",
-}
+KIND_OF_STATUS = dict.fromkeys(("published", "gated", "up_to_date"), "run")
+KIND_OF_STATUS |= {"filtered": "filter", "monitored": "monitor"}
 KINDS = {
     "run": "Runs of jobs",
     "sweep": "Sweeps",
@@ -108,22 +103,15 @@ class Entry:
     text: str
     detail: str
     report: str | None
-    verdict: _Verdict | None
+    verdict: _Verdict
 
     @property
     def moment(self) -> str | None:
         """The time of its start as ISO 8601."""
         return None if self.when is None else self.when.isoformat()
 
-    @property
-    def model(self) -> _Version | None:
-        """The version that it made or judged."""
-        return self.verdict.model if self.verdict else None
-
     def metrics(self) -> list[str]:
         """Up to three numbers: those of the gates, then of performance and fairness."""
-        if self.verdict is None:
-            return []
         known = {
             name: value
             for name, value in self.verdict.metrics.items()
@@ -150,10 +138,8 @@ def front(documents: Documents) -> Front:
     champions = _champions(entries, documents.get("aliases"))
     source = "Aliases are those of the registry when this page was made"
     if documents.get("aliases") is None:
-        source = (
-            "Aliases are those that the newest runs left, as the registry was not asked: `evenhand promote` "
-            "moves an alias without a run"
-        )
+        asked = "Aliases are those that the newest runs left, as the registry was not asked"
+        source = f"{asked}: `evenhand promote` moves an alias without a run"
     return Front(
         "all runs",
         "All runs",
@@ -174,27 +160,23 @@ def entries_of(documents: Documents) -> list[Entry]:
 
 
 def _entry(run: Json) -> Entry:
-    verdict, damage = None, run["damage"]
-    if damage is None:
-        try:
-            verdict = _Verdict.model_validate(run["verdict"])
-        except ValidationError:
-            damage = "damaged"
+    verdict, damage = _Verdict(status="", exit_code=0), run["damage"]
+    try:
+        verdict = verdict if damage else _Verdict.model_validate(run["verdict"])
+    except ValidationError:
+        damage = "damaged"
     named = RUN_ID.fullmatch(run["run_id"])
     name = named[2] if named else run["run_id"]
     suffix = name.rpartition("-")[2] if named else ""
-    kind = (KIND_OF_STATUS.get(verdict.status) if verdict else None) or SUFFIXES.get(suffix, "run")
+    kind = KIND_OF_STATUS.get(verdict.status) or SUFFIXES.get(suffix, "run")
     if SUFFIXES.get(suffix) == kind:
         name = name.removesuffix(f"-{suffix}")
-    common = (run["run_id"], name, kind, _when(named, run))
-    if verdict is None:
-        text, detail = {
-            "missing": ("No verdict", "it is still running, or was stopped"),
-            "damaged": ("Damaged verdict", "its verdict.json cannot be read"),
-        }[damage or "damaged"]
-        return Entry(*common, "unknown", text, detail, run["report"], None)
-    outcome, text = _outcome(kind, verdict)
-    return Entry(*common, outcome, text, verdict.error or "", run["report"], verdict)
+    outcome, text, detail = *_outcome(kind, verdict), verdict.error or ""
+    if damage:
+        outcome, text, detail = "unknown", "Damaged verdict", "its verdict.json cannot be read"
+    if damage == "missing":
+        text, detail = "No verdict", "it is still running, or was stopped"
+    return Entry(run["run_id"], name, kind, _when(named, run), outcome, text, detail, run["report"], verdict)
 
 
 def _when(named: re.Match[str] | None, run: Json) -> datetime | None:
@@ -238,7 +220,7 @@ def _champions(
     runs: dict[tuple[str, str], Entry] = {}
     newest: dict[str, dict[str, str]] = {}
     for entry in entries:
-        model, status = entry.model, entry.verdict.status if entry.verdict else ""
+        model, status = entry.verdict.model, entry.verdict.status
         if model is None or status not in ("published", "up_to_date"):
             continue
         if model.alias:
@@ -290,17 +272,17 @@ def build(documents: Documents) -> list[Section]:
 
 
 def _row(entry: Entry) -> list[Cell]:
-    model, about, metrics = entry.model, entry.kind, entry.metrics()
+    model, about, metrics = entry.verdict.model, entry.kind, entry.metrics()
     if model is not None and model.version is not None:
         about += f", version {model.version}" + (f" of {model.name}" if model.name != entry.name else "")
-    seconds = sum(entry.verdict.seconds.values()) if entry.verdict and entry.verdict.seconds else None
+    seconds = entry.verdict.seconds.values()
     when = formats.moment(entry.moment) if entry.moment else entry.run_id
     return [
         Cell(when, () if entry.report else ("no report",), href=entry.report, time=entry.moment),
         Cell(entry.name, (about,)),
         _verdict(entry, entry.detail[:LONGEST_ERROR]),
         Cell("", tuple(metrics)) if metrics else lack("none"),
-        lack("unknown") if seconds is None else Cell(formats.seconds(seconds)),
+        Cell(formats.seconds(sum(seconds))) if seconds else lack("unknown"),
     ]
 
 

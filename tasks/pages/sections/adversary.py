@@ -185,15 +185,14 @@ def _pairs(pairs: Sequence[Json]) -> list[Block]:
     text = f"{who} most in the worst case. Losses are in nats."
     if any(pair["distance"] == 0 for pair in pairs):
         text += " A fair distance of 0 means that the two differ in nothing that the job holds to matter."
-    columns = ["Row", "Treated as row", "Fair distance", "Loss", "Loss when treated so", "Rise"]
-    return [
-        Heading("The people whose loss rises most"),
-        text,
+    numbered = (
         "Row numbers count from 0 in the ingested table without rows that the contract set aside "
         "(`contract.checked` among the run’s artifacts). Where there are more people, `pairs.parquet` has a "
-        "longer list (`evaluate.pairs` there). No other data of these people is shown.",
-        Table("People by the rise of their loss, the largest first", columns, rows),
-    ]
+        "longer list (`evaluate.pairs` there). No other data of these people is shown."
+    )
+    columns = ["Row", "Treated as row", "Fair distance", "Loss", "Loss when treated so", "Rise"]
+    table = Table("People by the rise of their loss, the largest first", columns, rows)
+    return [Heading("The people whose loss rises most"), text, numbered, table]
 
 
 def _cost(both: Mapping[str, tuple[Any, Any]]) -> list[Block]:

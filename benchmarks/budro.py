@@ -29,7 +29,7 @@ from evenhand.fairlib.transport import TransportProblem, make_solver
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 
-# The paper's settings for Adult (appendix C.4): what the speed figures are for.
+# The paper's settings for Adult (appendix C.4), used for the speed figures.
 PAPER_ADULT: dict[str, Any] = {
     "perturbation_budget": 0.4,
     "n_steps": 180,
@@ -56,7 +56,7 @@ INSTANCES = 200
 
 
 def rows() -> dict[str, Any]:
-    """Mean and deviation over the paper's ten splits, for both solvers where the paper's is another."""
+    """Mean and deviation over the paper's ten splits; for both solvers if the paper's is another."""
     store = Store()
     found = {}
     for name, (job, overrides) in ROWS.items():
@@ -84,7 +84,7 @@ def rows() -> dict[str, Any]:
 
 
 def printed() -> dict[str, Any]:
-    """What the printed parameters give: Adult on its first split by two solvers, COMPAS on all ten."""
+    """Results with the printed parameters: Adult on its first split by two solvers, COMPAS on all ten."""
     store = Store()
     found: dict[str, Any] = {"adult": {}}
     overrides = [f"method.{name}={value}" for name, value in PAPER_ADULT.items()]
@@ -196,7 +196,7 @@ def speed() -> dict[str, Any]:
         "slowest_step": round(max(float(times.max()) for times, _ in trainings), 2),
         "training_seconds": round(statistics.median(total for _, total in trainings), 1),
         "plain_pass_seconds": round(plain, 1),
-        # Algorithm 2 with the printed settings looks at 100 batches of 200 columns, then at all of them
+        # Algorithm 2 with the printed settings evaluates 100 batches of 200 columns, then all columns
         "plain_step_seconds": round(plain * (1 + 100 * 200 / len(data.y)), 1),
     }
     result["adult"]["ratio"] = round(result["adult"]["plain_step_seconds"] / step, 1)
@@ -251,7 +251,7 @@ def growth() -> list[dict[str, Any]]:
 
 
 def one_size(n: int) -> dict[str, Any]:
-    """A training on n rows in this process, so that its peak memory is its own."""
+    """Train on n rows in this process, whose peak memory is then that of the training."""
     data, metric = _training(Store(), "adult-budro")
     _train(data, metric, PAPER_ADULT | {"n_steps": 2}, rows=np.arange(2000))  # compile
     rng = np.random.default_rng(n)

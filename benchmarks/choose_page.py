@@ -72,7 +72,7 @@ class Effect:
 
     @property
     def helps(self) -> bool:
-        """Whether anything got better by more than the spread of the splits."""
+        """Whether anything improved by more than the spread of the splits."""
         return any(change.is_better for change in self.changes)
 
 
@@ -89,7 +89,7 @@ class Choice:
 
 
 def comparable_treatment(row: Row, baseline: Row) -> Effect:
-    """Balanced accuracy (accuracy, where a paper prints only that), the least consistency and every gap."""
+    """Balanced accuracy (accuracy if a paper prints only that), the smallest consistency and every gap."""
     shared = [name for name in baseline if name in row]
     performance = "balanced_accuracy" if "balanced_accuracy" in shared else "accuracy"
     consistencies = [name for name in shared if name.startswith("consistency.")]
@@ -218,7 +218,7 @@ def decision_table(choices: Iterable[Choice]) -> str:
 
 
 def without_help(choices: Iterable[Choice]) -> str:
-    """Where nothing improved, and where something got worse."""
+    """Tables on which nothing improved, or something became worse."""
     nothing, worse = [], []
     for choice in choices:
         for table, effect in choice.effects.items():
@@ -241,7 +241,7 @@ def _item(method: str, table: str, changes: Iterable[Change]) -> str:
 
 
 def weights_note(sensei: Mapping[str, Any], faias: Mapping[str, Any]) -> str:
-    """Where a cost is that of class weights or thresholds and not of the method."""
+    """Tables on which class weights or thresholds, and not the method, cause the cost."""
     rows = {name: row["ours"] for name, row in sensei["rows"]["result"].items()}
     plain, invariant = rows["adult-nn"], rows["adult-sensei"]
     bank = faias["tables"]["result"]["bank"]
@@ -317,7 +317,7 @@ rows.
 
 
 def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Text between the markers; `results` by the names of their files."""
+    """Text between the markers; `results` are by the names of their files."""
     sensei, faias = results["sensei"], results["faias"]
     boosted, others = trees(results["tables"], results["budro"]), networks(sensei)
     choices = [boosted[0], boosted[1], *others, boosted[2], *comparators(faias)]
@@ -348,7 +348,7 @@ uses sex on Adult and race on COMPAS. German is by age, from `faias` on by sex; 
 
 def write(page: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
     """
-    Put the measured part between the page's markers; the rest of the page stays as it is.
+    Replace the part of the page between its markers.
 
     Raises
     ------

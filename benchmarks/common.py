@@ -1,4 +1,4 @@
-"""What the benchmarks share: provenance of a result, and runs of a job on several splits."""
+"""Shared by the benchmarks: provenance of a result, and runs of a job on several splits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evenhand.tasks.store import Store
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"
-# No accuracy reaches it: benchmark models are measured by the real pipeline, but never published.
+# A limit that no accuracy reaches: the pipeline measures benchmark models, but never publishes them.
 NEVER = {"accuracy": {"min": 2.0}}
 
 
@@ -50,7 +50,7 @@ def _cpu() -> str:
 
 
 def write_result(name: str, content: Mapping[str, Any]) -> None:
-    """Keep a result as ``benchmarks/results/NAME.json``."""
+    """Write a result to ``benchmarks/results/NAME.json``."""
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
@@ -68,7 +68,7 @@ def picture(chart: Any, title: str, description: str) -> str:
 
 
 def run_unpublished(store: Store, job: str, overrides: Sequence[str]) -> tuple[ResolvedJob, Steps]:
-    """Run a job up to its gate, which refuses everything, and give its finished steps."""
+    """Run a job up to its gate, which refuses everything, and return its finished steps."""
     loaded, folder = load_job(job, overrides)
     resolved = resolve(loaded.model_copy(update={"gates": NEVER}), folder)
     steps = Steps(store, DirectEngine(store))
@@ -77,5 +77,5 @@ def run_unpublished(store: Store, job: str, overrides: Sequence[str]) -> tuple[R
 
 
 def log(*words: Any) -> None:
-    """Progress on stderr: stdout holds the tables."""
+    """Print progress to stderr: stdout is for the tables."""
     print(*words, file=sys.stderr, flush=True)

@@ -62,7 +62,7 @@ class Table:
 
 
 def adult() -> Table:
-    """The 45,222 complete people; sex is the sensitive attribute, and no column of the matrix."""
+    """The 45,222 complete rows; sex is the sensitive attribute, and not a column of the matrix."""
     recipe = RECIPES["census"]
     frame = recipe.read({raw.name: data_folder() / raw.name for raw in recipe.files})
     label, group = (frame["income"] == ">50K").to_numpy(), (frame["sex"] == "Male").to_numpy()
@@ -91,7 +91,7 @@ def measured(probability: Floats, label: NDArray[np.int64], group: NDArray[np.in
 
 
 def asked(model: DADIClassifier, table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """What a model asks of people, and how well it predicts from that."""
+    """Features that a model asks for, and its performance with them."""
     found = model.acquire(table.X[rows])
     shares = dict(zip(model.groups_, found.known.mean(axis=0).tolist(), strict=True))
     return {
@@ -103,7 +103,7 @@ def asked(model: DADIClassifier, table: Table, rows: NDArray[np.int64]) -> dict[
 
 
 def loans_part(kept: dict[str, Any]) -> None:
-    """Appendix D: what is asked of whom, on three drawings of the table."""
+    """Appendix D: which features are asked of which people, on three samples of the table."""
     for seed in range(len(kept.setdefault("seeds", [])), SEEDS):
         table = loans(seed)
         test, train = split(table, seed)[0]
@@ -140,7 +140,7 @@ def fit(model: DADIClassifier, table: Table, train: NDArray[np.int64]) -> DADICl
 
 
 def curve_part(kept: dict[str, Any]) -> None:
-    """Figures 2 and 3: eighteen trade-offs on each fold of Adult, and everything known beside them."""
+    """Figures 2 and 3: eighteen trade-offs on each fold of Adult, beside a model with all features."""
     table = adult()
     kept |= {"gammas": GAMMAS, "columns": table.X.shape[1], "settings": ADULT}
     folds = split(table, 0)
@@ -172,7 +172,7 @@ def curve_part(kept: dict[str, Any]) -> None:
 
 
 def speed_part(kept: dict[str, Any]) -> None:
-    """Iterations of joint training: one trade-off, all eighteen, and a plain rendering, taken in turns."""
+    """Iterations of joint training: one trade-off, all eighteen, and a plain implementation, interleaved."""
     from benchmarks.dadi_plain import PlainDADI
 
     table = adult()
@@ -184,7 +184,7 @@ def speed_part(kept: dict[str, Any]) -> None:
     plain = PlainDADI(problem, models[9])
 
     def compiled(chosen: list[DADIClassifier], iterations: int) -> float:
-        """Seconds of an iteration of all trade-offs, one a core."""
+        """Seconds of an iteration of all trade-offs, one per core."""
         runs = [JointTraining(problem, model, networks) for model in chosen]
         started = time.perf_counter()
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(available_cores()) as threads:
@@ -232,14 +232,14 @@ PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 def stored() -> dict[str, Any]:
-    """What earlier calls have measured."""
+    """Read the measurements of earlier calls."""
     path = RESULTS / f"{RESULT}.json"
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
 
 def save(part: str, content: Mapping[str, Any]) -> None:
-    """Keep a part beside the others, each with its own provenance."""
+    """Write a part beside the others, each with its own provenance."""
     document = stored()
     document[part] = {**provenance(f"python -m benchmarks.dadi {part}"), "result": content}
     write_result(RESULT, document)

@@ -1,5 +1,5 @@
 """
-DADI as the paper describes it, in plain PyTorch: what the compiled engine is checked and timed against.
+DADI as the paper describes it, in plain PyTorch: the reference for tests and timings of the engine.
 
 No memory vector is shared between people or time steps, autograd gives every gradient, and one trade-off is
 trained at a time. Random numbers are drawn in the engine's order: both see the same people and explore alike.
@@ -48,7 +48,7 @@ class PlainEncoder(nn.Module):
         self.steps = steps
         self.read = _perceptron(1 + columns, hidden, memory)
         self.lstm = nn.LSTMCell(memory, memory)
-        # of two biases that are only ever added, one is enough
+        # the sum of two biases is one bias
         self.lstm.bias_hh.requires_grad_(False)
         nn.init.zeros_(self.lstm.bias_hh)
         self.register_buffer("indicator", torch.eye(columns))
@@ -63,7 +63,7 @@ class PlainEncoder(nn.Module):
         for _ in range(self.steps):
             query, cell = self.lstm(reading, (query, cell))
             scores = torch.einsum("ndk,nk->nd", memory, query)
-            # finite: a softmax of nothing but minus infinities is not a number, and neither is its gradient
+            # finite, because a softmax of minus infinities only, and its gradient, would be NaN
             scores = scores.masked_fill(known == 0, -1e30)
             reading = torch.einsum("nd,ndk->nk", scores.softmax(dim=1) * known, memory)
         return reading
@@ -140,7 +140,7 @@ def weighted_losses(logits: Tensor, outcome: Any, people: NDArray[np.int64]) -> 
 
 
 def _best(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Action of the highest value; among equals to stop (the last one), or else the first."""
+    """Action of the highest value; of equal ones to stop (the last one), else the first."""
     highest = values.max(axis=1)
     return np.where(values[:, -1] == highest, values.shape[1] - 1, values.argmax(axis=1))
 
@@ -190,12 +190,12 @@ class PlainDADI:
         return network(self.X[person], columns)  # type: ignore[no-any-return]
 
     def pretrain(self, iterations: int) -> None:
-        """Train both classifiers; half of a batch has all that may be asked, of others groups are dropped."""
+        """Train both classifiers; half of a batch has all features, in the other half groups are dropped."""
         n, groups, random = self.config.agents, self.problem.allowed.size, self._early
         optimiser, whole = self._adam(), (n + 1) // 2
         for _ in range(iterations):
             person = random.integers(0, len(self.X), 2 * n)[:n]
-            random.random((whole, groups))  # the engine draws for them too
+            random.random((whole, groups))  # the engine draws numbers for them too
             draws = random.random((n - whole, 1 + groups))
             known = np.tile(self.problem.allowed, (n, 1))
             known[whole:] &= draws[:, 1:] >= draws[:, :1]
@@ -205,7 +205,7 @@ class PlainDADI:
             _step(optimiser, label.mean() + attribute.mean())
 
     def joint(self, iterations: int) -> dict[str, float]:
-        """Train all networks, and give the mean losses and the mean squared error of the values."""
+        """Train all networks; return the mean losses and the mean squared error of the values."""
         config, logs = self.config, np.zeros(3)
         for _ in range(iterations):
             if self.iteration % config.target_every == 0:
@@ -253,7 +253,7 @@ class PlainDADI:
             actions.append(action)
             explored.append(action != greedy)
             ended.append(action == stop)
-            # nothing was paid out before the first question
+            # there is no reward before the first question
             before = np.where(self.known.any(axis=1), R, 0.0)
             at_stop = scale * (R - before)
             label_losses.append(label)

@@ -1,7 +1,7 @@
 """
 The synthetic example of figures 1 and 3 (Yurochkin and Sun 2021): ``python -m benchmarks.decision_surfaces``.
 
-People are as comparable as they are equally high, yet their labels depend on the horizontal feature too.
+The fair distance is the vertical distance, but labels depend on the horizontal feature too.
 Written to ``docs/decision-surfaces-sensei.svg`` and ``docs/decision-surfaces-sensr.svg``.
 """
 
@@ -28,7 +28,7 @@ SEED = 0
 PEOPLE, NOISE = 200, 0.3
 WEIGHTS, BUDGETS = (0.0, 0.3, 1.0, 30.0), (0.0, 0.001, 0.01, 0.1)
 SENSEI_BUDGET = 0.001
-# So short a training meets its budget only if the multiplier moves fast.
+# A training this short meets its budget only with a large multiplier rate.
 TRAINING: dict[str, Any] = {
     "hidden": (50,),
     "n_steps": 1500,
@@ -42,14 +42,14 @@ SQUARE = {"x": (-EDGE, EDGE), "y": (-EDGE, EDGE)}
 
 @dataclass(frozen=True)
 class Panel:
-    """A trained network, and what is said above it."""
+    """A trained network and its caption."""
 
     title: str
     model: Any
 
 
 def people(seed: int = SEED) -> tuple[Float, Int]:
-    """Features, evenly over a square, and labels: 1 above a falling diagonal, but for some noise."""
+    """Features, uniform on a square, and labels: 1 above a falling diagonal, with some noise."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-EDGE, EDGE, size=(PEOPLE, 2))
     y = (X.sum(axis=1) + NOISE * rng.normal(size=PEOPLE) > 0).astype(np.int64)

@@ -2,10 +2,10 @@
 Evaluation of a million people: seconds and memory of the metrics with their intervals, alone and paired.
 
 Run ``python -m benchmarks.evaluate``; it needs no data. Synthetic people of two sensitive attributes (2 and 5
-groups) and their intersection, with continuous scores and two sets of counterfactual copies, are judged with
-1000 bootstrap draws: one model, then a model and a baseline with the paired comparison of the two. Every
-measurement has a process of its own. Beside it stands the bootstrap that resamples rows, on a tenth of them
-and, for a few draws, on all.
+groups) and their intersection, with continuous scores and two sets of counterfactual copies, are measured
+with 1000 bootstrap draws: one model, then a model and a baseline with the paired comparison of the two. Every
+measurement has its own process. It is compared with a bootstrap that resamples rows, on a tenth of the rows
+and, with a few draws, on all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TARGET = {"seconds": 60, "peak_gb": 2}
 
 
 def main(arguments: list[str]) -> None:
-    """Measure everything and keep it; with ``--measure WHAT``, one thing in this process."""
+    """Measure everything and write the results; with ``--measure WHAT``, one thing in this process."""
     if arguments:
         print(json.dumps(MEASURES[arguments[1]]()))
         return
@@ -122,7 +122,7 @@ def beside_resampling(n: int) -> dict[str, float]:
 def resampled_metrics(
     outcomes: Outcomes, codes: dict[str, tuple[np.ndarray, int]], rows: np.ndarray
 ) -> dict[str, Any]:
-    """Every metric of the chosen rows, counted from scratch; groups are numbers already, strings no more."""
+    """Every metric of the chosen rows, counted again; groups are given as numbers."""
     y_true, y_pred = outcomes.y_true[rows], outcomes.y_pred[rows]
     counts = CellCounts(
         count_cells(np.zeros(len(rows), dtype=np.int64), 1, y_true, y_pred)[0],
@@ -140,7 +140,7 @@ def count_cells(codes: np.ndarray, n_groups: int, y_true: np.ndarray, y_pred: np
 
 
 def people(n: int) -> tuple[Outcomes, Outcomes]:
-    """What a model and a related baseline did on the same people."""
+    """Outcomes of a model and a related baseline on the same people."""
     rng = np.random.default_rng(0)
     sex, race = rng.integers(0, 2, n), rng.choice(5, n, p=[0.5, 0.2, 0.15, 0.1, 0.05])
     y_true = (rng.random(n) < 0.3 + 0.1 * sex + 0.03 * race).astype(int)
@@ -155,14 +155,14 @@ def people(n: int) -> tuple[Outcomes, Outcomes]:
 
 
 def check(metrics: Any) -> None:
-    """Time is only worth reporting for numbers: at least twenty metrics, each with its interval."""
+    """Check the measured work: at least twenty metrics, each with its interval."""
     missing = [name for name, metric in metrics.items() if metric.low is None]
     if missing or len(metrics) < 20:
         raise RuntimeError(f"{len(metrics)} metrics, without an interval: {missing}")
 
 
 def peak_gb() -> float:
-    """Most memory that this process has held so far; Linux counts in kilobytes, macOS in bytes."""
+    """Peak memory of this process; Linux reports it in kilobytes, macOS in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 

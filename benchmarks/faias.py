@@ -2,7 +2,7 @@
 FAIAS and the group-fairness comparators: ``python -m benchmarks.faias [PART ...]``.
 
 Parts: ``tables`` (figures 20 and 21: three tables, five splits, every method through the real pipeline),
-``planted`` (what the selector finds where it is known), ``gradient`` (variance of its estimators), ``speed``
+``planted`` (selection where the right one is known), ``gradient`` (variance of its estimators), ``speed``
 (100 epochs on Bank). Runs of ``tables`` are kept one by one: an interrupted part goes on with the next. Needs
 the raw files in EVENHAND_DATA and the extra ``comparators``.
 """
@@ -71,7 +71,7 @@ def tables_part(kept: dict[str, Any]) -> None:
     for (table, job), method in itertools.product(JOBS.items(), METHODS):
         runs = kept.setdefault(table, {}).setdefault(method, [])
         for seed in range(len(runs), SPLITS):
-            # the job's own method keeps the job's arguments
+            # the job's own method keeps its arguments
             given = [] if method == "faias" else [f"method={method}"]
             resolved, run = run_unpublished(store, job, [*given, f"seed={seed}", "evaluate.draws=0"])
             found = run.read("evaluate", "metrics")
@@ -85,7 +85,7 @@ def tables_part(kept: dict[str, Any]) -> None:
 
 
 def attribute_of(resolved: ResolvedJob) -> str:
-    """The attribute that a job is about: its own first, else the contract's."""
+    """The sensitive attribute of a job: its first one, else the contract's."""
     return (resolved.job.sensitive or [column.name for column in resolved.contract.sensitive])[0]
 
 
@@ -113,7 +113,7 @@ def planted_table(seed: int, n: int = 2000) -> tuple[Matrix, Codes]:
 
 
 def planted_part(kept: dict[str, Any]) -> None:
-    """Selection probabilities of the copies and of the independent features, ten seeds an estimator."""
+    """Selection probabilities of the copies and of the independent features, ten seeds per estimator."""
     kept["parameters"] = {name: str(value) for name, value in PLANTED.items()}
     variants: dict[str, dict[str, Any]] = {
         "score_function": {},
@@ -227,7 +227,7 @@ def speed_part(kept: dict[str, Any]) -> None:
 
 
 def save(part: str, kept: dict[str, Any]) -> None:
-    """Keep a part beside the others."""
+    """Write a part beside the others."""
     path = RESULTS / f"{RESULT}.json"
     content = json.loads(path.read_text()) if path.exists() else {}
     content[part] = provenance(f"python -m benchmarks.faias {part}") | {"result": kept}
@@ -251,7 +251,7 @@ def main() -> None:
     for name in wanted:
         path = RESULTS / f"{RESULT}.json"
         content = json.loads(path.read_text()) if path.exists() else {}
-        # runs of the tables are kept; the others are measured anew
+        # finished runs of the tables are kept; the other parts are measured again
         kept = content.get(name, {}).get("result", {}) if name == "tables" else {}
         PARTS[name](kept)
 

@@ -40,7 +40,7 @@ BATCH_ROWS = 1 << 17
 
 
 def main() -> None:
-    """Measure everything and keep it."""
+    """Measure everything and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="+", default=[2e6, 20e6, 60e6])
     parser.add_argument("--row-group", type=int, default=1_000_000)

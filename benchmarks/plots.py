@@ -56,13 +56,13 @@ FAIRNESS: tuple[tuple[str, str, Callable[[dict[str, float]], float]], ...] = (
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    """Draw the pictures that the results allow."""
+    """Draw the pictures of the measured parts."""
     path = Path(arguments[0]) if arguments else RESULTS / "budro.json"
     write(json.loads(path.read_text()), DOCS)
 
 
 def write(results: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw the pictures of the parts that are there, and give the files that were written."""
+    """Draw the pictures of the measured parts, and return the files that were written."""
     written = []
     for part, name, draw in (
         ("curve", "budro-trade-off.svg", lambda found: trade_off(found, printed_points())),

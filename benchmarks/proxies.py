@@ -33,21 +33,21 @@ from evenhand.tasks.sources import data_folder
 
 SEEDS, CURVE_SEEDS = 20, 5
 ALPHAS = [round(0.05 * step, 2) for step in range(21)]
-COARSE = [0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0]  # for what takes seconds a tree
+COARSE = [0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0]  # where a tree takes seconds
 MIXINGS = [round(0.1 * step, 1) for step in range(11)]
 TEST = 1 / 3
-# The paper's hyperparameters; a nearer goal in smaller steps; leaves that hold out of sample.
+# The paper's hyperparameters; a smaller `progress`; leaves large enough for the limit to hold out of sample.
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {"progress": 0.1, "tolerance": 0.1, "min_leaf": 1},
     "fine": {"progress": 0.01, "tolerance": 0.01, "min_leaf": 1},
     "held-out": {"progress": 0.02, "tolerance": 0.05, "min_leaf": 300},
 }
-# Families of the curves on each table, with their seeds: Bank has 12 groups, and takes minutes a fine tree.
+# Families of the curves on each table, with their seeds: on Bank, with 12 groups, a fine tree takes minutes.
 CURVES: dict[str, dict[str, int]] = {
     "bank": {"paper": CURVE_SEEDS, "held-out": 2, "comparators": CURVE_SEEDS},
     "adult": {"paper": CURVE_SEEDS, "fine": 2, "held-out": 2, "comparators": CURVE_SEEDS},
 }
-# The limit of each table that the paper speaks of.
+# The limit of each table that the paper discusses.
 POINTS = {"bank": 0.2, "adult": 0.6}
 TREES = ("proxy", "relaxed-proxy")
 COMPARATORS = ("qp-tree", "qp-regression", "naive-tree", "naive-regression")
@@ -151,7 +151,7 @@ def one_seed(task: tuple[str, int, str]) -> list[dict[str, Any]]:
 
 
 def in_parallel(tasks: Sequence[tuple[str, int, str]]) -> list[list[dict[str, Any]]]:
-    """One process a core, one numeric thread each."""
+    """Run in one process per core, with one numeric thread each."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     with ProcessPoolExecutor(available_cores()) as pool:
@@ -159,7 +159,7 @@ def in_parallel(tasks: Sequence[tuple[str, int, str]]) -> list[list[dict[str, An
 
 
 def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Mean over the seeds and half of a 95% interval, by method and knob."""
+    """Mean over the seeds and half-width of the 95% interval, by method and swept parameter."""
     found = []
     keys = sorted({(point["method"], point["knob"]) for point in points})
     for method, knob in keys:

@@ -36,7 +36,7 @@ from evenhand.flows.sweep import run_points
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 
-# Rows that the paper prints or the project set itself, beside ours.
+# Printed rows of the paper, and goals of this project.
 SENSR_ROW = {
     "balanced_accuracy": 0.789,
     "consistency.spouse": 0.934,
@@ -100,13 +100,13 @@ def rows() -> dict[str, Any]:
             "train_seconds_median": round(statistics.median(r.seconds["train"] for r in results), 2),
         }
         show(name, found[name])
-        # of a cached training that is the time to find it
+        # for a cached training this is the time to find its record
         del found[name]["train_seconds_median"]
     return found
 
 
 def sweep() -> dict[str, Any]:
-    """The whole command in a new store, then again with everything cached; and the curve that it gives."""
+    """The whole command in a new store and again fully cached, and the resulting curve."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["sweep", "adult-sensei", *SWEEP, "--store", folder, "--json"]
         seconds = []
@@ -130,7 +130,7 @@ def sweep() -> dict[str, Any]:
 
 
 def steps() -> list[dict[str, Any]]:
-    """What a training's own search costs, and how invariant the network is that comes of it."""
+    """The cost of the search in training, and the invariance of the trained network."""
     store = Store()
     train, test, metric, _ = _adult(store)
     found = []
@@ -243,7 +243,7 @@ class _Peer:
         self.optimiser = torch.optim.Adam(self.network.parameters(), lr=1e-3)
 
     def epoch(self, batches: int) -> None:
-        """As many mini-batches as there are in the table."""
+        """Train on as many mini-batches as the table has."""
         half = SPEED_SETTINGS["batch"] // 2
         labels = torch.arange(2).repeat_interleave(half)
         self.algorithm.train()

@@ -1,9 +1,9 @@
 """
 The real services at work: an unchanged retraining, ten at once, a killed worker, and a large evaluation.
 
-Run ``python -m benchmarks.services``; it needs PostgreSQL's programs and what is installed for development,
+Run ``python -m benchmarks.services``; it needs PostgreSQL's programs and the development extra,
 no data, and some ten minutes. PostgreSQL, a Prefect server, an MLflow server and one worker are started by
-``deploy/local.sh`` in a folder of their own. Seconds of a run are those between its scheduled moment and its
+``deploy/local.sh`` in a new folder. Seconds of a run are those between its scheduled moment and its
 end.
 """
 
@@ -38,7 +38,7 @@ ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 def main(arguments: list[str]) -> None:
-    """Measure everything and keep it; ``--evaluate FOLDER`` is what a child process does."""
+    """Measure everything and write the results; a child process gets ``--evaluate FOLDER``."""
     if arguments[:1] == ["--evaluate"]:
         print(json.dumps(evaluate_here(Path(arguments[1]))))
         return
@@ -98,7 +98,7 @@ def deploy(shell: Shell, folder: Path) -> str:
 
 
 def start(shell: Shell, identifier: str, **parameters: Any) -> str:
-    """Ask for a run of the deployment now, and give its id."""
+    """Request a run of the deployment now, and return its id."""
     return str(shell.ask(f"deployments/{identifier}/create_flow_run", parameters=parameters)["id"])
 
 
@@ -134,7 +134,7 @@ def unchanged(shell: Shell, identifier: str) -> dict[str, Any]:
 
 
 def at_once(shell: Shell, identifier: str) -> dict[str, Any]:
-    """Retrainings of different jobs at one moment on one worker."""
+    """Simultaneous retrainings of different jobs on one worker."""
     log(f"{AT_ONCE} retrainings at once")
     started = time.monotonic()
     runs = [
@@ -193,7 +193,7 @@ def killed(shell: Shell, identifier: str, folder: Path) -> dict[str, Any]:
 
 
 def evaluated(shell: Shell, folder: Path) -> dict[str, Any]:
-    """Judge a challenger beside the champion on a million rows with the command itself."""
+    """Evaluate a challenger beside the champion on a million rows with the command."""
     log(f"an evaluation of {EVALUATED_ROWS:,} rows")
     table = make_loans(EVALUATED_ROWS, seed=77)
     import pyarrow as pa
@@ -220,7 +220,7 @@ def evaluated(shell: Shell, folder: Path) -> dict[str, Any]:
 
 
 def evaluate_here(folder: Path) -> dict[str, Any]:
-    """Time the command as a child of this process, in a store that has cached nothing."""
+    """Time the command in a child process, with an empty store."""
     started = time.perf_counter()
     done = subprocess.run(
         [
@@ -246,7 +246,7 @@ def evaluate_here(folder: Path) -> dict[str, Any]:
 
 
 def reports(shell: Shell, folder: Path) -> dict[str, Any]:
-    """Sizes of the reports, and the page over 200 runs: made, and opened in a browser if there is one."""
+    """Sizes of the reports, and the page over 200 runs: time to write it, and to open it in a browser."""
     log(f"an index over {INDEXED_RUNS} runs")
     runs = folder / "store" / "runs"
     sizes = [
@@ -273,7 +273,7 @@ def reports(shell: Shell, folder: Path) -> dict[str, Any]:
 
 
 def opens(page: Path) -> float | None:
-    """Milliseconds until the page's load event is over, in headless Chromium; None without one."""
+    """Milliseconds until the end of the page's load event in headless Chromium; None without Chromium."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         return None
     from selenium import webdriver

@@ -1,5 +1,5 @@
 """
-Speed: a BuDRO step on German, and what the pipeline costs around the science.
+Speed: a BuDRO step on German, and the overhead of the pipeline.
 
 Run ``python -m benchmarks.speed`` with ``EVENHAND_DATA`` set. Every time is a median of several and printed
 with the machine; the reference implementation is measured in the same run.
@@ -33,7 +33,7 @@ STEPS = 90
 
 
 def main() -> None:
-    """Measure everything and keep it."""
+    """Measure everything and write the results."""
     result = provenance("python -m benchmarks.speed")
     result["german_budro_step"] = german_step()
     result["overhead"] = overhead()
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def german_step() -> dict[str, Any]:
-    """Milliseconds of a boosting step on 800 rows, transport included, beside a plain rendering of it."""
+    """Milliseconds of a boosting step on 800 rows, transport included, beside a plain implementation."""
     log("german-budro: boosting steps")
     store = Store()
     resolved, run = run_unpublished(store, "german-budro", ["evaluate.draws=0"])
@@ -69,7 +69,7 @@ def german_step() -> dict[str, Any]:
 
 def plain_budro(data: Dataset, metric: SensitiveSubspace, arguments: dict[str, Any]) -> xgb.Booster:
     """
-    The paper's algorithm 3 with algorithm 7, rendered as written, in array operations.
+    The paper's algorithm 3 with algorithm 7, implemented as printed, in array operations.
 
     Thirty subgradients by bisection on the full matrices, a new training matrix at every step, and the margin
     predicted afresh.
@@ -122,10 +122,10 @@ def overhead() -> dict[str, Any]:
             total = time.perf_counter() - started
             assert verdict["status"] == "published", verdict["error"]
             assert not verdict["cached"], verdict["cached"]
-            # the science of a cold run: training and evaluation; reading and encoding count as overhead
+            # training and evaluation are not overhead; reading and encoding are
             science = verdict["seconds"]["train"] + verdict["seconds"]["evaluate"]
             if repeat == 0:
-                first = total  # a new store: Prefect's and MLflow's databases are made
+                first = total  # a new store: Prefect's and MLflow's databases are created
             else:
                 cold.append(total)
                 outside.append(total - science)

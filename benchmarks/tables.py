@@ -1,8 +1,8 @@
 """
 Tables 5, 7 and 9 of Vargo et al. 2021: our shipped jobs on ten splits, beside the printed rows.
 
-Run ``python -m benchmarks.tables [JOB ...]`` with ``EVENHAND_DATA`` set. Every number comes out of the
-same steps that ``evenhand run`` takes, with the job's seed set to 0..9.
+Run ``python -m benchmarks.tables [JOB ...]`` with ``EVENHAND_DATA`` set. Every number is computed by
+the same steps as in ``evenhand run``, with the job's seed set to 0..9.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def format_row(printed: list[Any]) -> str:
 
 
 def verdict(metric: str, mean: float, printed: list[Any]) -> str:
-    """Whether ours is at least as good, or how many printed standard deviations worse."""
+    """Whether our value is at least as good, or by how many printed standard deviations it is worse."""
     shortfall = mean - printed[0]
     if better(metric) == "higher":
         shortfall = -shortfall

@@ -1,8 +1,8 @@
 """
 The synthetic example of appendix C.1 (Vargo et al. 2021): ``python -m benchmarks.two_clusters``.
 
-Two clusters of people whose labels follow opposite diagonals. The horizontal feature is protected: people
-are as comparable as they are equally high. Written to ``docs/two-clusters.svg``.
+Two clusters of people whose labels follow opposite diagonals. The horizontal feature is protected: the fair
+distance is the vertical distance. Written to ``docs/two-clusters.svg``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COLUMNS, ROWS = 72, 46
 
 @dataclass(frozen=True)
 class Example:
-    """The people, and what was learned from them."""
+    """The people and the models trained on them."""
 
     X: Float
     y: Int
@@ -45,9 +45,9 @@ class Example:
 
 def people(seed: int = SEED) -> tuple[Float, Int, NDArray[np.bool_]]:
     """
-    Features, labels, and who belongs to the majority.
+    Features, labels, and whether a person belongs to the majority.
 
-    Everybody comes from one normal distribution. The diagonal of the bounding rectangle that rises labels
+    All features have one normal distribution. The diagonal of the bounding rectangle that rises labels
     the majority, the one that falls labels the others; only then the two move apart.
     """
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def people(seed: int = SEED) -> tuple[Float, Int, NDArray[np.bool_]]:
 
 
 def example() -> Example:
-    """Both models, and the adversary that the last step of BuDRO answered."""
+    """Both models, and the adversarial rows of BuDRO's last step."""
     X, y, majority = people()
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     fair = BudroClassifier(
@@ -123,7 +123,7 @@ def draw(found: Example) -> str:
 
 
 def changing(predict: Callable[[Float], Any], X: Float, low: float, high: float) -> float:
-    """Share of the people whose answer is not the same for all values of the protected feature."""
+    """Share of people whose prediction depends on the protected feature."""
     values = np.linspace(low, high, 10 * COLUMNS)
     copies = np.stack([np.repeat(values, len(X)), np.tile(X[:, 1], len(values))], axis=1)
     answers = np.asarray(predict(copies)).reshape(len(values), len(X))

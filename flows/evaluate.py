@@ -19,8 +19,7 @@ from evenhand.flows.run import ingest
 from evenhand.flows.verdict import EXIT_OF_VERDICT, RunFolder, Verdict, recorded_verdict
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.junit import junit_of_decision
-from evenhand.tasks.evaluating.markdown import markdown_of_evaluation
+from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.gate import check_evaluation_gates, digest_of_gates, judge, read_limits
 from evenhand.tasks.registry import actor, record_evaluation, registry_client, tracking_uri

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class PrefectEngine:
         place = json.dumps(source, sort_keys=True)
         if place not in self._fetched:
             files = fetch_task(self.store.url, dict(source))
-            self._fetched[place] = {name: Artifact.from_dict(item) for name, item in files.items()}
+            self._fetched[place] = {name: Artifact(**item) for name, item in files.items()}
         return self._fetched[place]
 
     def run(
@@ -83,7 +84,7 @@ class PrefectEngine:
             key=key,
             store_url=self.store.url,
             parameters=dict(parameters),
-            inputs={label: artifact.to_dict() for label, artifact in inputs.items()},
+            inputs={label: asdict(artifact) for label, artifact in inputs.items()},
             return_state=True,
         )
         result: dict[str, Any] = state.result()

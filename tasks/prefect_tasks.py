@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Any
 
 from prefect import task
@@ -79,7 +80,7 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
                 STEPS[step],
                 key,
                 parameters,
-                {label: Artifact.from_dict(item) for label, item in inputs.items()},
+                {label: Artifact(**item) for label, item in inputs.items()},
                 report_progress(step, prefect=True),
             )
         except (EvenhandError, OSError):
@@ -89,7 +90,7 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
                 raise
             # Prefect stores the message of an error, and a library's message may quote a person's value.
             raise internal_fault(error) from None
-        return {"record": record.to_dict(), "cached": cached}
+        return {"record": asdict(record), "cached": cached}
 
     return run
 
@@ -121,4 +122,4 @@ def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, An
     report = report_progress(FETCH, prefect=True)
     with working(FETCH):
         files = fetch_source(Store(store_url), source, progress=lambda done, total: report(done, total, {}))
-    return {name: artifact.to_dict() for name, artifact in files.items()}
+    return {name: asdict(artifact) for name, artifact in files.items()}

@@ -41,15 +41,6 @@ class Artifact:
     size: int  # bytes
     files: dict[str, str]  # digest of each file of a folder; empty for a file
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Artifact:
-        """Read :meth:`to_dict`."""
-        return cls(**content)
-
 
 def sha256_of_file(path: Path) -> str:
     """Digest of a file's bytes."""
@@ -77,14 +68,10 @@ class StepRecord:
     facts: dict[str, Any]
     seconds: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> StepRecord:
-        """Read :meth:`to_dict`."""
-        outputs = {name: Artifact.from_dict(item) for name, item in content["outputs"].items()}
+        """Read the JSON form, which is that of :func:`dataclasses.asdict`."""
+        outputs = {name: Artifact(**item) for name, item in content["outputs"].items()}
         return cls(content["step"], content["key"], outputs, content["facts"], content["seconds"])
 
 
@@ -309,7 +296,7 @@ class Store:
     def save(self, record: StepRecord) -> None:
         """Write a step's record: the step then counts as done."""
         self.write_text(
-            json.dumps(record.to_dict(), sort_keys=True), "steps", record.step, f"{record.key}.json"
+            json.dumps(asdict(record), sort_keys=True), "steps", record.step, f"{record.key}.json"
         )
 
     def forget(self, step: str, key: str) -> None:

@@ -160,7 +160,7 @@ def _check_writable(option: str, path: Path) -> None:
 
 def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]:
     """Return the run's JUnit and Markdown; texts that state the failure if the evaluation failed."""
-    from evenhand.tasks.evaluating.markdown import markdown_of_failure
+    from evenhand.tasks.evaluating.summaries import markdown_of_failure
 
     if verdict.status == "evaluated" and store is not None:
         junit = store.read_text("runs", verdict.run_id, "junit.xml")
@@ -172,7 +172,7 @@ def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]
 
 
 def _failed_junit(error: str, model: str, run_id: str) -> str:
-    from evenhand.tasks.evaluating.junit import junit_of_failure
+    from evenhand.tasks.evaluating.summaries import junit_of_failure
 
     return junit_of_failure(error, model=model, created=now(), properties={"run_id": run_id, "model": model})
 

@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -253,7 +254,7 @@ def test_a_record_that_another_run_wrote_while_this_one_waited_is_taken(
 def test_a_record_is_json_with_sorted_keys(store: Store) -> None:
     record, _ = run_step(store, writes("x"), "k", {}, {})
     written = store.read_text("steps", "probe", "k.json")
-    assert written == json.dumps(record.to_dict(), sort_keys=True)
+    assert written == json.dumps(asdict(record), sort_keys=True)
 
 
 def test_a_folder_that_a_step_removed_itself_is_no_error(local: Store) -> None:
@@ -542,4 +543,4 @@ def test_two_remote_stores_do_not_share_a_local_folder() -> None:
 def test_a_record_survives_its_json() -> None:
     artifact = Artifact("/x", "ab", "k", 3, {"f": "cd"})
     record = StepRecord("s", "k", {"o": artifact}, {"rows": 3, "label_values": [False, True]}, 0.5)
-    assert StepRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+    assert StepRecord.from_dict(json.loads(json.dumps(asdict(record)))) == record

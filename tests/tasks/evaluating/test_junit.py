@@ -9,7 +9,7 @@ import pytest
 
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import decide, parse_gates
-from evenhand.tasks.evaluating.junit import junit_of_decision, junit_of_failure
+from evenhand.tasks.evaluating.summaries import junit_of_decision, junit_of_failure
 
 CREATED = "2026-11-22T05:00:00+00:00"
 # order and attributes of https://github.com/windyroad/JUnit-Schema, which is stricter than Jenkins' schema

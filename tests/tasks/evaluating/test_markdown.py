@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.tasks.evaluating.markdown import markdown_of_evaluation, markdown_of_failure
+from evenhand.tasks.evaluating.summaries import markdown_of_evaluation, markdown_of_failure
 
 MODEL = {"name": "credit_model", "version": "3"}
 

@@ -75,7 +75,7 @@ def series_panels(
         kind: dict[str, Any] = {"type": "log", "padding": 14} if log else {}
         scales = {a: alt.Scale(zero=a in zero and not log, nice=not log, **kind) for a in "xy"}
         below = x_title if isinstance(x_title, str) else x_title.get(panel)
-        axis = alt.Axis(tickCount=5, labelOverlap=True, **({"format": ",~g"} if log else {}))
+        axis = alt.Axis(tickCount=5, labelOverlap=True, format=",~g" if log else "")
         x = alt.X("x:Q", title=below, scale=scales["x"], axis=axis)
         y = alt.Y("y:Q", title=None, scale=scales["y"], axis=axis)
         line = base.transform_filter("datum.draw == 'both' || datum.draw == 'line'")

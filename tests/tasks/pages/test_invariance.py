@@ -65,8 +65,7 @@ def test_the_section_says_question_answer_share_and_price() -> None:
         "at most 25.0% of these people can have their odds of a positive prediction changed by a factor of 2",
         # odds of 2 to 1 are two thirds, of 1 to 2 one third
         "a factor of 2 takes a probability of 50% to 67% or to 33%",
-        "With a budget of 0, exchanges are possible only at a fair distance of 0; that alone gives "
-        "0.013",
+        "With a budget of 0, exchanges are possible only at a fair distance of 0; that alone gives 0.013",
         "the price is 1.500 per unit",
         # 1.5 times 0.01
         "with twice the budget, the outputs would change by at most 0.015 more",
@@ -174,7 +173,7 @@ def test_a_network_that_nothing_moves_is_said_to_stand_still(noise: float) -> No
     )
     text = said(found)
     assert "the outputs do not change (90% interval" in text
-    assert "the fair distance is 0; no output changes" in text
+    assert "at a fair distance of 0; no output changes" in text
     assert "A larger budget would not change the outputs further." in text
     assert "a search can miss" in text
     # a logarithmic axis has no 0
@@ -186,7 +185,7 @@ def test_a_budget_of_0_has_its_own_words_and_no_mark_in_the_chart() -> None:
     found = section(budget=0.0, value=0.0125, multiplier=8.0)
     text = said(found)
     assert "The budget is 0: people may be exchanged only where the fair distance is 0" in text
-    assert "by at most 8.000 more per unit" in text
+    assert "by at most 8.000 per unit" in text
     assert "twice" not in text
     assert "0 (this job)" in rows(table(found, CURVE))
     assert charts(found)[0].caption == "The band is the 90% interval."

@@ -24,16 +24,14 @@ def number(value: float | None) -> str:
     if value is None:
         return MISSING
     size = abs(value)
-    if size >= 1_000_000_000:
-        text = f"{value:.3g}"
-    elif size >= 1000:
-        text = f"{value:,.0f}"
-    elif size >= 0.01 or size == 0:
-        text = f"{value:.3f}"
-    elif size >= 0.0001:
-        text = f"{value:.3g}"
-    else:
-        text = f"{value:.2e}"
+    form = ".2e"
+    if size >= 0.0001:
+        form = ".3g"
+    if size == 0 or 0.01 <= size < 1000:
+        form = ".3f"
+    elif 1000 <= size < 1_000_000_000:
+        form = ",.0f"
+    text = f"{value:{form}}"
     return text.replace("-", _MINUS, 1) if text.startswith("-") else text
 
 

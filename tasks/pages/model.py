@@ -16,26 +16,11 @@ class Cell:
     """
     One cell of a table, where plain text or a number is not enough.
 
-    Attributes
-    ----------
-    text : str
-    below : tuple of str
-        Smaller lines under the text.
-    code : str
-        A technical name under the text.
-    kind : str
-        CSS class: ``passed``, ``refused``, ``insufficient_evidence``, ``failed``, or ``lack`` for what is
-        absent.
-    symbol : str
-        Mark before the text; a screen reader skips it.
-    href : str or None
-        Relative link.
-    time : str or None
-        The text's moment as ISO 8601.
-    bar : float or None
-        Length of a bar behind the number, as a share of the column's width.
-    span : int
-        Columns that the cell takes.
+    `below` are smaller lines under the text, `code` is a technical name under it, and `symbol` a mark before
+    it, which a screen reader skips. `kind` is a CSS class: ``passed``, ``refused``,
+    ``insufficient_evidence``, ``failed``, or ``lack`` for what is absent. `href` is a relative link, `time`
+    the text's moment as ISO 8601, `bar` the length of a bar behind the number as a share of the column's
+    width, and `span` the number of columns that the cell takes.
     """
 
     text: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from evenhand.fairlib import catalogue
 from evenhand.fairlib.catalogue import spoken, title
@@ -119,19 +118,17 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
 # rates of groups
 
 
-@dataclass(frozen=True)
-class Rate:
+class Rate(NamedTuple):
     """A share of rows with Wilson's interval; None where there are fewer rows than the minimum."""
 
     hits: int
     n: int
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
-@dataclass(frozen=True)
-class GroupRates:
+class GroupRates(NamedTuple):
     """One group: selection rate, true positive rate, true negative rate."""
 
     group: str
@@ -141,19 +138,9 @@ class GroupRates:
     tnr: Rate
 
 
-def _rate(hits: int, n: int, min_cell: int, z: float) -> Rate:
-    if n < max(min_cell, 1):
-        return Rate(hits, n, None, None, None)
-    # Wilson's score interval (1927) stays within [0, 1] and does not shrink to a point at 0 or n
-    share = hits / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * ((share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5)
-    return Rate(hits, n, share, min(max(centre - half, 0.0), share), max(min(centre + half, 1.0), share))
-
-
 def group_rates(cells: Sequence[Json], min_cell: int, level: float = 0.95) -> list[GroupRates]:
     """
-    Turn counts per group and true label into rates.
+    Turn counts per group and true label into rates, in the order in which the groups first occur.
 
     Parameters
     ----------
@@ -163,26 +150,25 @@ def group_rates(cells: Sequence[Json], min_cell: int, level: float = 0.95) -> li
         Rates over fewer rows are None.
     level : float
         Of the intervals.
-
-    Returns
-    -------
-    list of GroupRates
-        In the order in which the groups first occur; no group is left out.
     """
     z = NormalDist().inv_cdf(0.5 + level / 2)
+
+    def rate(hits: int, n: int) -> Rate:
+        if n < max(min_cell, 1):
+            return Rate(hits, n)
+        # Wilson's score interval (1927) stays within [0, 1] and does not shrink to a point at 0 or n
+        share, scale = hits / n, 1 + z * z / n
+        centre = (share + z * z / (2 * n)) / scale
+        half = z / scale * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
+        return Rate(hits, n, share, min(max(centre - half, 0.0), share), max(min(centre + half, 1.0), share))
+
     tally: dict[str, list[list[int]]] = {}
     for cell in cells:
         rows = tally.setdefault(cell["group"], [[0, 0], [0, 0]])
         rows[cell["label"]][0] += cell["n"]
         rows[cell["label"]][1] += cell["predicted_positive"]
     return [
-        GroupRates(
-            group,
-            n0 + n1,
-            _rate(p0 + p1, n0 + n1, min_cell, z),
-            _rate(p1, n1, min_cell, z),
-            _rate(n0 - p0, n0, min_cell, z),
-        )
+        GroupRates(group, n0 + n1, rate(p0 + p1, n0 + n1), rate(p1, n1), rate(n0 - p0, n0))
         for group, ((n0, p0), (n1, p1)) in tally.items()
     ]
 
@@ -212,9 +198,8 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
             continue
         (low, least), (high, favoured) = min(known), max(known)
         if high - low < 0.0005:
-            found.append(
-                (0.0, f"By {about}: every group has the same selection rate, {formats.percent(high)}.")
-            )
+            same = f"every group has the same selection rate, {formats.percent(high)}"
+            found.append((0.0, f"By {about}: {same}."))
             continue
         text = (
             f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of “{least}” "
@@ -270,20 +255,15 @@ def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
     With ``no_worse_than_baseline`` the value is how much worse than the baseline the model is.
     """
     value, limit, kind = result["value"], result["limit"], result["kind"]
-    if kind == "no_worse_than_baseline":
-        found, asked = formats.apart(None if value is None else abs(value), limit)
-        if value is not None:
-            found = "no worse" if value == 0 else f"{found} {'worse' if value > 0 else 'better'}"
-        ends = "the estimate" if result["bound"] == "point" else f"unfavourable end of the {interval}"
-        return (
-            f"at most {asked} worse than the baseline" if limit else "no worse than the baseline",
-            found,
-            ends,
-        )
-    found, asked = formats.apart(value, limit)
-    end = "lower" if kind == "min" else "upper"
+    relative = kind == "no_worse_than_baseline"
+    found, asked = formats.apart(abs(value) if relative and value is not None else value, limit)
+    end = "unfavourable" if relative else "lower" if kind == "min" else "upper"
     compared = "the estimate" if result["bound"] == "point" else f"{end} end of the {interval}"
-    return f"{'at least' if kind == 'min' else 'at most'} {asked}", found, compared
+    if not relative:
+        return f"{'at least' if kind == 'min' else 'at most'} {asked}", found, compared
+    if value is not None:
+        found = "no worse" if value == 0 else f"{found} {'worse' if value > 0 else 'better'}"
+    return f"{f'at most {asked}' if limit else 'no'} worse than the baseline", found, compared
 
 
 def too(result: Json) -> str:
@@ -309,20 +289,14 @@ def gate_findings(results: Sequence[Json], metrics: Json, lead: str) -> list[str
     interval = interval_name(metrics["settings"])
     refused = [r for r in results if gate_kind(r) == "refused"]
     unclear = [r for r in results if gate_kind(r) == "insufficient_evidence"]
-    if refused:
-        sentences = [f"{lead}: {len(refused)} of {formats.plural(len(results), 'gate')} refused it."]
-        sentences += [gate_sentence(result, interval) for result in refused]
-    else:
-        sentences = [f"{lead}: there is not enough evidence to decide."]
-    known = metrics["metrics"]
-    return sentences + [gate_sentence(r, interval, known.get(r["metric"], {}).get("reason")) for r in unclear]
+    counted = f"{len(refused)} of {formats.plural(len(results), 'gate')} refused it"
+    sentences = [f"{lead}: {counted if refused else 'there is not enough evidence to decide'}."]
+    for result in (*refused, *unclear):
+        reason = metrics["metrics"].get(result["metric"], {}).get("reason")
+        sentences.append(gate_sentence(result, interval, reason))
+    return sentences
 
 
 def gates_passed(count: int) -> str:
     """Say that all gates passed."""
     return f"It passes {({1: 'its one gate', 2: 'both gates'}).get(count, f'all {count} gates')}"
-
-
-def direction(name: str) -> str:
-    """Which way a metric is better, in a table's words."""
-    return catalogue.direction(name) or "not stated"

@@ -107,11 +107,10 @@ def compared(documents: Documents) -> list[str]:
 
 def _listed(names: Sequence[str], differences: Json, interval: str) -> str:
     texts = []
-    for place, name in enumerate(names[:MOST_NAMED]):
-        difference = differences[name]
-        sizes = sorted(abs(difference[end]) for end in ("low", "high") if difference[end] is not None)
-        span = formats.interval(*sizes)
-        of = f" ({interval} {span})" if not place else f" ({span})"
-        texts.append(f"{title(name)}, by {formats.number(abs(difference['value']))}{of}")
+    for name in names[:MOST_NAMED]:
+        found = differences[name]
+        sizes = sorted(abs(found[end]) for end in ("low", "high") if found[end] is not None)
+        span = formats.interval(*sizes) if texts else f"{interval} {formats.interval(*sizes)}"
+        texts.append(f"{title(name)}, by {formats.number(abs(found['value']))} ({span})")
     more = len(names) - len(texts)
     return "; ".join(texts) + (f"; and {formats.plural(more, 'more metric')}" if more > 0 else "")

@@ -37,9 +37,8 @@ def _attribute(about: str, found: Json) -> list[Block]:
     rows: list[list[Any]] = []
     for row in found["rows"]:
         now = lack("too few people") if row["few"] else _share(row["now"])
-        cells = [_share(row["then"]), now]
-        cells += [_share(row["label_then"]), _share(row["label_now"])] if labelled else []
-        rows.append([row["group"], *cells])
+        labels = [_share(row[key]) for key in ("label_then", "label_now")] if labelled else []
+        rows.append([row["group"], _share(row["then"]), now, *labels])
     change, rates = found["share_change"], found["label_rate_change"]
     said = f"Largest change of a group’s share by {about}: {_estimate(change)}."
     if labelled:

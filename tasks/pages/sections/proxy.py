@@ -95,6 +95,7 @@ def shares_by_group(balance: Json) -> dict[str, list[dict[str, Any]]]:
 
 def _shares(balance: Json) -> Iterator[Block]:
     yield "Expected shares of the groups among the held-out rows, and among those of them that are kept."
+    columns = ["Group", "All rows", "Kept rows", "Target", "Times as many"]
     for attribute, rows in shares_by_group(balance).items():
         about = spoken(attribute)
         table, said = [], []
@@ -103,7 +104,6 @@ def _shares(balance: Json) -> Iterator[Block]:
             times = row["after"] / row["before"] if row["before"] and row["after"] is not None else None
             table.append([row["group"], before, after, target, times])
             said.append(f"{row['group']} {before} to {after}")
-        columns = ["Group", "All rows", "Kept rows", "Target", "Times as many"]
         shown = Table(f"Shares by {about} on the held-out rows", columns, table)
         text, described = f"Shares by {about} before and after", f"{'; '.join(said)}."
         yield Chart("groups.group_shares", {"rows": rows}, text, described, table=shown)

@@ -171,11 +171,14 @@ def test_every_shipped_job_fits_its_contract_and_its_name(name: str) -> None:
         "compas-faias": "compas-charges",
         "german-faias": "german-sex",
     }.get(name, table)
+    # the trees that do not see the gender are named for the contract that hides it
+    assert job.contract == (name if name == "hiring-blind" else None)
+    method = {"hiring-blind": "gbdt"}.get(name, method)
     # a name says the kind of proxy no nearer
     assert (job.table.name, resolved.method.removeprefix("relaxed-")) == (table, method)
     assert resolved.method in (*METHODS, *PROXIES)
     assert balanced == (["balanced"] if job.balance else [])
-    contract = load_contract(table)
+    contract = load_contract(job.contract or table)
     columns = {column.name for column in contract.columns}
     for changes in job.evaluate.counterfactuals.values():
         assert set(changes) <= columns

@@ -92,7 +92,7 @@ def test_only_what_has_passed_is_promoted(two: Any, evaluation: Any, words: str)
         (("promote", "models:/nobody@champion"), "'nobody' is not published"),
         (("promote", f"models:/{MODEL}/9"), "version 9 is not there"),
         (("promote", f"models:/{MODEL}@nobody"), "the alias 'nobody' is not there"),
-        (("promote", f"models:/{MODEL}/1", "--to", "latest"), "keeps `latest`"),
+        (("promote", f"models:/{MODEL}/1", "--to", "latest"), "reserves `latest`"),
         (("promote", f"models:/{MODEL}/1", "--to", "a b"), "letters, digits"),
         (("promote", "."), "is a folder"),
         (("promote", "runs:/12/model"), "there is no model"),

@@ -26,6 +26,7 @@ __all__ = [
     "check_feature_groups",
     "check_interval",
     "check_widths",
+    "read_tensors",
 ]
 
 FORMAT = 1
@@ -48,6 +49,24 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : ndarray, shape (K,)
     n_features_in_ : int
+
+    Notes
+    -----
+    Arguments of ``fit``, where a method takes them:
+
+    X, y : array-like, shapes (n, d) and (n,)
+    sensitive_features : mapping of str to array-like, shape (n,)
+        Values of every row, by attribute. They are not needed to predict.
+    feature_groups : mapping of str to sequence of int, or None
+        Columns of X by table column; None: each column on its own, named x0, x1, ...
+    callback : callable or None
+        Called during the training with (step, steps, last entries of ``history_``).
+    checkpoint : path or None
+        Folder of a file from which a later call with the same data and parameters continues, to the same
+        model, bit for bit. It is removed at the end.
+
+    All raise ValueError for a parameter out of its range, and FloatingPointError, where a loss or weight
+    becomes NaN or infinite; the message names the step, and the last checkpoint stays.
     """
 
     multiclass: ClassVar[bool] = False
@@ -153,6 +172,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     return value if isinstance(value, str | int | float | bool) else None
+
+
+def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """Metadata and tensors of a safetensors file; `library` is ``"numpy"`` or ``"pt"`` (torch)."""
+    from safetensors import safe_open
+
+    with safe_open(str(path), library) as stored:
+        return stored.metadata(), {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
 
 
 def check_feature_groups(groups: Mapping[str, Sequence[int]] | None, n_columns: int) -> dict[str, list[int]]:

@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import available_cores
-from evenhand.fairlib.methods.base import Callback, Float32, Float64
+from evenhand.fairlib.methods.base import (
+    Callback,
+    Float32,
+    Float64,
+    check_choice,
+    check_counts,
+    check_interval,
+)
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import GBDTClassifier, without_cache
 from evenhand.fairlib.methods.groups import hold_out
@@ -117,28 +124,16 @@ class BudroClassifier(GBDTClassifier):
         checkpoint: str | Path | None = None,
     ) -> Self:
         """
-        Train.
+        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            At least two distinct values.
-        sensitive_features : ignored
-            The metric defines the sensitive directions.
-        callback : callable or None
-            Called after every step with (step, steps, progress); progress holds the last entries of
-            ``history_``, and the step's ``seconds``.
-        checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters resumes, to the same
-            model, bit for bit. It is removed at the end.
+        ``sensitive_features`` are ignored: the metric defines the sensitive directions. The callback is
+        called after every step, and gets its ``seconds`` too.
 
         Raises
         ------
         ValueError
-            A negative or non-finite budget, fewer than one step, a metric of another dimension or at which
-            all people are at distance 0, an unknown solver or validation metric, or an option of another
-            solver.
+            A metric of another dimension or at which all people are at distance 0, an unknown solver, or an
+            option of another solver.
         """
         import xgboost as xgb
 
@@ -196,21 +191,11 @@ class BudroClassifier(GBDTClassifier):
         )
 
     def _check_parameters(self) -> None:
-        if self.n_steps < 1:
-            raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
-        if self.n_iter_no_change is None:
-            return
-        if self.n_iter_no_change < 1:
-            raise ValueError(f"n_iter_no_change must be at least 1, got {self.n_iter_no_change!r}.")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}."
-            )
-        if self.validation_metric not in VALIDATION_METRICS:
-            raise ValueError(
-                f"validation_metric must be one of {', '.join(VALIDATION_METRICS)}, "
-                f"got {self.validation_metric!r}."
-            )
+        check_counts(self, "n_steps")
+        check_counts(self, "n_iter_no_change", optional=True)
+        if self.n_iter_no_change is not None:
+            check_interval(self, "(0, 1)", "validation_fraction")
+            check_choice(self, "validation_metric", VALIDATION_METRICS)
 
     def _points(self, data: Float32) -> Float64:
         """The rows in the metric's coordinates."""

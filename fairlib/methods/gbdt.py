@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, check_counts
 
 if TYPE_CHECKING:
     import xgboost as xgb
@@ -69,29 +69,20 @@ class GBDTClassifier(Method):
         callback: Callback | None = None,
     ) -> Self:
         """
-        Train.
+        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            Two distinct values.
-        sensitive_features : mapping of str to array-like, shape (n,)
-            Values of every row, by attribute. Ignored without mitigation, and not needed to predict.
-        callback : callable or None
-            Called after every step with (step, steps, {}).
+        ``sensitive_features`` are ignored without mitigation. The callback is called after every step.
 
         Raises
         ------
         ValueError
-            A parameter out of its range, or no sensitive features where the method needs them.
+            No sensitive features where the method needs them.
         """
         import xgboost as xgb
 
         data, codes = self._check_training(X, y)
         rows, weights = self._prepare(data, codes, sensitive_features)
-        if self.n_steps < 1:
-            raise ValueError(f"n_steps must be at least 1, got {self.n_steps!r}.")
+        check_counts(self, "n_steps")
         matrix = xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=self.n_jobs or 0)
         booster = xgb.Booster(self._booster_parameters(codes), [matrix])
         for step in range(self.n_steps):

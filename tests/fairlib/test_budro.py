@@ -618,18 +618,18 @@ def test_metric_may_not_make_everybody_alike(shift: float, people: People) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_steps": 0}, "n_steps must be at least 1"),
+        ({"n_steps": 0}, "n_steps must be a whole number, at least 1"),
         ({"solver": "simplex"}, "solver must be one of dual"),
         ({"entropy": 0.1}, "entropy does not belong to solver 'dual'"),
         ({"solver": "entropic", "neighbours": 5}, "neighbours does not belong to solver 'entropic'"),
         ({"solver": "entropic", "entropy": 0.0}, "entropy must be positive and finite"),
         ({"neighbours": 0}, "neighbours must be at least 1"),
-        ({"n_iter_no_change": 0}, "n_iter_no_change must be at least 1"),
-        ({"n_iter_no_change": 1, "validation_fraction": 0.0}, "validation_fraction must be between 0 and 1"),
-        ({"n_iter_no_change": 1, "validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),
+        ({"n_iter_no_change": 0}, "n_iter_no_change must be a whole number, at least 1 or None"),
+        ({"n_iter_no_change": 1, "validation_fraction": 0.0}, r"validation_fraction must be in \(0, 1\)"),
+        ({"n_iter_no_change": 1, "validation_fraction": 1.0}, r"validation_fraction must be in \(0, 1\)"),
         (
             {"n_iter_no_change": 1, "validation_fraction": float("nan")},
-            "validation_fraction must be between 0 and 1",
+            r"validation_fraction must be in \(0, 1\)",
         ),
         (
             {"n_iter_no_change": 1, "validation_fraction": 0.01},

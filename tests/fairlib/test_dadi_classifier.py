@@ -247,7 +247,14 @@ def test_layers_may_have_different_widths() -> None:
     assert model.predict_proba(_people()[0]).shape == (200, 2)
 
 
-@pytest.mark.parametrize("criterion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        pytest.param("demographic_parity", marks=pytest.mark.long),
+        pytest.param("equal_opportunity", marks=pytest.mark.long),
+        "equalized_odds",
+    ],
+)
 def test_attributes_of_three_groups_under_every_criterion(criterion: str) -> None:
     options = TINY | {"gamma": 0.3, "pretrain_iterations": 1500, "agents": 16}
     X, y, s = _people(400, kinds=3)

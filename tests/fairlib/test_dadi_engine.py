@@ -369,7 +369,14 @@ def test_pretraining_is_that_of_the_plain_rendering(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("exploration", "gamma"), [((0.0, 0.0), 0.6), ((1.0, 1.0), 0.6), ((0.7, 0.1), 0.0), ((0.7, 0.1), 1.0)]
+    ("exploration", "gamma"),
+    [
+        ((0.7, 0.1), 0.6),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (((0.0, 0.0), 0.6), ((1.0, 1.0), 0.6), ((0.7, 0.1), 0.0), ((0.7, 0.1), 1.0))
+        ),
+    ],
 )
 def test_joint_training_is_that_of_the_plain_rendering(
     exploration: tuple[float, float], gamma: float

@@ -213,7 +213,7 @@ def _optimum(R: dict[Set, np.ndarray], X: np.ndarray, known: Set, rows: np.ndarr
     return float(max(choices))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_greedy_policy_is_the_best_of_all_policies(seed: int) -> None:
     X, problem = _problem()
     config = DADIClassifier(**PARAMETERS | {"random_state": seed})
@@ -319,7 +319,9 @@ def _stop_at(iteration: int, seen: list[int] | None = None) -> Callable[..., Non
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("stops", [(200,), (100,), (350,), (200, 300)])
+@pytest.mark.parametrize(
+    "stops", [(200, 300), *(pytest.param((stop,), marks=pytest.mark.long) for stop in (100, 200, 350))]
+)
 def test_an_interrupted_training_goes_on_to_the_same_model(tmp_path: Path, stops: tuple[int, ...]) -> None:
     for stop in stops:
         with pytest.raises(Interrupted):
@@ -375,7 +377,7 @@ def test_a_training_with_other_actions_does_not_take_up_a_checkpoint(
     _same(DADIClassifier(**TINY).fit(X, y, checkpoint=tmp_path, **given), expected)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_path_of_trade_offs_gives_the_models_of_single_fits(n_jobs: int) -> None:
     X, y, s = _people()
     given: dict[str, Any] = {"sensitive_features": {"group": s}, "feature_groups": GROUPS}

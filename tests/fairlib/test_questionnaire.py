@@ -129,7 +129,7 @@ def test_what_is_unknown_has_no_influence(asking: Questionnaire, monkeypatch: py
     others = {"date": pd.Timestamp("2023-03-03"), "standard": 1e6, "unit": 1e6}
     monkeypatch.setattr(
         questionnaire,
-        "_anything",
+        "_placeholder",
         lambda item: others[item.kind] if item.kind in others else item.categories[-1],
     )
     assert (asking.predict(known), asking.next_feature(known)) == before
@@ -272,8 +272,8 @@ def test_a_bundle_gives_the_same_answers(asking: Questionnaire, tmp_path: Path) 
 
 
 def test_what_is_no_bundle_of_an_agent_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no folder of a published model: it has no inputs.json"):
+    with pytest.raises(ValueError, match=r"has no inputs.json: give the folder of a published model"):
         Questionnaire.load(tmp_path)
     (tmp_path / "inputs.json").write_text("{}")
-    with pytest.raises(ValueError, match="asks nothing"):
+    with pytest.raises(ValueError, match="asks no questions"):
         Questionnaire.load(tmp_path)

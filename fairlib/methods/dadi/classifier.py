@@ -1,4 +1,4 @@
-"""DADI: an agent that asks each person only for the features that are fair to use."""
+"""DADI: an agent that asks for features, trained against an adversary that predicts the sensitive group."""
 
 from __future__ import annotations
 
@@ -164,29 +164,15 @@ class DADIClassifier(BinaryMethod):
         checkpoint: str | Path | None = None,
     ) -> Self:
         """
-        Train.
+        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-        sensitive_features : mapping of str to array-like, shape (n,)
-            Each may have any number of groups.
-        feature_groups : mapping of str to sequence of int, or None
-            Columns that one question reveals; None: each column on its own, named x0, x1, ...
-        callback : callable or None
-            Called every 100 iterations with (iteration, iterations, last entries of ``history_``).
-        checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters continues, to the same
-            model, bit for bit. It is removed at the end.
+        One question reveals the columns of a feature group. The callback is called every 100 iterations.
 
         Raises
         ------
         ValueError
-            A parameter out of its range, no sensitive feature or one with a single group, groups that miss or
-            repeat a column, no group left to ask.
-        FloatingPointError
-            The loss became NaN or infinite; the message names the iteration, and the last checkpoint stays.
+            No sensitive feature or one with a single group, groups that miss or repeat a column, no group
+            left to ask.
         """
         problem, held, training = self._prepare(X, y, sensitive_features, feature_groups)
         with threadpool_limits(1, "blas"):

@@ -15,7 +15,7 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.execution import Progress
-from evenhand.fairlib.methods.base import Float32, Float64
+from evenhand.fairlib.methods.base import Float32, Float64, read_tensors
 from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
 from evenhand.fairlib.methods.dadi.network import Columns, Layout, Network, NetworkShape, Rows
 
@@ -121,11 +121,8 @@ class SetNetwork:
     @classmethod
     def load(cls, path: Path, steps: int) -> tuple[SetNetwork, dict[str, Any]]:
         """Read the network and the description that :meth:`save` wrote."""
-        from safetensors import safe_open
-
-        with safe_open(str(path), "numpy") as stored:
-            description = json.loads(stored.metadata()["dadi"])
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
+        metadata, tensors = read_tensors(path, "numpy")
+        description = json.loads(metadata["dadi"])
         layout = Layout.restore(dict(description["groups"]), description["layout"])
         first, second = description["hidden"]
         columns = sum(len(listed) for listed in layout.groups.values())

@@ -1,4 +1,4 @@
-"""One person at a time, in the table's own words: what to ask next, and what to predict from the answers."""
+"""A trained agent for one person, in the table's own values: the next question, and the prediction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0":
 @dataclass(frozen=True)
 class Question:
     """
-    What a feature is and may hold.
+    Description of a feature and of its valid values.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Question:
         One sentence.
     type : {"string", "integer", "number", "boolean", "date"}
     allowed : sequence or None
-        The values it may hold; None leaves them open.
+        The valid values; None: any value of the type.
     minimum, maximum : int, float, str (a date) or None
         Inclusive bounds.
     """
@@ -49,7 +49,7 @@ class Question:
 
 class Questionnaire:
     """
-    A published agent, asked about one person.
+    Questions and predictions of a published agent for one person.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ class Questionnaire:
         Raises
         ------
         ValueError
-            The folder holds no model that asks.
+            The folder holds no model that asks for features.
         """
         folder = Path(bundle)
         if not (folder / INPUTS_FILE).is_file():
-            raise ValueError(f"{folder} is no folder of a published model: it has no {INPUTS_FILE}.")
+            raise ValueError(f"{folder} has no {INPUTS_FILE}: give the folder of a published model.")
         inputs = json.loads((folder / INPUTS_FILE).read_text())
         if "questions" not in inputs:
-            raise ValueError(f"the model in {folder} asks nothing: only those of the method dadi do.")
+            raise ValueError(f"the model in {folder} asks no questions: give a model of the method dadi.")
         return cls(
             TableEncoder.load(folder / "encoder.json"),
             DADIClassifier.load(folder / "model"),
@@ -103,7 +103,7 @@ class Questionnaire:
         )
 
     def choices(self, name: str) -> list[str] | None:
-        """Names of the values that a feature may have; None for a number or a date."""
+        """Names of a feature's valid values; None for a number or a date."""
         item, allowed = self._fitted[name], self.questions[name].allowed
         if item.kind in NUMERIC_KINDS:
             return None if allowed is None else [category_name(value) for value in allowed]
@@ -114,35 +114,35 @@ class Questionnaire:
         return known + [MISSING] * (MISSING in item.categories)
 
     def expected(self, name: str) -> str:
-        """What an answer without choices looks like."""
+        """Description of the valid answers, for a feature without choices."""
         return _expected(self.questions[name])
 
     def check(self, name: str, value: Any) -> None:
         """
-        Refuse what is no answer.
+        Check an answer.
 
         Raises
         ------
         ValueError
-            An unknown name, or a value that the feature cannot have; the value is not quoted.
+            An unknown name, or an invalid value; the message does not quote the value.
         """
-        self._encoded_value(name, value)
+        self._valid_value(name, value)
 
     def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
         """
-        What to ask next.
+        Feature to ask for next.
 
         Parameters
         ----------
         known : mapping of str to value
-            Answers so far, as the table's columns hold them.
+            Answers so far, as values of the table's columns.
         excluded : collection of str
-            Features not to be asked, such as those that the person would rather not tell.
+            Features not to ask for, such as those that the person declined.
 
         Returns
         -------
         str or None
-            The feature of the highest value among those left; None where to stop is worth as much.
+            The remaining feature of the highest value; None if stopping has at least this value.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Questionnaire:
 
     def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Predict from what is known.
+        Predict from the known features.
 
         Returns
         -------
@@ -176,25 +176,25 @@ class Questionnaire:
     def _require(self, name: str) -> None:
         if name in self.questions:
             return
-        known = "is never asked for" if name in self._position else "is no feature of this model"
-        raise ValueError(f"{name!r} {known}; there are {', '.join(self.questions)}.")
+        reason = "is never asked for" if name in self._position else "is no feature of this model"
+        raise ValueError(f"{name!r} {reason}; there are {', '.join(self.questions)}.")
 
     def _state(self, known: Mapping[str, Any]) -> tuple[Float32, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """One row of the matrix, and which groups of it are known."""
+        """One row of the matrix, and its known groups."""
         mask = np.zeros((1, len(self._position)), bool)
-        row = {name: _anything(item) for name, item in self._fitted.items()}
+        row = {name: _placeholder(item) for name, item in self._fitted.items()}
         for name, value in known.items():
-            row[name] = self._encoded_value(name, value)
+            row[name] = self._valid_value(name, value)
             mask[0, self._position[name]] = True
         return self.encoder.transform(pd.DataFrame({name: [value] for name, value in row.items()})), mask
 
-    def _encoded_value(self, name: str, value: Any) -> Any:
-        """A known value as the encoder takes it."""
+    def _valid_value(self, name: str, value: Any) -> Any:
+        """A valid answer as the encoder takes it."""
         self._require(name)
         item, question = self._fitted[name], self.questions[name]
         if _is_missing(value):
             if not (item.indicates_missing or MISSING in item.categories):
-                raise ValueError(f"{name} needs a value: leave it out where it is not known.")
+                raise ValueError(f"{name} needs a value: leave it out if it is unknown.")
             return None
         choices = self.choices(name)
         if question.type == "boolean":
@@ -206,8 +206,8 @@ class Questionnaire:
         return _date(name, value, question) if item.kind == "date" else value
 
 
-def _anything(item: Any) -> Any:
-    """A valid value for what is not known: no answer depends on it."""
+def _placeholder(item: Any) -> Any:
+    """A valid value for an unknown feature; no output depends on it."""
     if item.kind == "date":
         return pd.Timestamp("1970-01-01")
     return item.mean if item.kind in ("standard", "unit") else item.categories[0]
@@ -245,7 +245,7 @@ def _within(value: Any, question: Question, read: Any) -> bool:
 
 
 def _expected(question: Question) -> str:
-    """A number or a date with its bounds, in words."""
+    """Description of a number or a date with its bounds."""
     kinds = {"integer": "a whole number", "date": "a date such as 2024-01-31"}
     kind = kinds.get(question.type, "a number")
     low, high = (

@@ -23,6 +23,7 @@ from evenhand.fairlib.methods.base import (
     check_feature_groups,
     check_interval,
     check_widths,
+    read_tensors,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import hold_out
@@ -140,29 +141,16 @@ class FAIASClassifier(Method):
         checkpoint: str | Path | None = None,
     ) -> Self:
         """
-        Train.
+        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-        sensitive_features : mapping of str to array-like, shape (n,), or sequence of str
-            Names that say which feature groups are sensitive; their values are read from X.
-        feature_groups : mapping of str to sequence of int, or None
-            Columns that are selected together; None: each column on its own, named x0, x1, ...
-        callback : callable or None
-            Called every epoch with (epoch, epochs, last entries of ``history_``).
-        checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters continues, to the same
-            model, bit for bit. It is removed at the end.
+        ``sensitive_features`` may be a sequence of names: it says which feature groups are sensitive, and
+        their values are read from X. The callback is called every epoch.
 
         Raises
         ------
         ValueError
-            A parameter out of its range; a sensitive feature that is no feature group, or constant; no other
-            feature that varies; groups that miss or repeat a column; too few rows.
-        FloatingPointError
-            The losses or weights became NaN or infinite; the message names the epoch.
+            A sensitive feature that is no feature group, or constant; no other feature that varies; groups
+            that miss or repeat a column; too few rows.
         """
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)
@@ -315,11 +303,9 @@ class FAIASClassifier(Method):
 
     def _read(self, folder: Path) -> None:
         import torch
-        from safetensors import safe_open
 
-        with safe_open(str(folder / WEIGHTS_FILE), "pt") as stored:
-            description = json.loads(stored.metadata()["faias"])
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
+        metadata, tensors = read_tensors(folder / WEIGHTS_FILE, "pt")
+        description = json.loads(metadata["faias"])
         self.groups_, self.attributes_ = dict(description["groups"]), description["attributes"]
         self._levels = tensors.pop("levels").numpy()
         players = self._build(None)

@@ -58,8 +58,6 @@ class CLPClassifier(MitigatedNetwork):
 
         Parameters
         ----------
-        X, y, callback, checkpoint
-            As in :meth:`NeuralNetworkClassifier.fit`.
         counterfactuals : sequence of array-like, each of shape (n, d)
             Copies of all rows, in their order, with changes that should not matter. A row may equal its copy.
         sensitive_features : ignored

@@ -23,6 +23,7 @@ from evenhand.fairlib.methods.base import (
     check_counts,
     check_interval,
     check_widths,
+    read_tensors,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 
@@ -88,28 +89,16 @@ class NeuralNetworkClassifier(Method):
         checkpoint: str | Path | None = None,
     ) -> Self:
         """
-        Train.
+        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-        sensitive_features : mapping of str to array-like, shape (n,), or None
-            Used only to fit a fair metric that is not fitted, by methods that take one.
-        callback : callable or None
-            Called every 50 steps with (step, steps, last entries of ``history_``).
-        checkpoint : path or None
-            Folder of a file from which a later call with the same data and parameters continues, to the same
-            model, bit for bit. It is removed at the end.
+        ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
+        one. The callback is called every 50 steps.
 
         Raises
         ------
         ValueError
-            A parameter out of its range, a batch below one row per class, a network of another shape, no fair
-            metric or one of another dimension.
-        FloatingPointError
-            The loss or a weight became NaN or infinite; the message names the step, and the last checkpoint
-            stays.
+            A batch below one row per class, a network of another shape, no fair metric or one of another
+            dimension.
         """
         return self._fit(X, y, callback, checkpoint, sensitive_features=sensitive_features)
 
@@ -207,14 +196,10 @@ class NeuralNetworkClassifier(Method):
         save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind})
 
     def _read(self, folder: Path) -> None:
-        from safetensors import safe_open
-
         from evenhand.fairlib.methods.networks.training import build_network
 
-        with safe_open(str(folder / WEIGHTS_FILE), "pt") as stored:
-            kind = stored.metadata()["architecture"]
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
-        if kind == GIVEN_NETWORK and self.network is None:
+        metadata, tensors = read_tensors(folder / WEIGHTS_FILE, "pt")
+        if metadata["architecture"] == GIVEN_NETWORK and self.network is None:
             raise ValueError(
                 f"{folder} was trained with a network of your own: give it, as in load(folder, network=...)."
             )

@@ -1,0 +1,197 @@
+"""Charts of estimates, groups, trainings and trade-offs: data and encodings, for usual and odd input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import vl_convert
+
+from evenhand.fairlib.plots import groups, intervals, tradeoffs
+from evenhand.fairlib.plots.curves import training_curves
+from tests.fairlib.test_plots_panels import HOSTILE, values
+
+WIDTHS = pytest.mark.parametrize("width", [680, 330])
+UNKNOWN = {"value": None, "low": None, "high": None}
+
+
+def layer_of(spec: dict[str, Any], kind: str) -> dict[str, Any]:
+    """First layer with this mark."""
+    return next(layer for layer in spec["layer"] if layer["mark"]["type"] == kind)
+
+
+# estimates
+
+
+@WIDTHS
+def test_metrics_stand_beside_paper_baseline_and_limit(width: int) -> None:
+    rows = [
+        {"label": "a", "value": 0.5, "low": 0.4, "high": 0.6, "paper": 0.55, "paper_sd": 0.05, "limit": 0.7},
+        {"label": HOSTILE, "baseline": 0.3, "baseline_low": 0.2, "baseline_high": 0.4, **UNKNOWN},
+    ]
+    spec = intervals.metric_intervals(rows, width=width, names={"value": "mean"}).to_dict()
+    first, second = values(spec)
+    assert (first["paper_low"], first["paper_high"]) == pytest.approx((0.5, 0.6))
+    assert second["paper_low"] is None
+    scale = layer_of(spec, "rule")["encoding"]["x"]["scale"]
+    assert scale["domain"] == [0.2, 0.7], "every number is inside"
+    legend = layer_of(spec, "point")["encoding"]["color"]["scale"]["domain"]
+    assert legend == ["mean", "baseline", "paper", "limit of a gate"]
+    order = layer_of(spec, "rule")["encoding"]["y"]["sort"]
+    assert order == ["a", HOSTILE]
+    assert any(layer["mark"]["type"] == "text" for layer in spec["layer"]) == (width == 330)
+
+
+def test_ends_of_an_axis_are_reached_and_never_cut_a_number() -> None:
+    row = {"label": "a", "value": 0.5, "low": -0.1, "high": 0.6}
+    spec = intervals.metric_intervals([row], floor=0.0, ceiling=1.0).to_dict()
+    assert layer_of(spec, "rule")["encoding"]["x"]["scale"]["domain"] == [-0.1, 1.0]
+    spec = intervals.metric_intervals([{"label": "a", **UNKNOWN}]).to_dict()
+    assert "domain" not in layer_of(spec, "rule")["encoding"]["x"]["scale"]
+
+
+@pytest.mark.parametrize(("better", "place"), [("higher", 1), ("lower", 0)])
+def test_differences_lie_about_0_with_the_better_side_shaded(better: str, place: int) -> None:
+    rows = [
+        {"label": "a", "value": -0.2, "low": -0.3, "high": -0.1, "finding": "difference", "limit": 0.05},
+        {"label": "b", "finding": "no difference can be told", **UNKNOWN},
+    ]
+    spec = intervals.differences(rows, better=better).to_dict()
+    low, high = layer_of(spec, "rule")["encoding"]["x"]["scale"]["domain"]
+    assert low < -0.3 < 0.05 < high
+    (shade,) = layer_of(spec, "rect")["data"]["values"]
+    assert shade == {"start": 0.0, "end": (low, high)[place]}
+    assert "rect" not in [layer["mark"]["type"] for layer in intervals.differences(rows).to_dict()["layer"]]
+
+
+# groups
+
+
+def rate(group: str, value: float | None, panel: str = "Selection rate") -> dict[str, Any]:
+    ends = {"low": value and value - 0.1, "high": value and value + 0.1}
+    return {"rate": panel, "group": group, "value": value, **ends}
+
+
+@WIDTHS
+def test_each_rate_has_a_panel_and_the_span_between_known_groups_is_shaded(width: int) -> None:
+    rows = [rate("F", 0.2), rate(HOSTILE, 0.5), rate("few", None), rate("F", 0.7, "TPR")]
+    spec = groups.group_rates(rows, width=width).to_dict()
+    assert [panel["title"] for panel in spec["vconcat"]] == ["Selection rate", "TPR"]
+    first, second = spec["vconcat"]
+    assert layer_of(first, "rect")["data"]["values"] == [{"low": 0.2, "high": 0.5}]
+    assert "rect" not in [layer["mark"]["type"] for layer in second["layer"]], "one group has no span"
+    assert layer_of(first, "point")["encoding"]["y"]["sort"] == ["F", HOSTILE, "few"]
+    assert layer_of(first, "text")["mark"]["text"] == "too few rows"
+    assert first["width"] < width
+
+
+def test_scores_of_a_group_are_bars_under_the_outline_of_all() -> None:
+    spec = groups.score_distribution([0.0, 0.5, 1.0], [0.25, 0.75], [0.5, 0.5], 0.75).to_dict()
+    bars, outline = spec["layer"]
+    assert [(row["left"], row["right"], row["share"]) for row in bars["data"]["values"]] == [
+        (0.0, 0.5, 0.25),
+        (0.5, 1.0, 0.75),
+    ]
+    assert outline["data"]["values"][-1]["left"] == 1.0, "the last step reaches the end"
+    assert bars["encoding"]["y"]["scale"]["domain"] == [0, 0.75]
+
+
+def test_rows_of_a_batch_have_their_kept_part_and_the_share_of_training() -> None:
+    rows = [
+        {"group": "1", "share": 0.6, "kept": 0.15, "training": 0.5},
+        {"group": "2", "share": 0.4, "kept": 0.4, "training": None},
+    ]
+    spec = groups.kept_by_group(rows).to_dict()
+    assert [layer["encoding"]["x"]["field"] for layer in spec["layer"]] == ["share", "kept", "training"]
+    assert [row["kept"] for row in values(spec)] == [0.15, 0.4]
+
+
+# training
+
+
+def test_curves_leave_gaps_and_differ_in_colour_and_dash() -> None:
+    rows = [
+        {"step": 1, "series": "loss", "value": 0.5},
+        {"step": 2, "series": "loss", "value": None},
+        {"step": 1, "series": HOSTILE, "value": 0.7},
+    ]
+    spec = training_curves(rows).to_dict()
+    assert [row["value"] for row in values(spec)] == [0.5, None, 0.7]
+    for channel in ("color", "strokeDash"):
+        first, second = spec["encoding"][channel]["scale"]["range"]
+        assert first != second
+    assert training_curves(rows[:1]).to_dict()["encoding"]["y"]["title"] == "loss"
+
+
+# trade-offs
+
+
+def mark(label: str, x: float, y: float, kind: str = "other", **others: Any) -> dict[str, Any]:
+    ends = dict.fromkeys(("x_low", "x_high", "y_low", "y_high"))
+    return {"label": label, "x": x, "y": y, "kind": kind, "series": "", **ends, **others}
+
+
+def test_the_front_is_joined_in_the_order_of_x_and_limits_are_lines() -> None:
+    rows = [mark("b", 0.2, 0.7, "front"), mark("a", 0.1, 0.6, "best"), mark("c", 0.3, 0.5)]
+    spec = tradeoffs.tradeoff(rows, x_title="x", y_title="y", x_limits=[0.4]).to_dict()
+    line = layer_of(spec, "line")
+    assert [row["label"] for row in line["data"]["values"]] == ["a", "b"]
+    assert spec["layer"][0]["data"]["values"] == [{"x": 0.4}]
+    points = layer_of(spec, "point")
+    assert points["encoding"]["color"]["scale"]["domain"] == [
+        "not on the front",
+        "on the Pareto front",
+        "best under the limits",
+    ]
+    low, high = points["encoding"]["x"]["scale"]["domain"]
+    assert low < 0.1 < 0.4 < high
+
+
+def test_with_series_a_line_joins_each_in_the_given_order() -> None:
+    rows = [mark("2", 0.3, 0.7, series="proxy"), mark("1", 0.1, 0.6, series="proxy")]
+    spec = tradeoffs.tradeoff(rows, x_title="x", y_title="y").to_dict()
+    line = layer_of(spec, "line")
+    assert line["encoding"]["order"]["field"] == "place"
+    assert [row["label"] for row in line["data"]["values"]] == ["2", "1"]
+
+
+def test_an_interval_many_times_as_wide_as_the_values_is_cut() -> None:
+    wide = mark("a", 0.5, 0.5, x_low=0.0, x_high=1.0)
+    low, high = tradeoffs.covering([wide, mark("b", 0.51, 0.6)], "x", [], 3.0)
+    assert 0.45 < low < high < 0.56
+    assert tradeoffs.covering([wide], "x", [], 3.0) == [0.0, pytest.approx(1.04)]
+    equal = tradeoffs.covering([mark("a", 0.5, 0.5)], "x", [], 3.0)
+    assert equal[0] < 0.5 < equal[1]
+
+
+def test_labels_do_not_overlap_and_the_best_has_its_label_first() -> None:
+    rows = [mark(f"value {i}", 0.5, 0.5) for i in range(3)] + [mark("best", 0.5, 0.5, "best")]
+    spec = tradeoffs.tradeoff(rows, x_title="x", y_title="y").to_dict()
+    texts = [layer for layer in spec["layer"] if layer["mark"]["type"] == "text"]
+    assert [row["label"] for row in texts[0]["data"]["values"]] == ["best"]
+
+
+def test_a_metric_by_setting_keeps_the_order_and_leaves_unknown_values_out() -> None:
+    rows = [
+        {"setting": "0.1", "series": "", "best": False, "value": 0.5, "low": 0.4, "high": 0.6},
+        {"setting": "0.02", "series": "", "best": True, "value": 0.6, "low": None, "high": None},
+        {"setting": HOSTILE, "series": "", "best": False, **UNKNOWN},
+    ]
+    spec = tradeoffs.by_setting(rows, x_title="eta", limits=[0.9], level=0.3).to_dict()
+    line = layer_of(spec, "line")
+    assert line["encoding"]["x"]["sort"] == ["0.1", "0.02", HOSTILE]
+    assert [row["value"] for row in line["data"]["values"]] == [0.5, 0.6]
+    low, high = line["encoding"]["y"]["scale"]["domain"]
+    assert low < 0.3 < 0.9 < high
+    assert [layer["data"]["values"] for layer in spec["layer"][:2]] == [[{"value": 0.9}], [{"value": 0.3}]]
+    assert (
+        "domain"
+        not in tradeoffs.by_setting(rows[2:], x_title="eta").to_dict()["layer"][0]["encoding"]["y"]["scale"]
+    )
+
+
+def test_hostile_names_stay_text_in_the_picture() -> None:
+    row = {"label": HOSTILE, "value": 0.5, "low": 0.4, "high": 0.6, "limit": 0.3}
+    chart = intervals.metric_intervals([row], interval=HOSTILE, names={"value": "this"}, width=330)
+    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    assert "<script>" not in svg

@@ -525,6 +525,16 @@ def test_a_random_start_is_anywhere_along_the_free_direction_and_near_in_full_sp
     assert (float(delta[:, 2].min()), float(delta[:, 2].max())) == pytest.approx((-0.05, 0.02))
 
 
+def test_bounds_of_moves_are_the_ranges_less_the_row_and_never_exclude_the_row() -> None:
+    x = torch.tensor([[0.5, 1.0], [5.0, 9.0], [-5.0, -9.0]])
+    bounds = SearchBounds(box([-1.0, -2.0], [1.0, 2.0], free=(0,)), x)
+    torch.testing.assert_close(bounds.low, torch.tensor([[-1.5, -3.0], [-6.0, -11.0], [0.0, 0.0]]))
+    torch.testing.assert_close(bounds.high, torch.tensor([[0.5, 1.0], [0.0, 0.0], [6.0, 11.0]]))
+    if bounds.basis.sum() > 0:
+        torch.testing.assert_close(bounds.free_low, torch.tensor([[-1.5], [-6.0], [0.0]]))
+        torch.testing.assert_close(bounds.free_high, torch.tensor([[0.5], [0.0], [6.0]]))
+
+
 def test_a_move_along_the_free_direction_counts_what_delta_does_along_it() -> None:
     bounds = SearchBounds(box([-1.0, -1.0], [1.0, 1.0], free=(0,)), torch.tensor([[0.5, 0.25]]))
     assert bounds.free == 1

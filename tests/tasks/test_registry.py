@@ -37,3 +37,22 @@ def test_the_users_own_registry_stays_the_address(
     with pytest.raises(NotCarriedOut), registry_client(f"sqlite:///{tmp_path}/elsewhere.db"):
         raise OSError("out of reach")
     assert tracking_uri(stores[0]) == "http://127.0.0.1:9"
+
+
+def test_an_error_of_the_registry_is_one_line_without_its_password(
+    stores: tuple[Store, Store], tmp_path: Path
+) -> None:
+    uri = "http://me:secret@127.0.0.1:9"
+    with pytest.raises(NotCarriedOut) as caught, registry_client(uri):
+        raise OSError(f"no answer from {uri} " + "x" * 300 + "\nsecond line")
+    shown = "http://127.0.0.1:9"
+    reason = f"no answer from {shown} " + "x" * 300
+    assert str(caught.value) == (
+        f"the model registry at {shown} did not answer as it should (OSError: {reason[:200]}): "
+        "check MLFLOW_TRACKING_URI and the server, then run again."
+    )
+    with pytest.raises(NotCarriedOut, match=r"\(OSError: \)"), registry_client(uri):
+        raise OSError
+    # what is no error of a registry is not taken for one
+    with pytest.raises(ZeroDivisionError), registry_client(f"sqlite:///{tmp_path}/x.db"):
+        raise ZeroDivisionError

@@ -184,6 +184,18 @@ def test_settings_are_checked(random_outcomes: Callable[..., Outcomes], argument
         evaluate(random_outcomes(50, 0), **arguments)
 
 
+def test_draws_of_counts_and_of_the_auc_are_counted_together() -> None:
+    calls: list[tuple[int, int]] = []
+    rows = Outcomes([0, 1] * 10, [0, 1] * 10, np.linspace(0, 1, 20), {"sex": ["F", "M"] * 10})
+    evaluate(rows, draws=30, callback=lambda *call: calls.append(call))
+    assert calls == [(30, 60), (60, 60)]
+    calls.clear()
+    # of one label there is no AUC
+    rows = Outcomes([1] * 20, [0, 1] * 10, np.linspace(0, 1, 20), {"sex": ["F", "M"] * 10})
+    evaluate(rows, draws=30, callback=lambda *call: calls.append(call))
+    assert calls == [(30, 30)]
+
+
 def test_histograms_suppress_small_groups() -> None:
     sex = ["F"] * 4 + ["M"] * 6
     score = [0.0, 0.1, 0.2, 0.3, 0.0, 0.25, 0.25, 0.5, 0.99, 1.0]

@@ -64,5 +64,5 @@ def internal_fault(error: BaseException) -> NotCarriedOut:
     ]
     place = f" at {places[-1]}" if places else ""
     return NotCarriedOut(
-        f"internal fault ({type(error).__name__}{place}): run again with EVENHAND_LOG=1 to see all of it."
+        f"internal fault ({type(error).__name__}{place}): run again with EVENHAND_LOG=1 to see the traceback."
     )

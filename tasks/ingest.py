@@ -103,7 +103,7 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     if kind == "parquet":
         if magic != b"PAR1":
             raise InputError(
-                f"{name} is not a Parquet file, whatever its ending says: set table.format in the job."
+                f"{name} is not a Parquet file, despite its ending: set table.format in the job."
             )
         return _read_parquet([path], name)
     return _read_csv(path, name, source, is_gzipped(name, magic, "rename it or set table.format"))
@@ -113,10 +113,10 @@ def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
     """Whether a CSV file with these first bytes is compressed; an `InputError` if it is no CSV file."""
     if magic == b"PAR1" or magic[:2] == b"PK":
         found = "Parquet" if magic == b"PAR1" else "a zip archive"
-        raise InputError(f"{name} is {found}, not CSV, whatever its ending says: {cure}.")
+        raise InputError(f"{name} is {found}, not CSV, despite its ending: {cure}.")
     gzipped = magic[:2] == b"\x1f\x8b"
     if name.endswith(".gz") and not gzipped:
-        raise InputError(f"{name} is not compressed by gzip, whatever its ending says: rename it.")
+        raise InputError(f"{name} is not compressed by gzip, despite its ending: rename it.")
     return gzipped
 
 

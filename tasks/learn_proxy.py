@@ -42,7 +42,7 @@ def _check(data: Dataset) -> None:
     """Refuse attributes with too many groups, and attributes that are model inputs."""
     for name, values in data.sensitive.items():
         if name in data.groups:
-            raise InputError(f"the proxy would see its own attribute {name!r}: it must be no model input.")
+            raise InputError(f"the proxy would read its own attribute {name!r}: it must be no model input.")
         count = np.unique(values.astype(str)).size
         if count > MAX_GROUPS:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Measure model: a published model's metrics on a table of new rows, beside a baseline's."""
+"""Measure model: a published model's metrics on a table of new rows, and those of a baseline."""
 
 from __future__ import annotations
 

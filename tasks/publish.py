@@ -89,8 +89,8 @@ def publish(context: StepContext) -> StepResult:
         elif judged.get("verdict") in ("refused", "insufficient_evidence"):
             # The same model was published before, and a later evaluation refused it.
             raise GateRefused(
-                f"{name} version {version} is just this model, and the evaluation {judged.get('run_id')} "
-                f"did not let it pass: it does not become {alias} by being made again.",
+                f"{name} version {version} is the same model, and the evaluation {judged.get('run_id')} did "
+                f"not pass it: publishing it again does not make it {alias}.",
                 1,
             )
         move_alias(client, name, alias, version, reason="run", evaluation=evaluation)

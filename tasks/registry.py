@@ -106,7 +106,7 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
         shown = without_secrets(uri)
         reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
         raise NotCarriedOut(
-            f"the model registry at {shown} did not answer as it should ({type(error).__name__}: {reason}): "
+            f"the model registry at {shown} gave no valid answer ({type(error).__name__}: {reason}): "
             "check MLFLOW_TRACKING_URI and the server, then run again."
         ) from None
     finally:
@@ -320,9 +320,7 @@ def _outdated(
         return None
     if any(change.alias == alias and change.from_version == version for change in _changes(model.tags)):
         return None
-    return (
-        f"it was judged beside version {baseline.rpartition('/')[2]}, and version {current} is {alias} since"
-    )
+    return f"it was compared with version {baseline.rpartition('/')[2]}, and version {current} is {alias} now"
 
 
 def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -384,7 +382,7 @@ def _faults(changes: Sequence[AliasChange], aliases: Mapping[str, str]) -> list[
     for alias in sorted({*last, *aliases}):
         recorded, actual = [change.to_version for change in last.get(alias, [])], aliases.get(alias)
         if actual not in recorded:
-            where = "nowhere" if actual is None else f"at version {actual}"
-            said = f"the last record says version {recorded[-1]}" if recorded else "no record of it"
-            faults.append(f"{alias} is {where}, and {said}: it was moved without a record")
+            place = "at no version" if actual is None else f"at version {actual}"
+            expected = f"version {recorded[-1]} by the last record" if recorded else "in no record"
+            faults.append(f"{alias} is {place}, but {expected}: it was moved without a record")
     return faults

@@ -201,7 +201,7 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if engine.url.get_backend_name() == "sqlite" and is_file and not Path(str(database)).is_file():
         # SQLite would create an empty database under a misspelt name.
-        raise InputError(f"table.connection names the file {database}, which is not there.")
+        raise InputError(f"table.connection names the file {database}, which does not exist: correct it.")
     try:
         with engine.connect() as opened:
             frame = pd.read_sql(sqlalchemy.text(source["sql"]), opened)

@@ -1,1 +1,1 @@
-"""Measuring published models on new tables, and saying in CI's own forms what came of it."""
+"""Published models on new tables: their decisions, and the summaries for CI systems."""

@@ -21,7 +21,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import Acquired, Acquires
 from evenhand.tasks.errors import InputError
 
-# Rows that are encoded, copied and predicted at a time, which bounds the memory beside the table itself.
+# Rows that are encoded, copied and predicted at a time. It bounds the memory besides the table.
 CHUNK_ROWS = 65_536
 
 

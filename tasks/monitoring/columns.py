@@ -1,4 +1,4 @@
-"""Drift of a model input: its counts in a batch beside those of the training rows."""
+"""Drift of a model input: its counts in a batch, compared with those of the training rows."""
 
 from __future__ import annotations
 

@@ -597,7 +597,7 @@ def database(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"connection": "$NOT_SET"}, ("table.connection", "variable")),
         ({"connection": "no url"}, ("table.connection cannot be used",)),
         ({"connection": "nosuch://u:pass-word@h/d"}, ("table.connection cannot be used",)),
-        ({"connection": "sqlite:///nowhere.db"}, ("nowhere.db", "not there")),
+        ({"connection": "sqlite:///nowhere.db"}, ("nowhere.db", "does not exist")),
         ({"sql": "select * from peeple"}, ("no such table: peeple", "correct the query")),
         ({"sql": "selct 1"}, ("table.sql failed", "correct the query")),
         ({"sql": "delete from people"}, ("table.sql failed",)),

@@ -145,13 +145,13 @@ def test_an_alias_that_was_moved_without_a_record_is_a_fault(client: Client) -> 
     assert faults(client) == []
     aliases["champion"] = 3
     assert faults(client) == [
-        "champion is at version 3, and the last record says version 1: it was moved without a record"
+        "champion is at version 3, but version 1 by the last record: it was moved without a record"
     ]
     del aliases["champion"]
     aliases["next"] = 4
     assert faults(client) == [
-        "champion is nowhere, and the last record says version 1: it was moved without a record",
-        "next is at version 4, and no record of it: it was moved without a record",
+        "champion is at no version, but version 1 by the last record: it was moved without a record",
+        "next is at version 4, but in no record: it was moved without a record",
     ]
 
 
@@ -179,7 +179,7 @@ def test_of_two_moves_at_one_moment_either_may_be_the_last(client: Client) -> No
         ({"verdict": "refused"}, "its recorded evaluation was refused by the gates"),
         ({"verdict": "insufficient_evidence"}, "its recorded evaluation lacks evidence for a gate"),
         (PASSED | {"same_table": True}, "its recorded evaluation is on the table that it learned from"),
-        (PASSED, "it was judged beside version 1, and version 2 is champion since"),
+        (PASSED, "it was compared with version 1, and version 2 is champion now"),
     ],
 )
 def test_a_version_is_promoted_only_where_its_evaluation_allows_it(
@@ -225,7 +225,7 @@ def test_what_another_alias_had_is_no_way_back(client: Client) -> None:
     for version, alias in (("3", "challenger"), ("4", "challenger"), ("2", "champion")):
         move(client, version, alias)
     record_evaluation(client, "loans", "3", PASSED)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="version 2 is champion since"):
+    with pytest.raises(InputError, match="version 2 is champion now"):
         promote("uri", "loans", "3", "champion")
 
 

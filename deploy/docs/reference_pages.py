@@ -138,7 +138,7 @@ def _job_links(own: Mapping[str, Any]) -> dict[str, str]:
 def _metric_kinds(schema: Schema, field: Schema) -> list[str]:
     parts = [
         "## fair_metric\n",
-        f"{field['description']} [Fair metrics](../fair-metric.md) explains the kinds.\n",
+        f"{_meaning(field, schema)} [Fair metrics](../fair-metric.md) explains the kinds.\n",
     ]
     for kind, model in METRIC_KINDS.items():
         section = schema["$defs"][model.__name__]
@@ -409,14 +409,24 @@ def _keys(
     required = section.get("required", [])
     rows = []
     for name, field in section["properties"].items():
-        if "description" not in field:
+        meaning = _meaning(field, schema)
+        if not meaning:
             continue
         key = f"`{prefix}{name}`"
         if links and name in links:
             key = f"[{key}]({links[name]})"
         default = "required" if name in required else _default(field)
-        rows.append((key, _type(field, schema), default, field["description"]))
+        rows.append((key, _type(field, schema), default, meaning))
     return _table(("key", "type", "default", "meaning"), rows)
+
+
+def _meaning(field: Schema, schema: Schema) -> str:
+    """Description of a key; Pydantic leaves out one that equals its section's."""
+    described = (
+        field if "description" in field else schema["$defs"].get(field.get("$ref", "").rpartition("/")[2])
+    )
+    text: str = (described or {}).get("description", "")
+    return text
 
 
 def _default(field: Schema) -> str:

@@ -38,15 +38,8 @@ def write_page(kind: str, documents: Documents, store: Store | None = None) -> s
     """
     Write a page as HTML.
 
-    Parameters
-    ----------
-    kind : str
-        ``run``, ``evaluation``, ``drift``, ``filter``, ``sweep``, ``index`` or ``contract``: a module of
-        :mod:`tasks.pages.fronts`.
-    documents : mapping
-        Plain JSON by name: what the steps wrote, and ``run`` with facts about this run.
-    store : Store, optional
-        Keeps the pictures of charts.
+    `kind` names a module of :mod:`tasks.pages.fronts`. `documents` are plain JSON by name: what the steps
+    wrote, and ``run`` with facts about this run. `store` keeps the pictures of charts.
     """
     return render(build(kind, documents), store)
 
@@ -81,18 +74,9 @@ def _modules(kind: str) -> list[ModuleType]:
 
 def render(page: Page, store: Store | None = None) -> str:
     """
-    Write a page.
+    Write a page as a whole HTML document; the same page gives the same text.
 
-    Parameters
-    ----------
-    page : Page
-    store : Store, optional
-        Keeps the pictures of charts, so that a chart is drawn once; without it every chart is drawn.
-
-    Returns
-    -------
-    str
-        A whole HTML document. The same page gives the same text.
+    `store` keeps the pictures of charts, so that a chart is drawn once; without it every chart is drawn.
     """
     charts = []
     for block in (block for section in page.sections for block in section.blocks):
@@ -162,10 +146,7 @@ def numeric_columns(table: Table) -> list[bool]:
     """
     Whether each column holds numbers, which are aligned on the right; the first heads its row.
 
-    Raises
-    ------
-    ValueError
-        A row has more or fewer cells than there are columns.
+    A row with more or fewer cells than there are columns is a ``ValueError``.
     """
     rows = [cells(row) for row in table.rows]
     for row in rows:
@@ -188,14 +169,10 @@ def numeric_columns(table: Table) -> list[bool]:
 
 def _draw(charts: Sequence[tuple[Chart, str]], store: Store | None) -> dict[int, Markup]:
     """
-    Draw charts, each in its forms, several at a time, unless the store has them.
+    Give each chart, by its ``id``, as an accessible inline image in each of its forms.
 
-    The store keeps pictures below ``charts/`` by the digest of what they are drawn from.
-
-    Returns
-    -------
-    dict of int to Markup
-        By the chart's ``id``: an accessible inline image in each of its forms.
+    The store keeps pictures below ``charts/`` by the digest of what they are drawn from; those that it does
+    not have are drawn several at a time.
     """
     wanted = {_key(chart, form): (chart, form) for chart, form in charts}
     found = {key: store.read_text("charts", f"{key}.svg") if store else None for key in wanted}

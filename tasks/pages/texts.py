@@ -59,6 +59,13 @@ def better_or_worse(name: str, change: float) -> str:
     return "better" if (change > 0) == (way == "higher") else "worse"
 
 
+def overlap(one: Json, other: Json) -> bool | None:
+    """Whether the intervals of two estimates overlap; None where one has no interval."""
+    if None in [metric.get(end) for metric in (one, other) for end in ("low", "high")]:
+        return None
+    return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
+
+
 def ends(metric: Json) -> dict[str, float | None]:
     """An estimate with both ends of its interval, and nothing else."""
     return {end: metric.get(end) for end in ("value", "low", "high")}
@@ -142,14 +149,8 @@ def group_rates(cells: Sequence[Json], min_cell: int, level: float = 0.95) -> li
     """
     Turn counts per group and true label into rates, in the order in which the groups first occur.
 
-    Parameters
-    ----------
-    cells : sequence of mapping
-        ``group``, ``label``, ``n``, ``predicted_positive``; an absent cell counts no rows.
-    min_cell : int
-        Rates over fewer rows are None.
-    level : float
-        Of the intervals.
+    A cell has ``group``, ``label``, ``n`` and ``predicted_positive``; an absent one counts no rows. Rates
+    over fewer than `min_cell` rows are None.
     """
     z = NormalDist().inv_cdf(0.5 + level / 2)
 
@@ -177,12 +178,7 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
     """
     Say how often each group is predicted positive, the widest differences first, and how consistent it is.
 
-    Parameters
-    ----------
-    metrics : mapping
-        Content of ``metrics.json``.
-    most : int
-        Attributes that are named.
+    At most `most` attributes are named.
     """
     counts, settings = metrics["counts"], metrics["settings"]
     interval = interval_name(settings)

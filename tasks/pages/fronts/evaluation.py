@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evenhand.fairlib.catalogue import title
-from evenhand.tasks.pages import formats
+from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.metrics import finding
-from evenhand.tasks.pages.texts import (
-    called,
-    gate_findings,
-    gate_results,
-    gates_passed,
-    interval_name,
-    plotted,
-    summary_of,
-    treatment,
-)
 
 STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passes its gates"),
@@ -32,9 +22,9 @@ def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline says whether the model passes."""
     run = documents["run"]
     data, label, model = run["data"], run["data"]["label"], run["judged"]
-    facts = [("Model", Cell(called(model), code=model["uri"]))]
+    facts = [("Model", Cell(texts.called(model), code=model["uri"]))]
     if run["baseline"]:
-        facts.append(("Baseline", Cell(called(run["baseline"]), code=run["baseline"]["uri"])))
+        facts.append(("Baseline", Cell(texts.called(run["baseline"]), code=run["baseline"]["uri"])))
     contract = model["contract"]
     facts += [
         ("Data", Cell(data["shown"])),
@@ -54,23 +44,23 @@ def front(documents: Documents) -> Front:
 
 def headline(documents: Documents) -> list[str]:
     """Write the headline: what was evaluated on what, whether it passes, groups, and the baseline."""
-    run, metrics, results = documents["run"], documents["metrics"], gate_results(documents)
+    run, metrics, results = documents["run"], documents["metrics"], texts.gate_results(documents)
     data, model = run["data"], run["judged"]
     text = (
-        f"The model {called(model)}, {summary_of(model['method'])}, was evaluated on "
+        f"The model {texts.called(model)}, {texts.summary_of(model['method'])}, was evaluated on "
         f"{formats.plural(metrics['n'], 'row')} of {data['shown']}"
     )
     if run["baseline"]:
-        text += f", beside the baseline {called(run['baseline'])}"
+        text += f", beside the baseline {texts.called(run['baseline'])}"
     if data["rows_set_aside"]:
         text += f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
     outcome = ["No gate was set, so the model was not held to any limit."]
     if results and run["status"] == "passed":
-        outcome = [f"{gates_passed(len(results))}."]
+        outcome = [f"{texts.gates_passed(len(results))}."]
     elif results and run["status"] != "no_gates":
-        outcome = gate_findings(results, metrics, "It does not pass")
+        outcome = texts.gate_findings(results, metrics, "It does not pass")
     notes = [f"Note: {note.removesuffix('.')}." for note in run["notes"]]
-    return [f"{text}.", *outcome, *notes, *treatment(metrics), *compared(documents)]
+    return [f"{text}.", *outcome, *notes, *texts.treatment(metrics), *compared(documents)]
 
 
 def compared(documents: Documents) -> list[str]:
@@ -80,13 +70,13 @@ def compared(documents: Documents) -> list[str]:
     differences = (documents.get("comparison") or {"differences": {}})["differences"]
     if not differences:
         return ["The model and the baseline were not compared."]
-    names = plotted(differences, documents["metrics"]["counts"])
+    names = texts.plotted(differences, documents["metrics"]["counts"])
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(finding(name, differences[name]), []).append(name)
     if set(found) == {"same"}:
         return ["The model and the baseline have the same value of every metric."]
-    interval = interval_name(documents["metrics"]["settings"])
+    interval = texts.interval_name(documents["metrics"]["settings"])
     leads = {"better": "Better than", "worse": "Worse than", "other": "Different from"}
     sentences = [
         f"{lead} the baseline: {_listed(found[kind], differences, interval)}."
@@ -106,11 +96,11 @@ def compared(documents: Documents) -> list[str]:
 
 
 def _listed(names: Sequence[str], differences: Json, interval: str) -> str:
-    texts = []
+    listed: list[str] = []
     for name in names[:MOST_NAMED]:
         found = differences[name]
         sizes = sorted(abs(found[end]) for end in ("low", "high") if found[end] is not None)
-        span = formats.interval(*sizes) if texts else f"{interval} {formats.interval(*sizes)}"
-        texts.append(f"{title(name)}, by {formats.number(abs(found['value']))} ({span})")
-    more = len(names) - len(texts)
-    return "; ".join(texts) + (f"; and {formats.plural(more, 'more metric')}" if more > 0 else "")
+        span = formats.interval(*sizes) if listed else f"{interval} {formats.interval(*sizes)}"
+        listed.append(f"{title(name)}, by {formats.number(abs(found['value']))} ({span})")
+    more = len(names) - len(listed)
+    return "; ".join(listed) + (f"; and {formats.plural(more, 'more metric')}" if more > 0 else "")

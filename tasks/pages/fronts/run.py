@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from evenhand.tasks.pages import formats
+from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Cell, Documents, Front
 from evenhand.tasks.pages.sections.champion import champion_sentence
 from evenhand.tasks.pages.sections.proxy import proxy_sentences
-from evenhand.tasks.pages.texts import (
-    called,
-    gate_findings,
-    gate_results,
-    gates_passed,
-    summary_of,
-    treatment,
-)
 
 STATUS: dict[str, tuple[str, str]] = {
     "published": ("\u2713", "Published"),
@@ -28,10 +20,8 @@ def front(documents: Documents) -> Front:
     run = documents["run"]
     model, table, job = run["model"], run["table"], run["job"]
     contract = f"{table['contract_name']}, version {table['contract_version']}: what was checked"
-    facts = [
-        ("Model", Cell(called(model), code=model["uri"]) if model else Cell("No version was published.")),
-        ("Data contract", Cell(contract, href=table.get("contract_page"))),
-    ]
+    published = Cell(texts.called(model), code=model["uri"]) if model else Cell("No version was published.")
+    facts = [("Model", published), ("Data contract", Cell(contract, href=table.get("contract_page")))]
     if job.get("description"):
         facts.append(("Purpose", Cell(job["description"])))
     return Front(
@@ -48,28 +38,28 @@ def front(documents: Documents) -> Front:
 def headline(documents: Documents) -> list[str]:
     """Write the headline: what was done, whether it passes, what changed, how groups are treated."""
     run, metrics = documents["run"], documents["metrics"]
-    table = run["table"]
+    table, method = run["table"], texts.summary_of(run["job"]["method"])
     done = (
-        f"The model, {summary_of(run['job']['method'])}, was trained on {formats.count(table['train_rows'])} "
-        f"of the {formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
+        f"The model, {method}, was trained on {formats.count(table['train_rows'])} of the "
+        f"{formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
         f"{formats.count(metrics['n'])} rows that it had not seen."
     )
     changed = [champion_sentence(documents)] if documents.get("champion") else []
-    treated = proxy_sentences(documents) if documents.get("balance") else treatment(metrics)
+    treated = proxy_sentences(documents) if documents.get("balance") else texts.treatment(metrics)
     return [done, *_outcome(documents), *changed, *treated]
 
 
 def _outcome(documents: Documents) -> list[str]:
     """Say whether the model is published, and if not why."""
-    run, model, results = documents["run"], documents["run"]["model"], gate_results(documents)
+    run, model, results = documents["run"], documents["run"]["model"], texts.gate_results(documents)
     if run["status"] == "failed":
         return ["The run did not finish, and nothing was published."]
     if run.get("refusal"):
         return [f"It is not published: {run['refusal']}"]
     if run["status"] != "published":
-        return gate_findings(results, documents["metrics"], "It is not published")
+        return texts.gate_findings(results, documents["metrics"], "It is not published")
     alias = f", as its {model['alias']}" if model.get("alias") else ""
     where = f"and is published as version {model['version']} of {model['name']}{alias}."
     if not results:
         return [f"No gate was set, so the model was not held to any limit {where}"]
-    return [f"{gates_passed(len(results))} {where}"]
+    return [f"{texts.gates_passed(len(results))} {where}"]

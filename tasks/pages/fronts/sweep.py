@@ -94,16 +94,10 @@ def _ends(sweep: Json) -> list[str]:
         f"{title(performance)} is best at {good['name']} ({best}), where “{other}” is {cost}; that is best "
         f"at {fair['name']} ({fairest}), where {label} is {price}."
     )
-    close = [within(name) for name in pair if _overlap(good["metrics"][name], fair["metrics"][name])]
+    close = [within(name) for name in pair if texts.overlap(good["metrics"][name], fair["metrics"][name])]
     if close:
         sentence += f" Their intervals overlap in {formats.join(close)}: that difference may be chance."
     return [sentence]
-
-
-def _overlap(one: Json, other: Json) -> bool:
-    if one["low"] is None or other["low"] is None:
-        return False
-    return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
 
 
 # metrics of a sweep

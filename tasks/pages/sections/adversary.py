@@ -121,12 +121,7 @@ def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
 
 
 def _flow(about: str, flow: Json, cells: Sequence[Json], min_cell: int) -> list[Block]:
-    """
-    Who is treated as whom, from shown numbers alone.
-
-    The sum of a row with a hidden number is not used, but the size of the group that the page shows among
-    its rates.
-    """
+    """Who is treated as whom; of a row with a hidden number, the size of the group is used, not the sum."""
     groups = flow["groups"]
     sizes = {group: sum(cell["n"] for cell in cells if cell["group"] == group) for group in groups}
     rows: list[list[Cell]] = []

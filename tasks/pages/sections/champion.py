@@ -5,7 +5,14 @@ from __future__ import annotations
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import better_or_worse, estimate_cell, gate_results, lack, metric_cell
+from evenhand.tasks.pages.texts import (
+    better_or_worse,
+    estimate_cell,
+    gate_results,
+    lack,
+    metric_cell,
+    overlap,
+)
 
 PAGES = {"run": 20}
 NEEDS = ("champion", "metrics", "run")
@@ -117,10 +124,8 @@ def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
     change = now["value"] - before["value"]
     if change == 0:
         return [*row, Cell("0.000", ("the same",))]
-    better, apart = better_or_worse(name, change), ""
-    if None not in [metric.get(end) for metric in (before, now) for end in ("low", "high")]:
-        overlap = before["low"] <= now["high"] and now["low"] <= before["high"]
-        apart = "intervals overlap" if overlap else "intervals apart"
+    better = better_or_worse(name, change)
+    apart = {True: "intervals overlap", False: "intervals apart", None: ""}[overlap(before, now)]
     kind = {"better": "passed", "worse": "refused"}.get(better, "") if apart == "intervals apart" else ""
     follows = ", ".join(text for text in (better, apart) if text) or "differs"
     return [*row, Cell(formats.signed(change), (follows,), kind=kind)]

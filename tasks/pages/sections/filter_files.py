@@ -58,13 +58,10 @@ def _files(summary: Json) -> list[Block]:
 
 def by_folder(files: Sequence[Json], most: int = MOST_FILES) -> list[list[Any]]:
     """
-    Add up files by folder, at the greatest depth with at most `most` folders.
+    Add up files by folder, at the greatest depth with at most `most` folders, those with failures first.
 
-    Returns
-    -------
-    list of list
-        Name, files, failed, rows in, rows kept, rows set aside; folders with failures first. A folder at that
-        depth stands for all below it.
+    A row is name, files, failed, rows in, rows kept, rows set aside. A folder at that depth stands for all
+    below it.
     """
     parents = [PurePosixPath(file["name"]).parent.parts for file in files]
     depth = max(len(parts) for parts in parents)
@@ -73,16 +70,11 @@ def by_folder(files: Sequence[Json], most: int = MOST_FILES) -> list[list[Any]]:
     found: dict[str, list[Json]] = {}
     for file, parts in zip(files, parents, strict=True):
         found.setdefault("".join(f"{part}/" for part in parts[:depth]) or TOP, []).append(file)
-    keys = ("rows_in", "rows_out", "quarantined")
-    rows = [
-        [
-            name,
-            len(inside),
-            sum(file["status"] == "failed" for file in inside),
-            *(sum(file[key] for file in inside) for key in keys),
-        ]
-        for name, inside in sorted(found.items())
-    ]
+    rows = []
+    for name, inside in sorted(found.items()):
+        failed = sum(file["status"] == "failed" for file in inside)
+        sums = (sum(file[key] for file in inside) for key in ("rows_in", "rows_out", "quarantined"))
+        rows.append([name, len(inside), failed, *sums])
     return sorted(rows, key=lambda row: -row[2])
 
 

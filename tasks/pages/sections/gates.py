@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenhand.tasks.pages import formats
+from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Cell, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import (
-    GATE_STATUS,
-    compared_number,
-    gate_kind,
-    gate_margin,
-    interval_name,
-    lack,
-    metric_cell,
-    too,
-)
 
 PAGES = {"run": 10, "evaluation": 10, "drift": 50}
 NEEDS = ("decision", "metrics")
@@ -35,7 +25,7 @@ def build(documents: Documents) -> Section | None:
     if not decision["results"]:
         blocks = ["The job sets no gate, so the model was not held to any limit."]
         return Section("gates", "Gates", blocks) if "job" in documents["run"] else None
-    interval = interval_name(documents["metrics"]["settings"])
+    interval = texts.interval_name(documents["metrics"]["settings"])
     rows = [_row(result, interval) for result in sorted(decision["results"], key=lambda r: r["passed"])]
     lead = (
         "A gate is a limit set before the run. A model passes if every gate passes; "
@@ -47,16 +37,16 @@ def build(documents: Documents) -> Section | None:
 
 
 def _row(result: Json, interval: str) -> list[Any]:
-    kind, margin = gate_kind(result), gate_margin(result)
-    symbol, verdict = GATE_STATUS[kind]
-    asked, found, compared = compared_number(result, interval)
+    kind, margin = texts.gate_kind(result), texts.gate_margin(result)
+    symbol, verdict = texts.GATE_STATUS[kind]
+    asked, found, compared = texts.compared_number(result, interval)
     distance = "cannot be computed"
     if margin is not None:
-        distance = f"{formats.number(abs(margin))} {'to spare' if margin >= 0 else too(result)}"
+        distance = f"{formats.number(abs(margin))} {'to spare' if margin >= 0 else texts.too(result)}"
     return [
-        metric_cell(result["metric"], "" if result["passed"] else result["text"]),
+        texts.metric_cell(result["metric"], "" if result["passed"] else result["text"]),
         Cell(verdict, kind=kind, symbol=symbol),
         Cell(asked, (compared,)),
-        lack("not enough evidence") if kind == "insufficient_evidence" else found,
+        texts.lack("not enough evidence") if kind == "insufficient_evidence" else found,
         distance,
     ]

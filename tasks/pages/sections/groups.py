@@ -6,18 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken, title
-from evenhand.tasks.pages import formats
+from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import (
-    GroupRates,
-    Rate,
-    group_rates,
-    interval_name,
-    is_intersection,
-    lack,
-    largest,
-    left_out,
-)
 
 PAGES = {"run": 40, "evaluation": 40}
 NEEDS = ("metrics",)
@@ -43,8 +33,8 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
     lead = (
         "The selection rate is the share of a group that is predicted positive; TPR and TNR are the shares "
         "of its true positives and of its true negatives that are predicted right. The shaded span reaches "
-        f"from the lowest group to the highest. Whiskers are {interval_name(settings)}s (Wilson); a rate "
-        f"over fewer than {settings.get('min_cell', 5)} rows is not shown."
+        f"from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s (Wilson); a "
+        f"rate over fewer than {settings.get('min_cell', 5)} rows is not shown."
     )
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
     return Section(
@@ -54,12 +44,12 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
 
 def _of(metrics: Json, who: str) -> list[Block]:
     settings, counts = metrics["settings"], metrics["counts"]
-    numbers = f"with counts and {interval_name(settings)}s"
+    numbers = f"with counts and {texts.interval_name(settings)}s"
     blocks: list[Block] = []
     for name, cells in counts.items():
-        groups = group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
+        groups = texts.group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
         blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
-        if not is_intersection(name, counts):
+        if not texts.is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups))
         caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
         rows: list[list[Any]] = [
@@ -69,24 +59,24 @@ def _of(metrics: Json, who: str) -> list[Block]:
     return blocks
 
 
-def _chart(about: str, groups: Sequence[GroupRates]) -> Chart:
-    shown = largest(groups, MOST_GROUPS, lambda group: group.n)
+def _chart(about: str, groups: Sequence[texts.GroupRates]) -> Chart:
+    shown = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
     rows, said = [], []
     for key, text in RATES.items():
         known = [value for group in groups if (value := getattr(group, key).value) is not None]
         apart = f"groups {formats.points(max(known) - min(known))} apart" if len(known) > 1 else ""
         said.append(f"{text}: {apart or 'nothing to compare'}")
         for group in shown:
-            rate: Rate = getattr(group, key)
+            rate: texts.Rate = getattr(group, key)
             row = {"rate": text, "group": group.group}
             rows.append(row | {"value": rate.value, "low": rate.low, "high": rate.high})
-    caption = left_out(shown, groups, "The largest groups")
+    caption = texts.left_out(shown, groups, "The largest groups")
     return Chart("groups.group_rates", {"rows": rows}, f"Rates by {about}", f"{'; '.join(said)}.", caption)
 
 
-def _cell(rate: Rate) -> Cell:
+def _cell(rate: texts.Rate) -> Cell:
     if rate.value is None:
-        return lack("too few rows", formats.count(rate.n))
+        return texts.lack("too few rows", formats.count(rate.n))
     counts = f"{formats.count(rate.hits)} of {formats.count(rate.n)}"
     ends = formats.interval(rate.low, rate.high, formats.percent)
     return Cell(formats.percent(rate.value), (counts, ends))
@@ -99,7 +89,7 @@ def _scores(histograms: Json) -> Section:
         "shown groups together. Groups of different sizes have the same area."
     ]
     for name, histogram in histograms.items():
-        blocks += _distribution(spoken(name), histogram, is_intersection(name, histograms))
+        blocks += _distribution(spoken(name), histogram, texts.is_intersection(name, histograms))
     return Section("scores", "Scores", blocks)
 
 
@@ -121,7 +111,7 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
     reference, shares = _shares(summed), {group: _shares(counts) for group, counts in kept.items()}
     top = max(map(max, [*shares.values(), reference])) or 1.0
     charts = []
-    for group in [] if crossed else largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group])):
+    for group in [] if crossed else texts.largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group])):
         peak = max(range(len(shares[group])), key=shares[group].__getitem__)
         described = (
             f"The fullest range is {edges[peak]:.3g} to {edges[peak + 1]:.3g}, with "
@@ -131,7 +121,7 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
         caption = f"{group}: {formats.plural(sum(kept[group]), 'row')}"
         charts.append(Chart("groups.score_distribution", data, f"Scores of {group}", described, caption))
     if charts:
-        blocks += [Charts(charts), left_out(charts, list(kept), "The charts show the largest groups")]
+        blocks += [Charts(charts), texts.left_out(charts, list(kept), "The charts show the largest groups")]
     decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
     columns = [*zip(shares.values(), kept.values(), strict=True), (reference, summed)]
     rows: list[list[Any]] = [

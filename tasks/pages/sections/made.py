@@ -26,7 +26,7 @@ def build(documents: Documents) -> list[Section]:
         groups += _filter(documents)
     if "settings" in (documents.get("metrics") or {}):
         groups.append(("The evaluation", _evaluation(documents)))
-    groups.append(("The machine and the code", [("Run", run["id"]), *machine(run["environment"])]))
+    groups.append(("The machine and the code", [("Run", run["id"]), *_machine(run["environment"])]))
     blocks: list[Block] = [Table(caption, ["What", "Value"], rows, pairs=True) for caption, rows in groups]
     files = [[Cell(file["name"], href=file["href"]), file["href"]] for file in run.get("files", [])]
     if files:
@@ -119,7 +119,7 @@ def _filter(documents: Documents) -> list[tuple[str, Pairs]]:
     return [("The run", own), ("The settings", settings), ("Proxies that filtered the output's files", used)]
 
 
-def machine(environment: Json) -> Pairs:
+def _machine(environment: Json) -> Pairs:
     """The commit, the machine and the packages that computed something."""
     commit = environment.get("git_commit") or "not recorded"
     if environment.get("git_commit") and environment.get("git_dirty"):

@@ -6,18 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import MetricInfo, describe, direction, spoken, title
-from evenhand.tasks.pages import formats
+from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table, Terms
-from evenhand.tasks.pages.texts import (
-    better_or_worse,
-    ends,
-    estimate_cell,
-    gate_results,
-    interval_name,
-    lack,
-    metric_cell,
-    plotted,
-)
 
 PAGES = {"run": 30, "evaluation": 20}
 NEEDS = ("metrics",)
@@ -41,7 +31,7 @@ def build(documents: Documents) -> Section | None:
     if not metrics["metrics"]:
         return None
     baseline, paper = documents.get("baseline"), documents["run"].get("paper")
-    interval = interval_name(metrics["settings"])
+    interval = texts.interval_name(metrics["settings"])
     lead = (
         f"Measured on {formats.count(metrics['n'])} rows that the model had not seen. The {interval} says "
         "how far a number could move had other people been drawn from the same population."
@@ -54,7 +44,7 @@ def build(documents: Documents) -> Section | None:
             "difference on the same rows decides."
         )
     blocks: list[Block] = [lead, *panels(documents, metrics["metrics"], interval)]
-    hidden = len(metrics["metrics"]) - len(plotted(metrics["metrics"], metrics["counts"]))
+    hidden = len(metrics["metrics"]) - len(texts.plotted(metrics["metrics"], metrics["counts"]))
     if hidden:
         crossed = formats.plural(hidden, "metric of intersections", "metrics of intersections")
         blocks.append(f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only.")
@@ -64,17 +54,11 @@ def build(documents: Documents) -> Section | None:
 
 def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
     """Sort metrics into panels: a key, a title, and the metrics' names."""
-    kinds = {name: _scale(name) for name in names}
-    found = [(key, text, [name for name in names if kinds[name] == key]) for key, text in PANELS]
-    return [panel for panel in found if panel[2]]
-
-
-def _scale(name: str) -> str:
-    if name.startswith("certificate."):
-        return "certificate"
-    if name.endswith(".bound"):
-        return "bound"
-    return SCALES.get(name) or direction(name) or "other"
+    panels: dict[str, list[str]] = {}
+    for name in names:
+        own = "certificate" if name.startswith("certificate.") else "bound" if name.endswith(".bound") else ""
+        panels.setdefault(own or SCALES.get(name) or direction(name) or "other", []).append(name)
+    return [(key, text, panels[key]) for key, text in PANELS if key in panels]
 
 
 def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
@@ -83,20 +67,20 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
     others = (documents.get("baseline") or {}).get("metrics", {})
     limits = {
         result["metric"]: result["limit"]
-        for result in gate_results(documents)
+        for result in texts.gate_results(documents)
         if result["kind"] != "no_worse_than_baseline"
     }
     blocks: list[Block] = []
-    for key, text, names in by_scale(plotted(found, documents["metrics"]["counts"])):
+    for key, text, names in by_scale(texts.plotted(found, documents["metrics"]["counts"])):
         rows, said = [], []
         for name in names:
-            metric, other = found[name], ends(others.get(name) or {})
+            metric, other = found[name], texts.ends(others.get(name) or {})
             mean, deviation = paper.get(name, (None, None))
-            row = {"label": title(name), **ends(metric), "paper": mean, "paper_sd": deviation}
+            row = {"label": title(name), **texts.ends(metric), "paper": mean, "paper_sd": deviation}
             row |= {"baseline": other["value"], "limit": limits.get(name)}
             rows.append(row | {"baseline_low": other["low"], "baseline_high": other["high"]})
             beside = "" if other["value"] is None else f" (baseline {formats.number(other['value'])})"
-            said.append(f"{title(name)} {estimate_cell(metric).text}{beside}")
+            said.append(f"{title(name)} {texts.estimate_cell(metric).text}{beside}")
         lows = [row[end] for row in rows for end in ("value", "low") if row[end] is not None]
         data = {
             "rows": rows,
@@ -115,11 +99,11 @@ def _alone(documents: Documents, interval: str) -> Table:
     rows = []
     for name in dict.fromkeys([*metrics, *printed]):
         found = metrics.get(name)
-        row: list[Any] = [metric_cell(name)]
+        row: list[Any] = [texts.metric_cell(name)]
         if found is None:
-            row.append(lack("not measured in this run", span=2))
+            row.append(texts.lack("not measured in this run", span=2))
         elif found["value"] is None:
-            row.append(estimate_cell(found, span=2))
+            row.append(texts.estimate_cell(found, span=2))
         else:
             row += [formats.number(found["value"]), formats.interval(found.get("low"), found.get("high"))]
         if paper:
@@ -133,11 +117,11 @@ def _alone(documents: Documents, interval: str) -> Table:
 def _printed(row: tuple[float, float | None] | None, found: Json | None) -> list[Cell]:
     """A paper's number, and how far this run's is from it."""
     if row is None:
-        return [lack("not in the paper", span=2)]
+        return [texts.lack("not in the paper", span=2)]
     mean, deviation = row
     text = formats.number(mean) + (f" ± {formats.number(deviation)}" if deviation is not None else "")
     if found is None or found["value"] is None:
-        return [Cell(text), lack("cannot be computed")]
+        return [Cell(text), texts.lack("cannot be computed")]
     return [Cell(text), Cell(formats.signed(found["value"] - mean))]
 
 
@@ -148,8 +132,8 @@ def _beside_baseline(documents: Documents, interval: str) -> Table:
     rows = []
     for name in dict.fromkeys([*own, *other]):
         way = direction(name)
-        numbers = estimate_cell(own.get(name)), estimate_cell(other.get(name))
-        head = metric_cell(name, f"{way} is better" if way else "")
+        numbers = texts.estimate_cell(own.get(name)), texts.estimate_cell(other.get(name))
+        head = texts.metric_cell(name, f"{way} is better" if way else "")
         rows.append([head, *numbers, difference_cell(name, compared.get(name))])
     caption = f"All metrics with their {interval}s"
     return Table(caption, ["Metric", "Model", "Baseline", "Model less baseline"], rows)
@@ -176,17 +160,17 @@ def finding(name: str, difference: Json) -> str:
         return "same"
     if low <= 0 <= high:
         return "unclear"
-    return better_or_worse(name, value) or "other"
+    return texts.better_or_worse(name, value) or "other"
 
 
 def difference_cell(name: str, difference: Json | None) -> Cell:
     """A paired difference with its interval and what follows from it."""
     if difference is None:
-        return lack("not compared")
+        return texts.lack("not compared")
     kind = finding(name, difference)
     if kind == "lacking":
-        return estimate_cell(difference)
-    cell = estimate_cell(difference, formats.signed)
+        return texts.estimate_cell(difference)
+    cell = texts.estimate_cell(difference, formats.signed)
     symbol = {"better": "\u2713", "worse": "\u2715"}.get(kind, "")
     colour = {"better": "passed", "worse": "refused"}.get(kind, "")
     return Cell(cell.text, (*cell.below, f"{symbol} {FINDINGS[kind]}".strip()), kind=colour)

@@ -73,11 +73,7 @@ def build(documents: Documents) -> Section | None:
 
 
 def _shares(runs: Sequence[Sequence[Json]]) -> Shares:
-    """
-    Mean share asked over the seeds, by feature and value, the features that are asked most often first.
-
-    Features that may not be asked are left out.
-    """
+    """Mean share over the seeds by feature that may be asked and value, those asked most often first."""
     seeds: dict[str, list[list[float | None]]] = {}
     for place, found in enumerate(runs):
         for group in (group for run in found for group in run["groups"] if group["allowed"]):

@@ -29,10 +29,6 @@ def build(documents: Documents) -> list[Section]:
     return [*sections, Section("runs", "The runs", _runs(sweep))]
 
 
-def _best(sweep: Json) -> int | None:
-    return sweep["best"]["value"] if sweep["best"] else None
-
-
 def _profiles(sweep: Json) -> list[Chart]:
     """Every metric against the swept key, where that is one number."""
     key, *others = sweep["keys"]
@@ -40,13 +36,14 @@ def _profiles(sweep: Json) -> list[Chart]:
     if others or len(swept) < 2 or not all(type(item) in (int, float) for item in swept):
         return []
     order = sorted(range(len(swept)), key=lambda index: swept[index])
+    best = (sweep["best"] or {}).get("value")
     charts = []
     for name in plain_metrics(sweep["metrics"]):
         rows: list[dict[str, Any]] = []
         for index in order:
             value = sweep["values"][index]
             found = estimate(value, name) or dict.fromkeys(("value", "low", "high"))
-            rows.append({"setting": value["label"], "series": "", "best": index == _best(sweep), **found})
+            rows.append({"setting": value["label"], "series": "", "best": index == best, **found})
         data = {"rows": rows, "x_title": key, "limits": sweep["limits"].get(name, ())}
         said = "; ".join(f"{row['setting']}: {formats.number(row['value'])}" for row in rows)
         text = f"{title(name)} by {key}"
@@ -56,10 +53,11 @@ def _profiles(sweep: Json) -> list[Chart]:
 
 def _numbers(sweep: Json) -> list[Block]:
     blocks: list[Block] = [f"The mean over the seeds, and below it the {interval_name(sweep)}."]
+    best = (sweep["best"] or {}).get("value")
     for caption, names in by_subject(sweep["metrics"]).items():
         rows = [
             [
-                Cell(value["label"], ("the best value",) if index == _best(sweep) else ()),
+                Cell(value["label"], ("the best value",) if index == best else ()),
                 *(_cell(value["metrics"][name], "mean") for name in names),
             ]
             for index, value in enumerate(sweep["values"])

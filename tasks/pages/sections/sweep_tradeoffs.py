@@ -42,9 +42,14 @@ def build(documents: Documents) -> Section | None:
         lead, shared = PROXIES, {"reach": reach, "widening": PROXY_WIDENING}
     charts, fronts = [], []
     for name, found in marks.items():
+        other = _other(sweep, name)
         on_front = formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
+        data = {"rows": found, "x_title": of_axis(name), "y_title": of_axis(other), **shared}
+        data |= {f"{axis}_limits": sweep["limits"].get(of, ()) for axis, of in (("x", name), ("y", other))}
+        described = f"{len(found)} values with intervals; on the Pareto front: {on_front}."
+        text = f"{title(other)} against {title(name)}"
+        charts.append(Chart("tradeoffs.tradeoff", data, text, described, title(name)))
         fronts.append((title(name), on_front))
-        charts.append(_chart(sweep, name, found, on_front, shared))
     table = Table("Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True)
     explained = _explained(sweep, by_method=any(found["series"] for own in marks.values() for found in own))
     return Section("tradeoffs", "Trade-offs", [lead, explained, Charts(charts, large=True), table])
@@ -76,7 +81,7 @@ def _marks(sweep: Json, name: str) -> Marks:
     named = [_method_and_rest(value) for value in sweep["values"]]
     methods = [method for method, _ in named]
     by_method = is_of_proxies(sweep) and any(methods.count(method) > 1 for method in methods if method)
-    best = sweep["best"]["value"] if sweep["best"] else None
+    best = (sweep["best"] or {}).get("value")
     marks: Marks = []
     for index, value in enumerate(sweep["values"]):
         x, y = estimate(value, name), estimate(value, _other(sweep, name))
@@ -93,11 +98,3 @@ def _method_and_rest(value: Json) -> tuple[str, str]:
     method = next((text for key, text in settings if key in ("method", "method.name")), "")
     rest = [text for key, text in settings if key not in ("method", "method.name")]
     return method, ", ".join(rest) or method
-
-
-def _chart(sweep: Json, name: str, marks: Marks, front: str, shared: Json) -> Chart:
-    other = _other(sweep, name)
-    limits = {f"{axis}_limits": sweep["limits"].get(of, ()) for axis, of in (("x", name), ("y", other))}
-    data = {"rows": marks, "x_title": of_axis(name), "y_title": of_axis(other), **limits, **shared}
-    described = f"{len(marks)} values with intervals; on the Pareto front: {front}."
-    return Chart("tradeoffs.tradeoff", data, f"{title(other)} against {title(name)}", described, title(name))

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 
-from evenhand.fairlib.transport import SOLVERS, TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport import SOLVERS, Solver, TransportPlan, TransportProblem, make_solver
 from evenhand.fairlib.transport import problem as problem_module
 
 Draw = Callable[..., dict[str, Any]]
@@ -389,6 +389,14 @@ def test_options_that_are_none_count_as_not_given() -> None:
         plain = make_solver(name, problem).solve(losses)
         filled = make_solver(name, problem, neighbours=None, entropy=None).solve(losses)
         np.testing.assert_array_equal(filled.support, plain.support)
+
+
+def test_a_solver_must_say_how_it_solves() -> None:
+    class Silent(Solver):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Silent(TransportProblem([[0.0]], [0], 0.0))  # type: ignore[abstract]
 
 
 def test_lp_is_for_small_problems() -> None:

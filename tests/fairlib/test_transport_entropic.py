@@ -193,6 +193,7 @@ def test_slack_budgets_have_no_price(transport_instance: Draw) -> None:
         slack = solve(case | {"budget": needed * 1.001 + 1e-9}, entropy=0.2)
         assert slack.multiplier == 0.0
         assert slack.spent == pytest.approx(needed, rel=1e-9, abs=1e-12)
+        assert slack.passes == 1
         if needed > 1e-6:
             assert solve(case | {"budget": needed * 0.999}, entropy=0.2).multiplier > 0
 

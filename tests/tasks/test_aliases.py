@@ -1,4 +1,4 @@
-"""Aliases and their history, on a registry that is a few dictionaries."""
+"""Aliases and their history, versions and their cards, on a registry that is a few dictionaries."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ from typing import Any
 import pytest
 
 from evenhand.tasks import registry
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.registry import (
     ABSENT,
     ACTORS,
     AUDIT_TAG,
+    DIGEST_TAG,
     AliasChange,
+    Published,
     actor,
     alias_history,
     artifact_root,
     current_aliases,
     move_alias,
     promote,
+    published,
+    published_version,
+    read_card,
     record_evaluation,
     recorded_evaluation,
     tracking_uri,
@@ -60,7 +65,14 @@ class Client:
         return self.models[name]
 
     def get_model_version(self, name: str, version: str) -> Any:
-        return SimpleNamespace(tags=self.versions[version])
+        if version not in self.versions:
+            raise AbsentError(version)
+        return SimpleNamespace(version=int(version), tags=self.versions[version], run_id=f"run{version}")
+
+    def get_model_version_by_alias(self, name: str, alias: str) -> Any:
+        return self.get_model_version(
+            name, str(self.models[name].aliases.get(alias, "INVALID_PARAMETER_VALUE"))
+        )
 
     def set_model_version_tag(self, name: str, version: str, key: str, value: str) -> None:
         self.versions[version][key] = value
@@ -241,6 +253,36 @@ def test_a_model_that_is_not_there_is_named(client: Client, code: str) -> None:
 def test_aliases_of_the_models_that_are_asked_for(client: Client) -> None:
     move(client, "2")
     assert current_aliases("uri", ["loans", "none"]) == {"loans": {"champion": "2"}}
+
+
+@pytest.mark.parametrize("code", ABSENT)
+def test_a_version_is_found_by_its_alias_or_number(client: Client, code: str) -> None:
+    client.versions["2"][DIGEST_TAG] = "ab"
+    move(client, "2")
+    assert published("uri", "loans", "champion") == Published("2", "ab")
+    assert published("uri", "loans", "challenger") is None
+    assert published_version("uri", "loans", "2") == Published("2", "ab")
+    # a version that was not published by us has no digest
+    assert published_version("uri", "loans", "1") == Published("1", "")
+    assert published_version("uri", "loans", code) is None
+    with pytest.raises(AbsentError, match="INTERNAL_ERROR"):
+        published_version("uri", "loans", "INTERNAL_ERROR")
+
+
+@pytest.mark.parametrize(
+    ("text", "card"), [('{"a": 1}', {"a": 1}), ("[1]", None), ("no json", None), (None, None)]
+)
+def test_a_card_that_cannot_be_read_is_none(
+    client: Client, text: str | None, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(uri: str) -> str:
+        assert uri == "runs:/run3/card/model_card.json"
+        if text is None:
+            raise NotCarriedOut("out of reach")
+        return text
+
+    monkeypatch.setattr(sys.modules["mlflow"], "artifacts", SimpleNamespace(load_text=load), raising=False)
+    assert read_card("uri", "loans", "3") == card
 
 
 def test_who_acts_is_the_first_name_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,42 @@
-"""Engines run single steps; :class:`Steps` runs the steps of a run in order and keeps their records."""
+"""Parts of every run: engines for single steps, :class:`Steps` in order, the verdict and the run's folder."""
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
+import os
+import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network
 from evenhand.tasks.step import STEPS, report_progress, run_step, step_key, working
 from evenhand.tasks.store import Artifact, StepRecord, Store
 
-__all__ = ["CacheMiss", "DirectEngine", "Engine", "FinishedStep", "Measured", "Steps"]
+__all__ = [
+    "EXIT_OF_VERDICT",
+    "CacheMiss",
+    "DirectEngine",
+    "Engine",
+    "FinishedStep",
+    "Measured",
+    "RunFolder",
+    "Steps",
+    "Verdict",
+    "describe_fault",
+    "new_run_id",
+    "read_verdict",
+    "recorded_verdict",
+    "write_verdict",
+]
 
+EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
 # JSON outputs that pages do not show.
 NOT_ON_PAGES = ("encoder", "reference")
 
@@ -184,3 +207,146 @@ class Steps:
             {"name": name, "seconds": step.seconds, "cached": step.cached}
             for name, step in self.finished.items()
         ]
+
+
+# the verdict
+
+
+@dataclass
+class Verdict:
+    """
+    The result of a run.
+
+    `status` is ``published``, ``gated``, ``up_to_date`` (a retraining had nothing to do), ``evaluated`` (a
+    sweep or an evaluation), ``filtered``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a gate refused,
+    2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not be carried
+    out. `notes` are sentences for the reader of the verdict.
+    """
+
+    run_id: str
+    status: str
+    exit_code: int
+    error: str | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    gates: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] | None = None
+    artifacts: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    cached: list[str] = field(default_factory=list)
+    baseline: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain JSON."""
+        return asdict(self)
+
+    def add_metrics(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add an evaluation's metrics, with the ends of their intervals as ``NAME.low`` and ``NAME.high``."""
+        for name, metric in metrics.items():
+            self.metrics[name] = metric["value"]
+            if metric["low"] is not None:
+                self.metrics |= {f"{name}.low": metric["low"], f"{name}.high": metric["high"]}
+
+
+class RunFolder:
+    """Writes the files of a run; their addresses go to the verdict, their titles to the run's page."""
+
+    def __init__(self, store: Store, verdict: Verdict) -> None:
+        self.store, self.verdict = store, verdict
+        self._files: list[dict[str, str]] = []
+
+    def write(self, name: str, file: str, text: str, title: str | None = None) -> None:
+        """Write a file under a name in the verdict; the page links to it if it has a title."""
+        self.verdict.artifacts[name] = self.store.write_text(text, "runs", self.verdict.run_id, file)
+        if title is not None:
+            self.add(file, title)
+
+    def add(self, file: str, title: str) -> None:
+        """Have the page link to a file of the folder."""
+        self._files.append({"name": title, "href": file})
+
+    def write_json(self, name: str, file: str, content: Any, title: str | None = None) -> None:
+        """Write a JSON file."""
+        self.write(name, file, json.dumps(content, indent=1), title)
+
+    def write_check(self, name: str, file: str, result: Any, subject: str, title: str) -> None:
+        """Write the page of a contract check of a table, which `subject` names."""
+        documents = {"result": result, "run": {"title": subject}}
+        self.write(name, file, write_page("contract", documents, self.store), title)
+
+    def write_report(self, kind: str, documents: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+        """Write the run's page of a kind; `run` has what the page shows of the run beside its documents."""
+        common = {"id": self.verdict.run_id, "created": now(), "environment": environment()}
+        content = {**documents, "run": {**common, **run, "files": self._files}}
+        self.write("report", "report.html", write_page(kind, content, self.store))
+
+
+def new_run_id(name: str) -> str:
+    """Return a new run's id: time, name and six random digits, so that ids sort by time and are unique."""
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{stamp}-{name}-{secrets.token_hex(3)}"
+
+
+def write_verdict(store: Store, verdict: Verdict) -> str:
+    """Write ``runs/<run>/verdict.json`` atomically."""
+    return store.write_text(json.dumps(verdict.to_dict(), indent=1), "runs", verdict.run_id, "verdict.json")
+
+
+def read_verdict(store: Store, run_id: str) -> Verdict | None:
+    """Read the verdict of a run; None if there is none, which means that the run failed."""
+    text = store.read_text("runs", run_id, "verdict.json")
+    return None if text is None else Verdict(**json.loads(text))
+
+
+@contextlib.contextmanager
+def recorded_verdict(
+    store: Store, run_id: str, steps: Steps | None = None, *, keep_idle: bool = True
+) -> Iterator[Verdict]:
+    """
+    Yield a verdict to fill, and write it at the end of the block, also after an exception.
+
+    An exception is recorded as one line. A verdict that is still ``failed`` without an error is not written,
+    because the run has not begun; without `keep_idle` neither is one that is ``up_to_date``.
+
+    Raises
+    ------
+    EvenhandError
+        The exception of the block, converted into one of ours.
+    CacheMiss
+        From an engine that may only look things up; no verdict is written.
+    """
+    verdict = Verdict(run_id, "failed", 4)
+    try:
+        yield verdict
+    except CacheMiss:
+        raise
+    except EvenhandError as error:
+        verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
+        raise
+    except Exception as error:  # noqa: BLE001 - converted and raised again
+        named = describe_fault(error)
+        verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
+        # Prefect logs an error's causes, whose text may quote a person's value
+        raise named from (error if os.environ.get("EVENHAND_LOG") else None)
+    finally:
+        if steps is not None:
+            verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
+            verdict.cached = steps.cached
+        idle = verdict.status == "up_to_date" and not keep_idle
+        if (verdict.status != "failed" or verdict.error) and not idle:
+            write_verdict(store, verdict)
+
+
+def describe_fault(error: Exception) -> NotCarriedOut:
+    """Describe in one line an error of input or output, an error of Prefect, or an internal fault."""
+    if isinstance(error, OSError) and error.strerror:
+        place = f" at {error.filename}" if error.filename else ""
+        return NotCarriedOut(
+            f"input or output failed ({error.strerror}{place}): check the disk, then run again."
+        )
+    if type(error).__module__.partition(".")[0] in ("prefect", "httpx", "httpcore"):
+        return NotCarriedOut(
+            f"Prefect could not carry out a step ({type(error).__name__}): is its server up? "
+            "`--direct` runs without Prefect."
+        )
+    return internal_fault(error)

@@ -14,9 +14,8 @@ from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data
-from evenhand.flows.engine import Engine, Steps
+from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.run import ingest
-from evenhand.flows.verdict import EXIT_OF_VERDICT, RunFolder, Verdict, recorded_verdict
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
@@ -58,9 +57,11 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True)
-class EvaluatedModels:
-    """The models of an evaluation, and the settings of their measurement."""
+class Evaluation:
+    """An evaluation's plan, its models, the settings of their measurement, and its steps."""
 
+    plan: EvaluationPlan
+    steps: Steps
     model: Bundle
     baseline: Bundle | None
     settings: dict[str, Any]
@@ -70,6 +71,11 @@ class EvaluatedModels:
     def bundles(self) -> dict[str, Bundle]:
         """Bundles by the name of the measuring step's input."""
         return {"bundle": self.model} | ({"baseline": self.baseline} if self.baseline else {})
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the table."""
+        return self.steps.output("ingest", "raw").sha256
 
 
 def plan_evaluation(
@@ -114,23 +120,24 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
-        opened = _open(plan, store, scratch)
-        _measure(plan, opened, steps, scratch)
+        found = _open(plan, steps, scratch)
+        _measure(found, scratch)
         documents = steps.documents()
         decision = judge(documents["metrics"], plan.gates, documents.get("comparison")).to_json()
         if plan.gates:
             documents["decision"] = decision
-        _fill(verdict, plan, opened, steps, documents, decision)
-        _write(verdict, plan, opened, steps, documents, decision)
-        if plan.record and plan.gates and opened.model.version is not None:
-            _record(verdict, plan, opened, steps, decision)
+        _fill(verdict, found, documents, decision)
+        _write(verdict, found, documents, decision)
+        if plan.record and plan.gates and found.model.version is not None:
+            _record(verdict, found, decision)
     return verdict
 
 
-def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> EvaluatedModels:
+def _open(plan: EvaluationPlan, steps: Steps, scratch: Path) -> Evaluation:
     """Fetch the models, and refuse a proxy or models that cannot be compared."""
-    model = open_bundle(plan.model, store, scratch / "model")
-    baseline = None if plan.baseline is None else open_bundle(plan.baseline, store, scratch / "baseline")
+    model, baseline = open_bundle(plan.model, steps.store, scratch / "model"), None
+    if plan.baseline is not None:
+        baseline = open_bundle(plan.baseline, steps.store, scratch / "baseline")
     for bundle in (model, baseline):
         if bundle is not None and bundle.is_proxy:
             raise InputError(
@@ -147,7 +154,7 @@ def _open(plan: EvaluationPlan, store: Store, scratch: Path) -> EvaluatedModels:
     settings = {**model.evaluation["evaluate"], **plan.data.evaluate}
     check_evaluation_gates(plan.limits, model, settings)
     seed = int(model.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
-    return EvaluatedModels(model, baseline, settings, seed)
+    return Evaluation(plan, steps, model, baseline, settings, seed)
 
 
 def _same_label(model: Bundle, baseline: Bundle) -> None:
@@ -168,20 +175,20 @@ def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
         raise InputError(f"{made} another of the same name and version: raise the version of one of them.")
 
 
-def _measure(plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, scratch: Path) -> None:
+def _measure(found: Evaluation, scratch: Path) -> None:
     """Run the steps; their cache is shared with runs of jobs."""
-    ingest(plan.data.source, opened.seed, steps)
-    contract = opened.model.contract.to_dict()
+    steps = found.steps
+    ingest(found.plan.data.source, found.seed, steps)
+    contract = found.model.contract.to_dict()
     steps("contract", {"contract": contract}, {"raw": steps.output("ingest", "raw")})
     copies = {
-        name: _stored(steps.store, bundle, scratch / f"copy-{name}")
-        for name, bundle in opened.bundles.items()
+        name: _stored(steps.store, bundle, scratch / f"copy-{name}") for name, bundle in found.bundles.items()
     }
     steps(
         "measure_model",
-        {"contract": contract, "evaluate": opened.settings, "seed": opened.seed},
+        {"contract": contract, "evaluate": found.settings, "seed": found.seed},
         {"checked": steps.output("contract", "checked"), **copies},
-        modules=sorted({METHODS[bundle.evaluation["method"]].module for bundle in opened.bundles.values()}),
+        modules=sorted({METHODS[bundle.evaluation["method"]].module for bundle in found.bundles.values()}),
     )
 
 
@@ -192,53 +199,42 @@ def _stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
 
 
 def _fill(
-    verdict: Verdict,
-    plan: EvaluationPlan,
-    opened: EvaluatedModels,
-    steps: Steps,
-    documents: Mapping[str, Any],
-    decision: dict[str, Any],
+    verdict: Verdict, found: Evaluation, documents: Mapping[str, Any], decision: dict[str, Any]
 ) -> None:
     verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[decision["verdict"]]
     verdict.add_metrics(documents["metrics"]["metrics"])
-    verdict.gates, verdict.model = decision, opened.model.described()
-    if opened.baseline is not None:
+    verdict.gates, verdict.model = decision, found.model.described()
+    if found.baseline is not None:
         measured = documents["baseline"]["metrics"]
-        verdict.baseline = opened.baseline.described() | {
+        verdict.baseline = found.baseline.described() | {
             "metrics": {name: metric["value"] for name, metric in measured.items()},
             "differences": documents["comparison"]["differences"],
         }
-    fingerprint = steps.output("ingest", "raw").sha256
-    for role, bundle in (("model", opened.model), ("baseline", opened.baseline)):
-        if bundle is not None and bundle.trained_on(fingerprint):
+    for role, bundle in (("model", found.model), ("baseline", found.baseline)):
+        if bundle is not None and bundle.trained_on(found.fingerprint):
             verdict.notes.append(f"the {role} {SAME_TABLE}")
-    if opened.baseline is not None and opened.baseline.digest == opened.model.digest:
+    if found.baseline is not None and found.baseline.digest == found.model.digest:
         verdict.notes.append(SAME_VERSION)
-    if not plan.gates:
+    if not found.plan.gates:
         verdict.notes.append(NO_GATES)
 
 
 def _write(
-    verdict: Verdict,
-    plan: EvaluationPlan,
-    opened: EvaluatedModels,
-    steps: Steps,
-    documents: Mapping[str, Any],
-    decision: Mapping[str, Any],
+    verdict: Verdict, found: Evaluation, documents: Mapping[str, Any], decision: Mapping[str, Any]
 ) -> None:
     """Write the run's files, each atomically."""
-    store, folder = steps.store, RunFolder(steps.store, verdict)
-    run = _facts(plan, opened, steps, verdict, decision)
+    store, folder = found.steps.store, RunFolder(found.steps.store, verdict)
+    run = _facts(verdict, found, decision)
     contents = {**documents, "decision": decision}
     for name, title in FILES.items():
         if name in contents:
             folder.write_json(name, f"{name}.json", contents[name], title)
     junit = junit_of_decision(
         decision["results"],
-        model=opened.model.uri,
+        model=found.model.uri,
         created=run["created"],
-        seconds=sum(steps.seconds.values()),
-        properties=_properties(verdict, opened, run),
+        seconds=sum(found.steps.seconds.values()),
+        properties=_properties(verdict, found, run),
     )
     folder.write("junit", "junit.xml", junit, "JUnit report")
     report = store.uri("runs", verdict.run_id, "report.html")
@@ -249,47 +245,43 @@ def _write(
     folder.write_report("evaluation", documents, run)
 
 
-def _properties(verdict: Verdict, opened: EvaluatedModels, run: Mapping[str, Any]) -> dict[str, str]:
-    found = {
+def _properties(verdict: Verdict, found: Evaluation, run: Mapping[str, Any]) -> dict[str, str]:
+    properties = {
         "run_id": verdict.run_id,
-        "model": opened.model.uri,
-        "model_content": opened.model.digest,
+        "model": found.model.uri,
+        "model_content": found.model.digest,
         "data": run["data"]["shown"],
         "data_fingerprint": run["data"]["fingerprint"],
         "verdict": run["status"],
     }
-    return found | ({"baseline": opened.baseline.uri} if opened.baseline else {})
+    return properties | ({"baseline": found.baseline.uri} if found.baseline else {})
 
 
-def _facts(
-    plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, verdict: Verdict, decision: Mapping[str, Any]
-) -> dict[str, Any]:
+def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page and the summary show of this run beside the documents of its steps."""
-    facts, label = steps.facts("contract"), opened.model.contract.label
-    negative, positive = opened.model.inputs["label_values"]
+    plan, facts, label = found.plan, found.steps.facts("contract"), found.model.contract.label
+    negative, positive = found.model.inputs["label_values"]
     return {
         "id": verdict.run_id,
         "created": now(),
         "status": decision["verdict"] if plan.gates else "no_gates",
-        "judged": opened.model.described(),
-        "baseline": None if opened.baseline is None else opened.baseline.described(),
+        "judged": found.model.described(),
+        "baseline": None if found.baseline is None else found.baseline.described(),
         "data": {
             "shown": plan.data.shown,
             "rows": facts["rows_kept"],
             "rows_set_aside": facts["rows"] - facts["rows_kept"],
-            "fingerprint": steps.output("ingest", "raw").sha256,
+            "fingerprint": found.fingerprint,
             "label": {"name": label.name, "positive": positive, "negative": negative},
         },
         "notes": verdict.notes,
-        "steps": steps.timeline(),
+        "steps": found.steps.timeline(),
     }
 
 
-def _record(
-    verdict: Verdict, plan: EvaluationPlan, opened: EvaluatedModels, steps: Steps, decision: Mapping[str, Any]
-) -> None:
+def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> None:
     """Record the gates' decision on the version: promotion depends on it."""
-    model, fingerprint = opened.model, steps.output("ingest", "raw").sha256
+    model, steps = found.model, found.steps
     assert model.version is not None
     evaluation = {
         "kind": "evaluate",
@@ -297,12 +289,12 @@ def _record(
         "who": actor(),
         "run_id": verdict.run_id,
         "verdict": decision["verdict"],
-        "data_fingerprint": fingerprint,
-        "gates": digest_of_gates(plan.gates),
-        "baseline": None if opened.baseline is None else opened.baseline.uri,
+        "data_fingerprint": found.fingerprint,
+        "gates": digest_of_gates(found.plan.gates),
+        "baseline": None if found.baseline is None else found.baseline.uri,
         "metrics": steps.output("measure_model", "metrics").sha256,
-        "settings": {key: opened.settings[key] for key in ("draws", "level", "min_cell", "intersections")},
-        "same_table": model.trained_on(fingerprint),
+        "settings": {key: found.settings[key] for key in ("draws", "level", "min_cell", "intersections")},
+        "same_table": model.trained_on(found.fingerprint),
     }
     with registry_client(tracking_uri(steps.store)) as client:
         record_evaluation(client, model.name, model.version, evaluation)

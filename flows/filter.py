@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.flows.verdict import RunFolder, Verdict, recorded_verdict
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.engine import Workers, filter_files

@@ -12,11 +12,10 @@ from typing import Any, Literal
 import yaml
 
 from evenhand.fairlib.evaluation.tradeoff import Goal, parse_goal
-from evenhand.flows.engine import CacheMiss, DirectEngine, Steps
+from evenhand.flows.engine import CacheMiss, DirectEngine, Steps, describe_fault
 from evenhand.flows.job import Job, load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
-from evenhand.flows.verdict import describe_fault
 from evenhand.tasks.errors import EvenhandError, InputError
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 from evenhand.tasks.store import Store

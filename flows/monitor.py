@@ -12,9 +12,16 @@ from typing import Any
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data
-from evenhand.flows.engine import Engine, Steps
+from evenhand.flows.engine import (
+    EXIT_OF_VERDICT,
+    Engine,
+    RunFolder,
+    Steps,
+    Verdict,
+    recorded_verdict,
+    write_verdict,
+)
 from evenhand.flows.run import ingest
-from evenhand.flows.verdict import EXIT_OF_VERDICT, RunFolder, Verdict, recorded_verdict, write_verdict
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.gate import check_drift_gates, default_drift_gates, read_limits

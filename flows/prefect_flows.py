@@ -28,13 +28,13 @@ from evenhand.flows import filter as filtering  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
+from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
 from evenhand.flows.filter import FilterPlan, Source  # noqa: E402
 from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
 from evenhand.flows.job import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.up_to_date import up_to_date  # noqa: E402
-from evenhand.flows.verdict import Verdict, new_run_id  # noqa: E402
 from evenhand.flows.workers import WorkerPool, cores, dask_cluster, pin_to_core  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
 from evenhand.tasks.filtering.bundle import FilterSettings  # noqa: E402

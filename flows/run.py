@@ -11,9 +11,16 @@ from typing import Any
 
 import yaml
 
-from evenhand.flows.engine import Engine, Measured, Steps
+from evenhand.flows.engine import (
+    EXIT_OF_VERDICT,
+    Engine,
+    Measured,
+    RunFolder,
+    Steps,
+    Verdict,
+    recorded_verdict,
+)
 from evenhand.flows.resolved_job import ResolvedJob, provenance
-from evenhand.flows.verdict import EXIT_OF_VERDICT, RunFolder, Verdict, recorded_verdict
 from evenhand.tasks.errors import NotCarriedOut, without_secrets
 from evenhand.tasks.registry import artifact_root, published, read_card, tracking_uri
 from evenhand.tasks.store import Store

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evenhand.flows.engine import RunFolder, Verdict, write_verdict
 from evenhand.flows.grid import Grid, Point, PointResult, as_text, run_point
 from evenhand.flows.tradeoffs import tradeoffs
-from evenhand.flows.verdict import RunFolder, Verdict, write_verdict
 from evenhand.flows.workers import WorkerPool, cores
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.step import report_progress

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from evenhand.flows.engine import Engine, Steps
+from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.resolved_job import ResolvedJob, provenance
-from evenhand.flows.verdict import Verdict, recorded_verdict
 from evenhand.tasks.registry import (
     ABSENT,
     PROVENANCE_TAG,
@@ -17,26 +14,7 @@ from evenhand.tasks.registry import (
 )
 from evenhand.tasks.store import Store
 
-__all__ = ["EqualVersion", "find_equal_version", "up_to_date"]
-
-
-@dataclass(frozen=True)
-class EqualVersion:
-    """A version with the same provenance; `current` is the version that has the alias now."""
-
-    name: str
-    version: str
-    alias: str
-    current: str | None
-
-    @property
-    def text(self) -> str:
-        """Description in one line."""
-        made = f"up to date: {self.name} version {self.version} was made from the same data, job and code"
-        if self.current == self.version:
-            return f"{made}, and is {self.alias}."
-        where = "no version is" if self.current is None else f"version {self.current} is"
-        return f"{made}; {where} {self.alias} by a later decision (`evenhand history {self.name}`)."
+__all__ = ["find_equal_version", "up_to_date"]
 
 
 def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
@@ -61,13 +39,21 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
         found = find_equal_version(resolved, store, digest)
         if found is None:
             return None
+        version, current = found
+        name, alias = resolved.model_name, resolved.job.publish.alias
+        note = f"up to date: {name} version {version} was made from the same data, job and code"
+        if current == version:
+            note += f", and is {alias}."
+        else:
+            holder = "no version is" if current is None else f"version {current} is"
+            note += f"; {holder} {alias} by a later decision (`evenhand history {name}`)."
         verdict.seconds = {"compare": round(steps.clock() - started, 3)}
-        verdict.status, verdict.exit_code, verdict.notes = "up_to_date", 0, [found.text]
+        verdict.status, verdict.exit_code, verdict.notes = "up_to_date", 0, [note]
         verdict.model = {
-            "name": found.name,
-            "version": found.version,
-            "alias": found.alias if found.current == found.version else None,
-            "uri": f"models:/{found.name}/{found.version}",
+            "name": name,
+            "version": version,
+            "alias": alias if current == version else None,
+            "uri": f"models:/{name}/{version}",
         }
     return verdict
 
@@ -81,13 +67,14 @@ def _proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
     return None if found is None else found.content
 
 
-def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> EqualVersion | None:
+def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tuple[str, str | None] | None:
     """
-    Find a version with this provenance that makes a run unnecessary; None if a run is needed.
+    Find a version with this provenance that makes a run unnecessary, and the version that has the alias.
 
-    That is a version which has the job's alias; or which had it until a person gave the alias to another
-    version, because a schedule must not undo that. A run is needed if a later run replaced the version (data
-    or job have changed back), or if it never got the alias (its run ended before the last step).
+    The first is a version which has the job's alias; or which had it until a person gave the alias to another
+    version, because a schedule must not undo that. The result is None if a run is needed: also if a later run
+    replaced the version (data or job have changed back), or if the version never got the alias (its run ended
+    before the last step).
     """
     uri, name, alias = tracking_uri(store), resolved.model_name, resolved.job.publish.alias
     with registry_client(uri) as client:
@@ -105,10 +92,10 @@ def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> Equa
     history = alias_history(uri, name)
     current = history.aliases.get(alias)
     if current in made:
-        return EqualVersion(name, str(current), alias, current)
+        return str(current), current
     moves = [change for change in history.changes if change.alias == alias]
     # the last move was a person's, or was made outside Evenhand
     decided = bool(moves) and (moves[-1].reason == "promote" or moves[-1].to_version != current)
     had = {move.from_version for move in moves}
     newest = max((version for version in made if version in had), key=int, default=None)
-    return EqualVersion(name, newest, alias, current) if decided and newest is not None else None
+    return (newest, current) if decided and newest is not None else None

@@ -7,11 +7,10 @@ from typing import Any
 
 from evenhand.flows import run as retraining
 from evenhand.flows.commands.terminal import estimate, print_table
-from evenhand.flows.engine import DirectEngine
+from evenhand.flows.engine import DirectEngine, new_run_id
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.runtime import prepare_environment
-from evenhand.flows.verdict import new_run_id
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.demo import CONSISTENCY, GAP, depends

@@ -18,7 +18,7 @@ from evenhand.flows.commands.terminal import (
     print_steps,
     run_verb,
 )
-from evenhand.flows.verdict import Verdict
+from evenhand.flows.engine import Verdict
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.store import Store

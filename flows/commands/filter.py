@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evenhand.flows.commands.terminal import Verb, print_end, print_result, run_verb
-from evenhand.flows.verdict import Verdict
+from evenhand.flows.engine import Verdict
 from evenhand.tasks.errors import InputError
 
 __all__ = ["run_filter"]

@@ -22,11 +22,10 @@ from evenhand.flows.commands.terminal import (
     run_verb,
     verdict_of,
 )
-from evenhand.flows.engine import DirectEngine
+from evenhand.flows.engine import DirectEngine, Verdict, new_run_id
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.runtime import prepare_environment
-from evenhand.flows.verdict import Verdict, new_run_id
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
 

@@ -14,10 +14,9 @@ from evenhand.flows.commands.terminal import (
     print_steps,
     run_verb,
 )
-from evenhand.flows.engine import DirectEngine
+from evenhand.flows.engine import DirectEngine, Verdict
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.flows.verdict import Verdict
 from evenhand.tasks.store import Store
 
 __all__ = ["print_published", "run", "verb_of"]

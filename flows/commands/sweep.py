@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_result, print_table, run_verb
-from evenhand.flows.engine import DirectEngine, Engine
+from evenhand.flows.engine import DirectEngine, Engine, Verdict
 from evenhand.flows.grid import make_grid
 from evenhand.flows.sweep import cached_points, execute, read_tradeoffs, run_points
-from evenhand.flows.verdict import Verdict
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.flows.engine import CacheMiss, DirectEngine, Engine
+from evenhand.flows.engine import CacheMiss, DirectEngine, Engine, Verdict, new_run_id, read_verdict
 from evenhand.flows.runtime import (
     SERVER_START_S,
     prepare_environment,
@@ -22,7 +22,6 @@ from evenhand.flows.runtime import (
     quiet_console,
     start_temporary_server,
 )
-from evenhand.flows.verdict import Verdict, new_run_id, read_verdict
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, internal_fault
 from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store

@@ -12,8 +12,7 @@ import pytest
 
 import evenhand.flows.run
 from evenhand.flows.commands import terminal
-from evenhand.flows.engine import CacheMiss, DirectEngine
-from evenhand.flows.verdict import Verdict, read_verdict, write_verdict
+from evenhand.flows.engine import CacheMiss, DirectEngine, Verdict, read_verdict, write_verdict
 from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
 from evenhand.tasks.store import Store
 

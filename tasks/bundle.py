@@ -70,8 +70,7 @@ def find_version(registry: str, address: ModelAddress) -> Published:
         found = published_version(registry, address.name, address.version)
         lacking = f"version {address.version}"
     else:
-        assert address.alias is not None
-        found = published(registry, address.name, address.alias)
+        found = published(registry, address.name, str(address.alias))
         lacking = f"a version with the alias {address.alias!r}"
     if found is None:
         raise InputError(

@@ -100,8 +100,10 @@ def _balance(
 
     def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Mask) -> list[Any]:
         # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell rows.
-        thin = measures.rows < min_cell
-        return [None if lacks else _shown(row, hidden) for row, lacks in zip(compositions, thin, strict=True)]
+        too_few = measures.rows < min_cell
+        return [
+            None if lacks else _shown(row, hidden) for row, lacks in zip(compositions, too_few, strict=True)
+        ]
 
     return {
         "attributes": names,
@@ -123,5 +125,5 @@ def _balance(
 
 def _shown(shares: Float, hidden: Mask) -> list[float | None]:
     """Shares as JSON; null if hidden or undefined."""
-    gone = hidden | ~np.isfinite(shares)
-    return [None if lacks else float(share) for share, lacks in zip(shares, gone, strict=True)]
+    null = hidden | ~np.isfinite(shares)
+    return [None if hide else float(share) for share, hide in zip(shares, null, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +38,8 @@ def contract(context: StepContext) -> StepResult:
     folder = context.workdir
     # One chunk: the digest must not depend on how the rows were read.
     pq.write_table(table.filter(pa.array(result.keep)).combine_chunks(), folder / "checked.parquet")
-    (folder / "result.json").write_text(json.dumps(result.to_json(), sort_keys=True))
-    outputs = {
-        "checked": (folder / "checked.parquet", "checked"),
-        "result": (folder / "result.json", "validation"),
-    }
+    outputs = {"checked": (folder / "checked.parquet", "checked")}
+    outputs |= context.write_json("result", result.to_json(), "validation", sort_keys=True)
     if result.rows_kept < result.rows:
         pq.write_table(table.filter(pa.array(~result.keep)), folder / "quarantine.parquet")
         outputs["quarantine"] = (folder / "quarantine.parquet", "quarantine")
@@ -127,9 +123,8 @@ def preprocess(context: StepContext) -> StepResult:
             {key: values[rows] for key, values in numbers.items()},
         )
         write_dataset(folder / name, data, encoder.kinds_)
-        (folder / f"{name}.json").write_text(json.dumps(result.to_json(), sort_keys=True))
         outputs[name] = (folder / name, "dataset")
-        outputs[f"{name}_result"] = (folder / f"{name}.json", "validation")
+        outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")
     facts = {
         "train_rows": len(train),
@@ -159,8 +154,8 @@ def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]
     codes = [np.unique(values, return_inverse=True)[1] for values in sensitive.values()]
     _, strata, sizes = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True, return_counts=True)
     alone = sizes == 1
-    home = len(sizes) if alone.sum() > 1 else int(sizes.argmax())
-    return np.where(alone[strata], home, strata).astype(np.int64)
+    shared = len(sizes) if alone.sum() > 1 else int(sizes.argmax())
+    return np.where(alone[strata], shared, strata).astype(np.int64)
 
 
 def _check_groups(column: Column, groups: NDArray[np.str_], rows: NDArray[np.int64], part: str) -> None:

@@ -182,8 +182,8 @@ def _failures(
         yield mask, expectation, "with another value", cure
     low, high = column.minimum, column.maximum
     bounds = [
-        (words, beyond, pa.scalar(bound))
-        for words, beyond, bound in ((f"at least {low}", pc.less, low), (f"at most {high}", pc.greater, high))
+        (text, beyond, pa.scalar(bound))
+        for text, beyond, bound in ((f"at least {low}", pc.less, low), (f"at most {high}", pc.greater, high))
         if bound is not None
     ]
     if not bounds:
@@ -199,7 +199,7 @@ def _failures(
     cure = "correct the values, or widen logicalTypeOptions in the contract"
     yield (
         _where(values, outside, nonfinite),
-        f"values of {' and '.join(words for words, _, _ in bounds)}",
+        f"values of {' and '.join(text for text, _, _ in bounds)}",
         "outside",
         cure,
     )

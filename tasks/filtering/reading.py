@@ -183,7 +183,7 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
     gzipped = is_gzipped(file.name, magic, "set filter.format")
     with ExitStack() as once, _readable(file):
         header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
-    names, delimiter, lone = _header(header, settings.delimiter, file.name)
+    names, delimiter, header_only = _header(header, settings.delimiter, file.name)
     kept, left_out = select_columns(names, bundle, settings, file.name)
     categories = {column.name for column in bundle.contract.columns if column.logical_type == "string"}
     kinds = {
@@ -192,7 +192,7 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
     empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), bundle.contract)
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in empty.schema.types]
     schema = pa.schema(list(zip(empty.schema.names, plain, strict=True)))
-    if lone:
+    if header_only:
         return Stream(iter([]), left_out, schema)
     with _readable(file):
         reader = pyarrow.csv.open_csv(

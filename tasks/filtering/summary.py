@@ -48,9 +48,8 @@ class FilterSummary:
     masses: list[float]  # sums of the rows' shares in each proxy group, of files judged by this proxy
     expected_by_group: list[float]  # expected accepted rows of each proxy group, of the same files
     left_out: list[str]  # sensitive columns that are not in the output
-    proxies: dict[
-        str, dict[str, Any]
-    ]  # `version` and number of `files` of each proxy in the output, by digest
+    # By digest of each proxy in the output, its `version` and its number of `files`.
+    proxies: dict[str, dict[str, Any]]
     drift: dict[str, Any] | None  # a `Drift`
     balance: dict[str, Any] | None  # `ExpectedShares`
     seconds: float

@@ -144,7 +144,7 @@ def test_what_was_done_past_us_shows(two: Any) -> None:
         client.set_registered_model_tag(MODEL, key, second)
         client.set_registered_model_alias(MODEL, "champion", "1")
     done = call(two.store, "history", MODEL)
-    assert "champion is at version 1, and the last record says version 2" in done.stderr
+    assert "champion is at version 1, but version 2 by the last record" in done.stderr
     assert "number 3" not in done.stderr
 
 

@@ -198,6 +198,16 @@ def test_slack_budgets_have_no_price(transport_instance: Draw) -> None:
             assert solve(case | {"budget": needed * 0.999}, entropy=0.2).multiplier > 0
 
 
+def test_a_later_call_with_a_slack_budget_has_no_price_either() -> None:
+    points = np.repeat([[0.0], [1.0]], 15, axis=0)
+    slack: Any = make_solver("entropic", TransportProblem(points, [0] * 30, 0.6))
+    slack.last = np.array([3.0])  # the multiplier of a call before
+    plan = slack.solve(np.zeros((1, 30)))
+    # half of everybody's mass goes to the other place: 0.5 of 0.6
+    assert (plan.multiplier, plan.passes) == (0.0, 2)
+    assert plan.spent == pytest.approx(0.5, rel=1e-12)
+
+
 def test_one_percent_of_the_losses_range_is_the_strength_by_default(transport_instance: Draw) -> None:
     for seed in range(30):
         case = transport_instance(seed)

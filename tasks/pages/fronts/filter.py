@@ -59,9 +59,10 @@ def _kept(summary: Json) -> str:
     if skipped and not done and not files_by(summary, "failed"):
         text += " All files of the input were filtered before and have not changed."
     elif skipped:
-        text += f" {formats.plural(skipped, 'file')} of these filtered in an earlier run."
+        text += f" Of these, {formats.plural(skipped, 'file was', 'files were')} filtered in an earlier run."
     if summary["others"]:
-        text += f" {formats.plural(summary['others'], 'file')} from earlier runs and not in this input."
+        others = formats.plural(summary["others"], "file is", "files are")
+        text += f" {others} of earlier runs and not in this input."
     return text
 
 

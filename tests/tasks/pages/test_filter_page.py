@@ -69,8 +69,8 @@ def everything(documents: dict[str, Any]) -> str:
 def test_the_headline_by_hand() -> None:
     found = headline(filter_documents(FINE, (0.1, 0.5, 0.3, 0.1)))
     assert found[0] == (
-        "The output has 48,021 of 100,000 rows (48.0%), from 3 files. 1 file of these filtered in an earlier "
-        "run."
+        "The output has 48,021 of 100,000 rows (48.0%), from 3 files. Of these, 1 file was filtered in an "
+        "earlier run."
     )
     # Accepted: 0.1, 0.125, 0.15 and 0.08 of the rows, together 0.455; students among them:
     # 0.1 * 0.4 + 0.125 * 0.02 + 0.15 * 0.03 + 0.08 * 0.05 = 0.051, which is 11.2%.
@@ -153,7 +153,7 @@ def test_the_work_of_another_proxy_is_named_and_listed() -> None:
     assert "4 files filtered by another proxy (version 2)" in headline(documents)[-1]
     assert "the expected shares and the drift do not" in headline(documents)[-1]
     assert "from 7 files" in headline(documents)[0]
-    assert "4 files from earlier runs and not in this input" in headline(documents)[0]
+    assert "4 files are of earlier runs and not in this input." in headline(documents)[0]
     found = rows(table(parts(documents)["made"], "Proxies that filtered"))
     assert found == {
         "Version 3": [f"3 files; SHA-256 {'a' * 64}"],

@@ -26,13 +26,9 @@ from evenhand.tasks.pages.build import write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="needs a browser: apt-get install chromium chromium-driver"
-    ),
-    # one browser, and each page drawn once
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs a browser: apt-get install chromium chromium-driver"
+)
 
 MOST_BYTES = 2_000_000
 PHONE = {"width": 360, "height": 780, "deviceScaleFactor": 2, "mobile": True}

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from evenhand.flows.cli import app
 
 
+@pytest.mark.usefixtures("points_here")
 def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> None:
     path = proxies.write()
     done = CliRunner().invoke(
@@ -53,6 +54,7 @@ def test_a_sweep_of_proxies_trades_balance_for_what_is_told(proxies: Any) -> Non
     assert "balances.json" in report
 
 
+@pytest.mark.usefixtures("points_here")
 def test_the_groups_of_every_run_are_those_that_its_own_step_measured(proxies: Any) -> None:
     path = proxies.write()
     over = ("--over", "method.alpha=0.1,0.3,-1", "--seeds", "2", "--direct", "--workers", "1")

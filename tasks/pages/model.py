@@ -16,11 +16,11 @@ class Cell:
     """
     One cell of a table, where plain text or a number is not enough.
 
-    `below` are smaller lines under the text, `code` is a technical name under it, and `symbol` a mark before
-    it, which a screen reader skips. `kind` is a CSS class: ``passed``, ``refused``,
-    ``insufficient_evidence``, ``failed``, or ``lack`` for what is absent. `href` is a relative link, `time`
-    the text's moment as ISO 8601, `bar` the length of a bar behind the number as a share of the column's
-    width, and `span` the number of columns that the cell takes.
+    `below` are smaller lines under the text, without empty ones; `code` is a technical name under it, and
+    `symbol` a mark before it, which a screen reader skips. `kind` is a CSS class: ``passed``, ``refused``,
+    ``insufficient_evidence``, ``failed``, or ``lack`` where a number is missing. `href` is a relative link,
+    `time` the text's moment as ISO 8601, `bar` the length of a bar behind the number as a share of the
+    column's width, and `span` the number of columns that the cell takes.
     """
 
     text: str
@@ -32,6 +32,9 @@ class Cell:
     time: str | None = None
     bar: float | None = None
     span: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "below", tuple(line for line in self.below if line))
 
 
 Value = str | int | float | bool | None | Cell

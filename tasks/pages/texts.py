@@ -90,7 +90,7 @@ def left_out(drawn: Sequence[Any], known: Sequence[Any], which: str) -> str:
 
 def metric_cell(name: str, *below: str) -> Cell:
     """Head of a metric's row: its title, its name in code, further lines."""
-    return Cell(title(name), tuple(text for text in below if text), code=name)
+    return Cell(title(name), below, code=name)
 
 
 def estimate_cell(
@@ -100,8 +100,7 @@ def estimate_cell(
     if metric is None:
         return lack("not measured", span=span)
     if metric["value"] is None:
-        reasons = [metric["reason"]] if metric.get("reason") else []
-        return lack("not enough evidence", *reasons, span=span)
+        return lack("not enough evidence", metric.get("reason") or "", span=span)
     return Cell(form(metric["value"]), (formats.interval(metric.get("low"), metric.get("high"), form),))
 
 

@@ -15,7 +15,7 @@ TABLE = "(table)"
 
 def front(documents: Documents) -> Front:
     """Build the front from a check's result (``CheckResult.to_json``)."""
-    result, what = documents["result"], documents["run"]["title"]
+    result, table = documents["result"], documents["run"]["title"]
     contract, failed = result["contract"], sum(not check["success"] for check in result["checks"])
     aside = ", with rows set aside" if result["quarantined"] else ""
     badge = ("refused", "\u2715", "refused")
@@ -23,7 +23,7 @@ def front(documents: Documents) -> Front:
     facts = [("Contract", Cell(f"{contract['name']}{version}", code=contract.get("digest") or ""))]
     checks = formats.plural(len(result["checks"]), "check")
     sentences = [
-        f"{formats.plural(result['rows'], 'row')} of {what} checked.",
+        f"{formats.plural(result['rows'], 'row')} of {table} checked.",
         f"All {checks} passed." if not failed else f"{failed} of {checks} failed.",
     ]
     if result["success"]:
@@ -38,7 +38,7 @@ def front(documents: Documents) -> Front:
         dropped = formats.plural(result["dropped_missing_sensitive"], "row")
         sentences.append(f"{dropped} dropped for lack of a sensitive value.")
     title = f"Data contract {contract['name']}"
-    return Front("contract check", title, [f"Checks of {what}"], sentences, badge=badge, facts=facts)
+    return Front("contract check", title, [f"Checks of {table}"], sentences, badge=badge, facts=facts)
 
 
 def build(documents: Documents) -> list[Section]:

@@ -288,4 +288,4 @@ def _row(entry: Entry) -> list[Cell]:
 
 def _verdict(entry: Entry, *below: str) -> Cell:
     symbol = OUTCOMES[entry.outcome][1]
-    return Cell(entry.text, tuple(text for text in below if text), kind=entry.outcome, symbol=symbol)
+    return Cell(entry.text, below, kind=entry.outcome, symbol=symbol)

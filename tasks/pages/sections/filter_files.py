@@ -91,7 +91,7 @@ def _rows(summary: Json) -> list[Block]:
             ("All rows read", "", rows_in),
         ]
         rows = [
-            [Cell(name, (remark,) if remark else ()), count, formats.percent(count / rows_in)]
+            [Cell(name, (remark,)), count, formats.percent(count / rows_in)]
             for name, remark, count in found
             if count or name == "Kept"
         ]

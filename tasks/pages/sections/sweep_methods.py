@@ -90,10 +90,11 @@ def _explained(comparison: Json) -> str:
     )
 
 
-def _verdict(entry: Json, name: str) -> str:
-    """The verdict of one test; nothing where there is none."""
-    verdict = entry["tests"].get(name, {}).get("verdict", "")
-    return SHORT.get(verdict, verdict)
+def _verdict(entry: Json, name: str, splits: int | None = None) -> str:
+    """The verdict of one test, and on how many of the splits where some are missing; nothing without one."""
+    test = entry["tests"].get(name, {"verdict": "", "n": splits})
+    part = "" if splits in (None, test["n"]) else f" ({test['n']} of {formats.plural(splits, 'split')})"
+    return SHORT.get(test["verdict"], test["verdict"]) + part
 
 
 def _mean_and_sd(found: Json) -> str:
@@ -124,26 +125,18 @@ def _chart(values: list[Json], entries: list[Json], name: str) -> Chart:
 
 def _tables(sweep: Json, comparison: Json, entries: list[Json]) -> list[Table]:
     """Mean and standard deviation of all that is compared, by what it is about."""
-    spread = " ± standard deviation over the seeds" if comparison["splits"] > 1 else ""
+    splits = comparison["splits"]
+    spread = " ± standard deviation over the seeds" if splits > 1 else ""
     tables = []
     for about, names in by_subject(comparison["metrics"]).items():
         rows = []
         for entry in entries:
             note = ("the reference",) if entry["against"] is None else ()
-            cells = [Cell(_mean_and_sd(entry["metrics"][n]), _under(comparison, entry, n)) for n in names]
+            cells = [Cell(_mean_and_sd(entry["metrics"][n]), (_verdict(entry, n, splits),)) for n in names]
             rows.append([Cell(entry["label"], note), *cells])
         columns = [", ".join(sweep["keys"]), *(of_axis(name, short=True) for name in names)]
         tables.append(Table(f"{about}: mean{spread}", columns, rows))
     return tables
-
-
-def _under(comparison: Json, entry: Json, name: str) -> tuple[str, ...]:
-    """The test's verdict, and on how many splits where some are missing."""
-    verdict, total = _verdict(entry, name), comparison["splits"]
-    if not verdict:
-        return ()
-    n = entry["tests"][name]["n"]
-    return (verdict if n == total else f"{verdict} ({n} of {formats.plural(total, 'split')})",)
 
 
 def _tests(sweep: Json, entries: list[Json]) -> Table:

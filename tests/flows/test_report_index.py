@@ -60,7 +60,7 @@ def test_damaged_verdicts_are_listed(tmp_path: Path, text: str) -> None:
     put(tmp_path, "20260902-090000-a-00aafe", VERDICT)
     html = index_of(tmp_path)
     assert "Damaged verdict" in html
-    assert "1 did what was asked and 1 left no verdict that can be read." in html
+    assert "Outcomes: 1 passed and 1 no verdict." in html
 
 
 def test_bytes_that_are_no_text_are_a_damaged_verdict(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_missing_verdicts_are_listed(tmp_path: Path) -> None:
     put(tmp_path, "20260901-090000-a-00aaff", report=False)
     html = index_of(tmp_path)
     assert "No verdict" in html
-    assert "it still runs, or was stopped" in html
+    assert "it is still running, or was stopped" in html
 
 
 def test_a_run_of_unusual_name_has_the_time_of_its_verdict(tmp_path: Path) -> None:
@@ -134,4 +134,4 @@ def test_what_runs_leave_fills_it(bench: Any) -> None:
     html = index_of(bench.store)
     assert "Refused by a gate" in html
     assert "people-gbdt" in html
-    assert "Ranking (AUC)" in html
+    assert "Area under the ROC curve" in html

@@ -26,8 +26,6 @@ from evenhand.data_contracts.suites import RuleOutcome, make_suite, needs_value,
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CheckResult", "check_batch", "check_encoded", "check_table", "raise_for"]
-
 MAX_EXAMPLES = 5
 MAX_EXAMPLE_LENGTH = 40
 # by kind of column in an encoded matrix, the values that it may hold

@@ -11,8 +11,6 @@ from typing import Any
 
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 
-__all__ = ["ENCODINGS", "LOGICAL_TYPES", "ROLES", "Column", "Value", "finite", "one_of", "only_known"]
-
 Value = bool | int | float | str | dt.date
 
 ROLES = ("label", "sensitive", "feature", "id", "ignore")

@@ -11,8 +11,6 @@ from typing import Any
 from evenhand.data_contracts.column import Column, finite, one_of, only_known
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 
-__all__ = ["Column", "Contract"]
-
 
 @dataclass(frozen=True)
 class Contract:

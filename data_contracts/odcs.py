@@ -21,15 +21,6 @@ from evenhand.data_contracts.column import ROLES, Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean, shorten
 from evenhand.data_contracts.model import Contract
 
-__all__ = [
-    "COLUMN_PROPERTIES",
-    "CONTRACT_PROPERTIES",
-    "ContractDocument",
-    "load_contract",
-    "parse_contract",
-    "shipped_contracts",
-]
-
 # Meaning of each of our `customProperties`, for the reference pages.
 COLUMN_PROPERTIES = {
     "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",

@@ -14,19 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "METRICS",
-    "Direction",
-    "Kind",
-    "MetricInfo",
-    "better",
-    "describe",
-    "direction",
-    "names_of",
-    "spoken",
-    "title",
-]
-
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
 Subject = Literal["", "attribute", "counterfactual", "column"]

@@ -11,16 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = [
-    "Progress",
-    "available_cores",
-    "derive_seed",
-    "generator",
-    "map_in_threads",
-    "one_thread",
-    "shifted",
-]
-
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
 """``callback(done, total)``: `total` is the same in every call; `done` never falls, and ends at `total`."""

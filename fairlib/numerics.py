@@ -5,14 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "log_losses",
-    "logistic_losses",
-    "orthonormal_basis",
-    "pairwise_squared_distances",
-    "softmax_losses",
-]
-
 Float = NDArray[np.float64]
 # Rounding of the Gram expansion of two equal points, in units of eps * (|a|^2 + |b|^2): measured below 9 for
 # up to 1,000 columns.

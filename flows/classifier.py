@@ -24,17 +24,6 @@ from evenhand.tasks.store import Artifact
 if TYPE_CHECKING:
     from evenhand.flows.resolved_job import ResolvedJob
 
-__all__ = [
-    "certificate_budget",
-    "check_job",
-    "known_metrics",
-    "card_fields",
-    "published_artifacts",
-    "input_description",
-    "split_parameters",
-    "train_and_measure",
-]
-
 VALUE_TYPES: dict[str, Any] = {
     "string": str,
     "integer": int,

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="evenhand",
     help="Turn a table of people into a gated, published, individually fair model, with proof.",

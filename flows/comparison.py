@@ -10,8 +10,6 @@ from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.evaluation.comparison import PairedTest, corrected_t_test, holm
 from evenhand.flows.grid import Grid, PointResult, as_text
 
-__all__ = ["comparison"]
-
 KEY = "method"
 SIGNIFICANCE = 0.05
 # The metrics that papers on fair classification compare: performance, and fairness by attribute.

@@ -16,8 +16,6 @@ from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 
-__all__ = ["DataSource", "parse_data"]
-
 KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
 EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")

@@ -19,23 +19,6 @@ from evenhand.tasks.sources import FETCH, fetch_source, needs_network
 from evenhand.tasks.step import STEPS, report_progress, run_step, step_key, working
 from evenhand.tasks.store import Artifact, StepRecord, Store
 
-__all__ = [
-    "EXIT_OF_VERDICT",
-    "CacheMiss",
-    "DirectEngine",
-    "Engine",
-    "FinishedStep",
-    "Measured",
-    "RunFolder",
-    "Steps",
-    "Verdict",
-    "describe_fault",
-    "new_run_id",
-    "read_verdict",
-    "recorded_verdict",
-    "write_verdict",
-]
-
 EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
 # JSON outputs that pages do not show.
 NOT_ON_PAGES = ("encoder", "reference")

@@ -24,8 +24,6 @@ from evenhand.tasks.gate import check_evaluation_gates, digest_of_gates, judge, 
 from evenhand.tasks.registry import actor, record_evaluation, registry_client, tracking_uri
 from evenhand.tasks.store import Artifact, Store
 
-__all__ = ["EvaluationPlan", "execute", "plan_evaluation"]
-
 SAME_TABLE = "was trained on rows of this table: its metrics here are better than on people who are new to it"
 SAME_VERSION = "model and baseline are the same version: there is no difference"
 NO_GATES = "no gates were given: nothing was decided"

@@ -20,8 +20,6 @@ from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
 from evenhand.tasks.store import Store
 
-__all__ = ["FilterPlan", "Source", "execute", "plan_filter"]
-
 NAMED_FAILURES = 3
 
 

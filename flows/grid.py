@@ -20,8 +20,6 @@ from evenhand.tasks.errors import EvenhandError, InputError
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 from evenhand.tasks.store import Store
 
-__all__ = ["Axis", "Grid", "Point", "PointResult", "as_text", "make_grid", "parse_axis", "run_point"]
-
 # Keys that cannot be swept, and the option to use instead.
 OWN_OPTIONS = {"seed": "use --seeds N", "sweep": "it configures the sweep itself: use --set"}
 

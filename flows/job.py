@@ -26,19 +26,6 @@ from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest, parse_yaml
 
-__all__ = [
-    "METRIC_KINDS",
-    "NAME",
-    "Evaluate",
-    "Job",
-    "Section",
-    "SubspaceMetric",
-    "TableSource",
-    "check_alias",
-    "load_job",
-    "shipped_jobs",
-]
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
 

@@ -27,8 +27,6 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.gate import check_drift_gates, default_drift_gates, read_limits
 from evenhand.tasks.store import Store
 
-__all__ = ["MonitorPlan", "add_retraining", "execute", "plan_monitoring"]
-
 DEFAULT_GATES = "default gates: no gates were given"
 SAME_TABLE = "the model was trained on rows of this table: there is no drift"
 RETRAINED = "retrained"

@@ -15,8 +15,6 @@ from evenhand.flows.job import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.inputs import read_yaml
 
-__all__ = ["Notifications", "configure_server", "read_notifications"]
-
 NAME = "evenhand"
 LOST = "evenhand-lost-runs"
 OURS: dict[str, str | list[str]] = {

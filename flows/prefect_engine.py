@@ -21,8 +21,6 @@ from evenhand.tasks.sources import FETCH, fetch_source, needs_network  # noqa: E
 from evenhand.tasks.step import working  # noqa: E402
 from evenhand.tasks.store import Artifact, StepRecord, Store, default_store_url  # noqa: E402
 
-__all__ = ["PrefectEngine", "open_store"]
-
 
 def open_store(url: str | None) -> Store:
     """

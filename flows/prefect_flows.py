@@ -43,8 +43,6 @@ from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit  # noq
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
-__all__ = ["evaluate", "filter_flow", "monitor", "retrain", "sweep"]
-
 HOUR_S = 3600
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
 # the records in the output folder say which units are done

@@ -16,16 +16,6 @@ from evenhand.tasks.store import Artifact
 if TYPE_CHECKING:
     from evenhand.flows.resolved_job import ResolvedJob
 
-__all__ = [
-    "check_job",
-    "known_metrics",
-    "card_fields",
-    "published_artifacts",
-    "input_description",
-    "split_parameters",
-    "train_and_measure",
-]
-
 # Sections and keys of classifiers, and why a proxy has none.
 CLASSIFIER_KEYS = {
     "fair_metric": "its own disclosivity is the limit",

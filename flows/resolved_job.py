@@ -26,9 +26,6 @@ from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.inputs import as_number, nearest
 from evenhand.tasks.step import STEPS
 
-__all__ = ["RESERVED_ARGUMENTS", "ResolvedJob", "provenance", "resolve"]
-
-
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
 # Keys of a job that do not change the model: texts, and settings of other commands.

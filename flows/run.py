@@ -25,9 +25,6 @@ from evenhand.tasks.errors import NotCarriedOut, without_secrets
 from evenhand.tasks.registry import artifact_root, published, read_card, tracking_uri
 from evenhand.tasks.store import Store
 
-__all__ = ["GatedRun", "execute", "ingest", "run_to_gate"]
-
-
 SQLITE = "sqlite:///"
 # Checks with a page: document, file of the page, name in the verdict, title.
 CHECKS = (

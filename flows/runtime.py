@@ -25,15 +25,6 @@ from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.registry import MLFLOW_DEFAULTS
 from evenhand.tasks.store import Store, default_store_url
 
-__all__ = [
-    "SERVER_START_S",
-    "make_prefect_home",
-    "prepare_environment",
-    "prepare_prefect_home",
-    "quiet_console",
-    "start_temporary_server",
-]
-
 SERVER_START_S = 120
 PR_SET_PDEATHSIG = 1
 MAX_STARTS = 4

@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import read_yaml
 
-__all__ = ["Deployment", "read_deployments", "serve_deployments"]
-
 
 class Schedule(BaseModel):
     """Schedule of a deployment: ``cron``, or ``interval`` in seconds."""

@@ -19,16 +19,6 @@ from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
 
-__all__ = [
-    "execute",
-    "cached_points",
-    "in_worker",
-    "read_tradeoffs",
-    "run_points",
-    "sweep_table",
-    "worker_count",
-]
-
 RunPoints = Callable[[Grid, str], list[PointResult]]
 
 

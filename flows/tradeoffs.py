@@ -14,8 +14,6 @@ from evenhand.fairlib.evaluation.tradeoff import Goal, Summary, best, nearest_mi
 from evenhand.flows.comparison import comparison
 from evenhand.flows.grid import Grid, PointResult, as_text
 
-__all__ = ["tradeoffs"]
-
 PERFORMANCE = "balanced_accuracy"
 NOT_FAIRNESS = ("accuracy", "balanced_accuracy", "auc", "features_asked")
 # Proxies trade their balance for what they disclose.

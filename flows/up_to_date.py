@@ -14,8 +14,6 @@ from evenhand.tasks.registry import (
 )
 from evenhand.tasks.store import Store
 
-__all__ = ["find_equal_version", "up_to_date"]
-
 
 def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
     """

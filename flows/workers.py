@@ -19,8 +19,6 @@ from typing import Any
 
 from evenhand.tasks.errors import NotCarriedOut
 
-__all__ = ["WorkerPool", "cores", "dask_cluster", "pin_to_core"]
-
 THREAD_LIMITS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

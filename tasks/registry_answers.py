@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SQLITE", "ask_once"]
-
 SQLITE = "sqlite:///"
 
 

@@ -7,8 +7,6 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["LogLoss", "LogitDistance", "SearchObjective", "logit_distance"]
-
 
 def logit_distance(first: Tensor, second: Tensor) -> Tensor:
     r"""

@@ -15,8 +15,6 @@ from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel
 from evenhand.fairlib.auditor.objectives import SearchObjective
 from evenhand.fairlib.distances.base import Metric
 
-__all__ = ["Auditor", "SearchBounds", "WorstCase"]
-
 # Lengths of the first move in full space that are tried beside the gradient's own.
 FIRST_LENGTHS = (0.1, 1.0)
 # Steps between comparisons with the best point: the path in full space hardly ever turns back.

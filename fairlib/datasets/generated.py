@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GENERATED", "GeneratedTable", "make_hiring", "make_loans"]
-
 CLUBS = ("none", "chess", "choir", "football", "rowing")
 
 

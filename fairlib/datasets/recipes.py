@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RECIPES", "RawFile", "Recipe"]
-
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 

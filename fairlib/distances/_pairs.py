@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_source", "given_pairs", "group_codes", "pairs_of_copies", "pairs_of_groups"]
-
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 # Most rounds of random draws for incomparable pairs.

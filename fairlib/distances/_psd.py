@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Maximum", "maximise", "nearest_psd"]
-
 Float = NDArray[np.float64]
 # The step grows a little after every iteration, so that one bad region does not slow down the rest.
 GROWTH = 1.25

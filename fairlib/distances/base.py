@@ -17,8 +17,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.numerics import pairwise_squared_distances
 
-__all__ = ["FeatureBounds", "Metric"]
-
 Float = NDArray[np.float64]
 FORMAT = 2
 # Smallest exponent of a bound's step: finer steps need numbers that float64 lacks.

@@ -22,8 +22,6 @@ from evenhand.fairlib.distances._pairs import (
 from evenhand.fairlib.distances._psd import maximise
 from evenhand.fairlib.distances.base import Metric
 
-__all__ = ["EXPLORE", "log_likelihood", "log_likelihood_gradient"]
-
 Float = NDArray[np.float64]
 # Eigenvalues below this share of the largest one are 0 up to the accuracy of the search.
 NEGLIGIBLE = 1e-6

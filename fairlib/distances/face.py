@@ -14,8 +14,6 @@ from sklearn.utils.validation import check_array
 from evenhand.fairlib.distances._pairs import check_source, group_codes
 from evenhand.fairlib.distances.base import Metric
 
-__all__ = ["FACE"]
-
 Float = NDArray[np.float64]
 Blocks = Callable[[], Iterator[Float]]
 

@@ -15,8 +15,6 @@ from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
-__all__ = ["METRICS", "fitted_metric", "load_metric"]
-
 METRICS: dict[str, type[Metric]] = {metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE)}
 
 

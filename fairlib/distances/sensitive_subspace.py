@@ -13,8 +13,6 @@ from sklearn.utils.validation import check_array
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.numerics import orthonormal_basis
 
-__all__ = ["LearnedDirection", "SensitiveSubspace"]
-
 Float = NDArray[np.float64]
 
 

@@ -15,16 +15,6 @@ from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import generator
 
-__all__ = [
-    "Category",
-    "Questions",
-    "asked_histogram",
-    "features_asked",
-    "frequent_sequences",
-    "question_report",
-    "wilson_interval",
-]
-
 MIN_ROWS = 30
 """Fewer people than this say nothing of a share that is compared with others, whatever ``min_cell`` is."""
 

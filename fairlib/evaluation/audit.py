@@ -18,8 +18,6 @@ from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
 
-__all__ = ["Audit", "audit", "audit_losses"]
-
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BIN_ROWS", "MAX_BINS", "Bins", "count_bins", "merge_bins", "numeric_bins", "pool_small"]
-
 MAX_BINS = 10
 BIN_ROWS = 20
 """Fewest rows of a bin of numbers."""

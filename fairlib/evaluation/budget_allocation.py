@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ConcaveHulls", "concave_hulls"]
-
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 

@@ -20,8 +20,6 @@ from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, derive_seed, generator, one_thread
 
-__all__ = ["Certificate", "certify"]
-
 Float = NDArray[np.float64]
 
 # The first multipliers: from 1 up and down by this factor.

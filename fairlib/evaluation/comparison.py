@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["PairedTest", "corrected_t_test", "holm"]
-
 
 @dataclass(frozen=True)
 class PairedTest:

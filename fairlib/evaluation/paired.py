@@ -29,8 +29,6 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
 from evenhand.fairlib.execution import generator
 
-__all__ = ["Comparison", "compare"]
-
 
 @dataclass(frozen=True)
 class Comparison:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["MIN_ROWS", "selection_report"]
-
 MIN_ROWS = 20
 """Fewest people for spread and quartiles: quartiles of fewer would be close to single rows."""
 

@@ -16,19 +16,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenhand.fairlib.methods.registry import MODEL_FILE
 
-__all__ = [
-    "BinaryMethod",
-    "Callback",
-    "Method",
-    "Progress",
-    "check_choice",
-    "check_counts",
-    "check_feature_groups",
-    "check_interval",
-    "check_widths",
-    "read_tensors",
-]
-
 FORMAT = 1
 WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite"}
 Float32: TypeAlias = NDArray[np.float32]

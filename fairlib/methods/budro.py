@@ -29,8 +29,6 @@ from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProb
 if TYPE_CHECKING:
     import xgboost as xgb
 
-__all__ = ["VALIDATION_METRICS", "BudroClassifier"]
-
 Int = NDArray[np.int64]
 
 SMALL_TABLE = 2500

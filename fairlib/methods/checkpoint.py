@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Checkpoint", "fingerprint"]
-
 FILE = "checkpoint"
 DIGEST_BYTES = 32
 EVERY_S = 10.0

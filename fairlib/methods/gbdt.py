@@ -15,8 +15,6 @@ from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, ch
 if TYPE_CHECKING:
     import xgboost as xgb
 
-__all__ = ["Codes", "GBDTClassifier", "without_cache"]
-
 BOOSTER_FILE = "booster.ubj"
 TREE_PARAMETERS = ("max_depth", "eta", "reg_lambda", "min_child_weight")
 Codes: TypeAlias = NDArray[np.int64]

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.base import Float32
 
-__all__ = ["GroupReader", "Groups", "check_labels", "hold_out", "read_groups", "set_aside", "two_groups"]
-
 # A column that states the group needs a leaf per group, or per listed value where values were merged. The
 # bound prevents that a tree memorises training rows.
 SPARE_LEAVES = 16

@@ -15,8 +15,6 @@ from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 
-__all__ = ["ProjectedGBDTClassifier", "ReweighedGBDTClassifier", "kamiran_calders_weights"]
-
 
 def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike) -> Float64:
     r"""

@@ -14,20 +14,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Method
     from evenhand.fairlib.proxies.base import BalancingProxy
 
-__all__ = [
-    "METHODS",
-    "MODEL_FILE",
-    "PROXIES",
-    "MethodSpec",
-    "installed",
-    "load_model",
-    "load_proxy",
-    "method_class",
-    "needed_extra",
-    "proxy_class",
-    "spec_of",
-]
-
 DISTRIBUTION = "evenhand"
 MODEL_FILE, PROXY_FILE = "model.json", "proxy.json"
 

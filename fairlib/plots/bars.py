@@ -20,8 +20,6 @@ from evenhand.fairlib.plots.theme import (
     shape_scale,
 )
 
-__all__ = ["asked_features", "ranked_bars"]
-
 # Opacity of the first of several parts.
 PALEST = 0.3
 # Widest column of a chart with few of them.

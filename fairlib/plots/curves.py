@@ -8,8 +8,6 @@ import altair as alt
 
 from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale
 
-__all__ = ["budget_curve", "training_curves"]
-
 # A logarithmic axis has no 0: an interval that reaches towards it is cut at this part of the smallest value.
 LEAST_PART = 0.1
 DASHES = [[1, 0], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 5]]

@@ -9,8 +9,6 @@ import altair as alt
 
 from evenhand.fairlib.plots.theme import CHARACTER, UPRIGHT, Rows, colour, data, finish, is_narrow, records
 
-__all__ = ["group_rates", "group_shares", "heat_map", "histogram", "kept_by_group", "score_distribution"]
-
 # Opacity of the strongest cell of a heat map: text on it stays legible in both colour schemes.
 DARKEST = 0.6
 

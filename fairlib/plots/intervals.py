@@ -9,8 +9,6 @@ import altair as alt
 
 from evenhand.fairlib.plots.theme import UPRIGHT, Rows, colour, data, finish, is_narrow, records
 
-__all__ = ["differences", "finish_rows", "metric_intervals", "row_axis", "row_names"]
-
 ROW = 34
 NARROW_ROW = 54
 

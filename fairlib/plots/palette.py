@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DARK", "LIGHT", "SERIES", "SHAPES"]
-
 # Marks of a series differ in shape as well as in colour.
 SERIES = ("c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9")
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "stroke", "triangle-left")

@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.plots.curves import DASHES
 from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale, shape_scale
 
-__all__ = ["bar_panels", "decision_surfaces", "rectangles", "series_panels"]
-
 # Upper ends of the shades of a probability, from surely below one half to surely above.
 SHADES = {
     0.2: "#f0b48a",

@@ -9,8 +9,6 @@ import altair as alt
 
 from evenhand.fairlib.plots.palette import LIGHT, SERIES, SHAPES
 
-__all__ = ["Rows", "colour", "data", "finish", "is_narrow", "records", "series_scale", "shape_scale"]
-
 Rows = Sequence[Mapping[str, Any]] | Any
 """Records, or a data frame with ``to_dict(orient="records")``."""
 

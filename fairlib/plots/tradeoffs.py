@@ -19,8 +19,6 @@ from evenhand.fairlib.plots.theme import (
     shape_scale,
 )
 
-__all__ = ["by_setting", "tradeoff"]
-
 KINDS = {
     "other": ("not on the front", colour("muted"), "circle", 40),
     "front": ("on the Pareto front", colour("c0"), "circle", 110),

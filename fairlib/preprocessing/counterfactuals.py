@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
 
-__all__ = ["Counterfactuals", "all_copies", "check_copies", "check_counterfactuals", "encoded_copies"]
-
 Float32 = NDArray[np.float32]
 Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
 """By the counterfactual's name: by table column the values that it gets, or ``"all"``."""

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NUMERIC_KINDS", "ColumnSpec", "TableEncoder", "category_name"]
-
 FORMAT = 1
 MISSING = "(missing)"
 NUMERIC_KINDS = ("standard", "unit", "date")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Callback
     from evenhand.fairlib.proxies.sampling import SamplingPlan
 
-__all__ = ["BalancingProxy"]
-
 FORMAT = 1
 DESCRIPTION_FILE = "proxy.json"
 GRAPH_FILE = "graph.safetensors"

@@ -15,8 +15,6 @@ from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.groups import indicators_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 
-__all__ = ["MEASURES", "ProxyMeasures", "generalisation_bound", "measure_proxy"]
-
 Float = NDArray[np.float64]
 CHUNK_DRAWS = 50
 # Least number of rows with one acceptance probability for which group shares are computed.

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import load_file, save_file
 
-__all__ = ["SplittingGraph"]
-
 Float = NDArray[np.float64]
 FIELDS = ("coefficients", "intercepts", "mixture", "starts", "one", "zero")
 

@@ -9,8 +9,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Target", "group_names", "indicators_of", "target_shares"]
-
 Float = NDArray[np.float64]
 Names: TypeAlias = Mapping[str, Sequence[str]]
 # Target shares by attribute and group.

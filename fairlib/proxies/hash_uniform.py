@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from evenhand.fairlib.proxies import _kernels as kernels
 from evenhand.fairlib.proxies.raw import Rows, one_array
 
-__all__ = ["VERSION", "hash_uniforms"]
-
 VERSION = 1
 Words = NDArray[np.uint64]
 GOLDEN = 0x9E3779B97F4A7C15

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from sklearn.base import clone, is_classifier
 
-__all__ = ["EstimatorOracle", "EstimatorScores", "LinearOracle", "LinearScores", "Scores"]
-
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 CHUNK_ROWS = 65_536

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Callback
     from evenhand.fairlib.proxies.sampling import SamplingPlan
 
-__all__ = ["PredictedGroupProxy"]
-
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 Integers = NDArray[np.int64]

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
 from evenhand.fairlib.proxies.graph import SplittingGraph
 
-__all__ = ["Acceptance", "RawAcceptance", "Rows", "one_array"]
-
 Float = NDArray[np.float64]
 Rows: TypeAlias = pa.RecordBatch | pa.Table
 # Halfspaces are padded to full vector registers.

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog, nnls
 
-__all__ = ["SamplingPlan", "nearest_mixture", "plan_of", "sampling_plan"]
-
 Float = NDArray[np.float64]
 # A mixture whose image differs from the nearest one's by no more than this counts as nearest: the tolerance
 # of the linear program.

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-__all__ = ["Hypotheses", "Limits", "play_game", "solve_program"]
-
 Float = NDArray[np.float64]
 # Smaller weights of the mixture are rounding errors of the program.
 LEAST_WEIGHT = 1e-9

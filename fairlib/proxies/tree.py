@@ -17,8 +17,6 @@ from evenhand.fairlib.proxies.groups import Target
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Callback
 
-__all__ = ["ProxyTree"]
-
 
 class ProxyTree(BalancingProxy):
     r"""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Callback
     from evenhand.fairlib.proxies.tree import ProxyTree
 
-__all__ = ["TreeBuilder"]
-
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 # Cuts along a vertex's first directions, and along the direction of the program's prices.

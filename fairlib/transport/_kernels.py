@@ -19,18 +19,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Limits",
-    "all_distances",
-    "least_positive_cost",
-    "listed_distances",
-    "nearest_cells",
-    "search_cells",
-    "search_lists",
-    "softmax_moments",
-    "tie_hashes",
-]
-
 # Cells whose bounds are compared together.
 CHUNK = 64
 # Reordering a maximum is exact. Fused multiply-add changes the last digit: for distances only.

@@ -12,8 +12,6 @@ from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.transport.problem import SGDSolver, Solver, TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
-__all__ = ["Allocation", "DualSGDSolver", "DualSolver", "allocate_budget", "envelope_moves", "plan_of"]
-
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 

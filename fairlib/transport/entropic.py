@@ -12,8 +12,6 @@ from evenhand.fairlib.execution import map_in_threads
 from evenhand.fairlib.transport._kernels import all_distances, least_positive_cost, softmax_moments
 from evenhand.fairlib.transport.problem import SGDSolver, Solver, TransportPlan
 
-__all__ = ["EntropicSGDSolver", "EntropicSolver"]
-
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from evenhand.fairlib.numerics import pairwise_squared_distances
 from evenhand.fairlib.transport.problem import Solver, TransportPlan
 
-__all__ = ["LPSolver"]
-
 MAX_ROWS = 500
 
 

@@ -12,17 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.execution import generator
 
-__all__ = [
-    "MAX_MATRIX_ROWS",
-    "TransportPlan",
-    "TransportProblem",
-    "SOLVERS",
-    "SGDSolver",
-    "Solver",
-    "SolverName",
-    "make_solver",
-]
-
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 SolverName = Literal["dual", "dual-sgd", "entropic", "entropic-sgd", "lp"]

@@ -30,8 +30,6 @@ from evenhand.fairlib.transport._kernels import (
 )
 from evenhand.fairlib.transport.problem import SAME_PLACE, TransportProblem
 
-__all__ = ["ColumnSearch", "Envelopes", "Cells", "build_cells"]
-
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Lists = tuple[NDArray[np.int32], Float]

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.bundle import ModelAddress
 
-__all__ = ["ask"]
-
 INTERRUPTED = "interrupted: no answer was kept."
 INPUT_ENDED = "the input ended before the questions did: no answer was kept."
 INSTRUCTIONS = "Press Enter to skip a question; ? shows the answers so far."

@@ -20,8 +20,6 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["DELAY_S", "Bars"]
-
 DELAY_S = 2.0
 
 

@@ -16,8 +16,6 @@ from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.demo import CONSISTENCY, GAP, depends
 from evenhand.tasks.store import Store
 
-__all__ = ["demo"]
-
 JOBS = {
     "hiring-gbdt": "trees",
     "hiring-blind": "trees that do not see the gender",

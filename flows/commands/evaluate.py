@@ -23,8 +23,6 @@ from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.store import Store
 
-__all__ = ["CiFiles", "evaluate"]
-
 UNFINISHED = "the evaluation is not finished: it is still running, or it was killed."
 OUTCOMES = {0: "passed", 1: "refused", 3: "not enough evidence for a gate"}
 

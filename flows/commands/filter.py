@@ -8,8 +8,6 @@ from evenhand.flows.commands.terminal import Verb, print_end, print_result, run_
 from evenhand.flows.engine import Verdict
 from evenhand.tasks.errors import InputError
 
-__all__ = ["run_filter"]
-
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
 

@@ -16,8 +16,6 @@ from evenhand.flows.job import NAME
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.ingest import read_table
 
-__all__ = ["init"]
-
 COMMENTS = """\
 # Counterfactual copies: consistency.NAME is the share of people whose prediction is the same on all copies.
 # evaluate:

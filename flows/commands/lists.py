@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from evenhand.tasks.store import Store
 
-__all__ = ["cached_steps", "clear_cache", "datasets", "jobs", "methods", "metrics", "prune_cache"]
-
 
 def jobs() -> None:
     """Print the shipped jobs with their descriptions."""

@@ -29,8 +29,6 @@ from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
 
-__all__ = ["monitor"]
-
 SHOWN_COLUMNS = 10
 SHOWN_GATES = 10
 OUTCOMES = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence for a gate"}

@@ -15,8 +15,6 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.registry import AliasChange, History, alias_history, tracking_uri
 from evenhand.tasks.store import Store
 
-__all__ = ["history", "promote"]
-
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
 
 

@@ -14,8 +14,6 @@ from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.index import RUN_ID
 from evenhand.tasks.store import Store
 
-__all__ = ["report"]
-
 
 def report(run_id: str | None, store_url: str | None, open_it: bool, all_runs: bool) -> None:
     """Print the address of a run's report, or of the page over all runs, and open it if asked to."""

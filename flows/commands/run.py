@@ -19,8 +19,6 @@ from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.store import Store
 
-__all__ = ["print_published", "run", "verb_of"]
-
 
 def verb_of(resolved: ResolvedJob, job: str, overrides: Sequence[str]) -> Verb:
     """Return the verb that runs a job."""

@@ -15,8 +15,6 @@ from evenhand.flows.runtime import (
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store, default_store_url
 
-__all__ = ["notify", "serve"]
-
 
 def serve(config: Path, only: list[str] | None, limit: int, store_url: str | None) -> None:
     """Serve the deployments of a file, or those of them named in `only`, until Ctrl-C."""

@@ -13,8 +13,6 @@ from evenhand.flows.sweep import cached_points, execute, read_tradeoffs, run_poi
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store
 
-__all__ = ["sweep"]
-
 SHOWN_COLUMNS = 4
 MAIN_KINDS = (
     "consistency.",

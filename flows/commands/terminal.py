@@ -26,23 +26,6 @@ from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, int
 from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store
 
-__all__ = [
-    "Caught",
-    "Verb",
-    "execute_verb",
-    "one_line_errors",
-    "print_end",
-    "print_gates",
-    "print_metrics",
-    "print_model",
-    "print_result",
-    "print_steps",
-    "print_table",
-    "progress_bars",
-    "report_error",
-    "run_verb",
-]
-
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
 # Imported while the temporary server starts.
 PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-__all__ = ["AdversarialClassifier"]
-
 Constraint = Literal["demographic_parity", "equalized_odds"]
 CHUNK_ROWS = 16_384
 NOT_FINITE = (

@@ -19,8 +19,6 @@ from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32
 from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
 
-__all__ = ["Arrays", "Codes", "Comparator", "GroupComparator", "no_callback", "optional_import"]
-
 PARAMETERS_FILE = "parameters.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
 Codes = NDArray[np.int64]

@@ -13,8 +13,6 @@ from evenhand.fairlib.methods.base import Float32, Float64, check_choice
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import ThresholdMethod, TwoGroupsLogistic
 
-__all__ = ["CalibratedOddsClassifier", "row_draws"]
-
 CostConstraint = Literal["weighted", "fpr", "fnr"]
 
 

@@ -27,8 +27,6 @@ from evenhand.fairlib.methods.groups import (
     two_groups,
 )
 
-__all__ = ["Linear", "LogisticClassifier", "ReweighedLogisticClassifier", "best_threshold"]
-
 CHUNK_VALUES = 4_000_000
 # with more columns the Hessian, of d x d numbers, costs more than the gradients that it saves
 MOST_COLUMNS = 600

@@ -20,8 +20,6 @@ from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupCompar
 from evenhand.fairlib.methods.comparators.logistic import Linear, logistic_regression
 from evenhand.fairlib.methods.groups import Groups, check_labels
 
-__all__ = ["ExponentiatedGradientClassifier"]
-
 Constraint = Literal[
     "demographic_parity",
     "equalized_odds",

@@ -14,8 +14,6 @@ from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_im
 from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic
 from evenhand.fairlib.methods.groups import Groups, set_aside
 
-__all__ = ["RepairMap", "RepairedLogisticClassifier"]
-
 KNOTS = 101
 # With fewer rows the library may take both groups for one: it bins the group's number by its spread.
 FEWEST_ROWS = 64

@@ -13,8 +13,6 @@ from evenhand.fairlib.methods.base import Float32, Float64, check_choice, check_
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import GroupReadingLogistic
 
-__all__ = ["GroupThresholdsClassifier", "Interpolation"]
-
 Constraint = Literal[
     "demographic_parity",
     "equalized_odds",

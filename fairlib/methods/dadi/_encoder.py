@@ -21,21 +21,6 @@ from evenhand.fairlib.methods.dadi._layers import (
 )
 from evenhand.fairlib.methods.dadi.network import Columns, Encoder, Rows
 
-__all__ = [
-    "Memory",
-    "ProcessingTrace",
-    "ReadingTrace",
-    "States",
-    "as_memory",
-    "mark_known",
-    "new_processing_trace",
-    "new_reading_trace",
-    "processing_block",
-    "processing_block_backward",
-    "read_people",
-    "reading_block_backward",
-]
-
 ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
 MINUS_INFINITY = np.float32(-3.0e38)
 

@@ -20,8 +20,6 @@ from evenhand.fairlib.methods.dadi._encoder import (
 from evenhand.fairlib.methods.dadi._layers import HeadTrace, apply_head
 from evenhand.fairlib.methods.dadi.network import Columns, Encoder, Network, Perceptron, Rows
 
-__all__ = ["acquire", "best_action", "head_outputs", "read_sets"]
-
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _memory(encoder: Encoder, columns: Columns, rows: Rows) -> Memory:

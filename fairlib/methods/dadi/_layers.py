@@ -9,17 +9,6 @@ import numpy as np
 
 from evenhand.fairlib.methods.dadi.network import Perceptron
 
-__all__ = [
-    "HeadTrace",
-    "add_bias",
-    "apply_head",
-    "exponential",
-    "head_backward",
-    "layer_backward",
-    "relu_backward",
-    "sum_rows",
-]
-
 ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 # ln 2 in two parts, so that x - k ln 2 is exact (Cody and Waite)
 LN2_HIGH = np.float32(0.693359375)

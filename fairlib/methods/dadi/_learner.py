@@ -22,21 +22,6 @@ from evenhand.fairlib.methods.dadi._layers import HeadTrace, apply_head, head_ba
 from evenhand.fairlib.methods.dadi.network import Network, Rows
 from evenhand.fairlib.methods.dadi.objectives import Outcome
 
-__all__ = [
-    "Adam",
-    "Buffers",
-    "Learner",
-    "action_values",
-    "adam_step",
-    "add_gradients",
-    "at_time",
-    "class_logits",
-    "cross_entropy",
-    "encode_sets",
-    "read_batch",
-    "step",
-]
-
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 

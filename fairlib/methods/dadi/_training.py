@@ -23,8 +23,6 @@ from evenhand.fairlib.methods.dadi._learner import (
 from evenhand.fairlib.methods.dadi.network import Columns, Rows
 from evenhand.fairlib.methods.dadi.objectives import Outcome
 
-__all__ = ["Agents", "TrainConfig", "joint_training", "pretraining"]
-
 ZERO = np.float32(0.0)
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.problem import Problem
     from evenhand.fairlib.methods.dadi.training import Networks
 
-__all__ = ["Acquisition", "DADIClassifier"]
-
 WEIGHTS_FILE = "network.safetensors"
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.dadi.inference import Known, SetNetwork, probabilities
 
-__all__ = ["HeldOut", "feature_report"]
-
 Codes = NDArray[np.int64]
 
 

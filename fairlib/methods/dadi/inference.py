@@ -19,8 +19,6 @@ from evenhand.fairlib.methods.base import Float32, Float64, read_tensors
 from evenhand.fairlib.methods.dadi._inference import acquire, head_outputs, read_sets
 from evenhand.fairlib.methods.dadi.network import Columns, Layout, Network, NetworkShape, Rows
 
-__all__ = ["Known", "SetNetwork", "probabilities"]
-
 CHUNK_ROWS = 1024
 FEW_ROWS = 64
 Known = NDArray[np.uint8]

@@ -11,8 +11,6 @@ import numpy as np
 
 from evenhand.fairlib.methods.base import Float32
 
-__all__ = ["Columns", "Encoder", "Layout", "Network", "NetworkShape", "Perceptron", "Rows"]
-
 
 class Columns(NamedTuple):
     """

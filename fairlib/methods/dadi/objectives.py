@@ -7,8 +7,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CRITERIA", "Criterion", "Outcome", "attribute_outcome", "label_outcome"]
-
 Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 CRITERIA: tuple[str, ...] = get_args(Criterion)
 Codes = NDArray[np.int64]

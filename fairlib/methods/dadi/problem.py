@@ -23,8 +23,6 @@ from evenhand.fairlib.methods.groups import Groups
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
 
-__all__ = ["Problem", "prepare"]
-
 
 @dataclass(frozen=True)
 class Problem:

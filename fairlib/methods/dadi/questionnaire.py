@@ -17,8 +17,6 @@ from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
 from evenhand.fairlib.preprocessing.encoder import NUMERIC_KINDS, TableEncoder, category_name
 
-__all__ = ["MISSING", "Question", "Questionnaire"]
-
 MISSING = "(missing)"
 INPUTS_FILE = "inputs.json"
 TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

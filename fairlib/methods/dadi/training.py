@@ -29,8 +29,6 @@ from evenhand.fairlib.methods.dadi.problem import Problem
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
 
-__all__ = ["JointTraining", "Networks", "network_shapes", "pretrain", "train"]
-
 Arrays = dict[str, NDArray[Any]]
 Networks = tuple[SetNetwork, SetNetwork]
 """Predictor and adversary."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from evenhand.fairlib.methods.faias.players import Players
 
-__all__ = ["FAIASClassifier", "GradientEstimator"]
-
 WEIGHTS_FILE = "network.safetensors"
 GradientEstimator = Literal["score_function", "one_flip", "straight_through"]
 

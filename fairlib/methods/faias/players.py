@@ -18,8 +18,6 @@ from evenhand.fairlib.methods.networks.training import build_network
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 
-__all__ = ["Features", "Players", "even_levels", "selections"]
-
 CHUNK_ROWS = 16_384
 
 

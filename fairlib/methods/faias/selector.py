@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from evenhand.fairlib.methods.networks.training import build_network
 
-__all__ = ["Selector", "one_flip_gradient", "score_function_gradient", "straight_through_gradient"]
-
 
 class Selector(nn.Module):
     r"""

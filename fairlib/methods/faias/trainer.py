@@ -27,8 +27,6 @@ from evenhand.fairlib.numerics import log_losses
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
 
-__all__ = ["Trainer", "class_weights", "score_of", "sensitivity"]
-
 # Default learning rates of the selector: one step of a network moves the probabilities of all rows.
 VECTOR_RATE, NETWORK_RATE = 1e-2, 1e-3
 Score = tuple[float, float]

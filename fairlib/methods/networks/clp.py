@@ -17,8 +17,6 @@ from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
 
-__all__ = ["CLPClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CLPClassifier(MitigatedNetwork):

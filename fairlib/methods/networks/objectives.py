@@ -21,8 +21,6 @@ from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntro
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
 
-__all__ = ["LogitPairing", "Robustness", "SetInvariance", "next_multiplier"]
-
 
 def next_multiplier(value: float, rate: float, budget: float, distance: float) -> float:
     r"""

@@ -30,8 +30,6 @@ from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
 
-__all__ = ["MitigatedNetwork", "NeuralNetworkClassifier"]
-
 WEIGHTS_FILE = "network.safetensors"
 CHUNK_ROWS = 65_536
 # values of "architecture" in the file's metadata

@@ -11,8 +11,6 @@ from evenhand.fairlib.methods.networks.plain import MitigatedNetwork
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
 
-__all__ = ["AuditedNetwork", "SenSRClassifier", "SenSeIClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AuditedNetwork(MitigatedNetwork):

@@ -21,8 +21,6 @@ from evenhand.fairlib.methods.checkpoint import Checkpoint
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 
-__all__ = ["Arrays", "Batch", "CrossEntropy", "Training", "build_network", "class_shares"]
-
 # Progress is averaged over this many steps, and the loss is checked for NaN as often.
 REPORT_EVERY = 50
 Arrays = dict[str, NDArray[Any]]

@@ -48,7 +48,7 @@ def test_an_error_of_the_registry_is_one_line_without_its_password(
     shown = "http://127.0.0.1:9"
     reason = f"no answer from {shown} " + "x" * 300
     assert str(caught.value) == (
-        f"the model registry at {shown} did not answer as it should (OSError: {reason[:200]}): "
+        f"the model registry at {shown} gave no valid answer (OSError: {reason[:200]}): "
         "check MLFLOW_TRACKING_URI and the server, then run again."
     )
     with pytest.raises(NotCarriedOut, match=r"\(OSError: \)"), registry_client(uri):

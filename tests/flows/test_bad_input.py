@@ -410,7 +410,7 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "metric key of another kind": (
         "fair_metric={kind: face, learned: [sex]}",
-        ("'fair_metric.learned'", "sensitive-subspace", "face takes", "take it out"),
+        ("'fair_metric.learned'", "sensitive-subspace", "face takes", "remove it"),
     ),
     "metric of two sizes": (
         "fair_metric={kind: face, n_directions: 3, explained_variance: 0.5}",
@@ -444,7 +444,7 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     "contract not there": ("contract=nowhere.yaml", ("nowhere.yaml", "cannot be read")),
     "contract of no name": ("contract=germen", ("'germen'", "did you mean 'german'?")),
     "no table": ("table={name: germen}", ("'germen'", "did you mean 'german'?", "table.path")),
-    "reserved alias": ("publish.alias=latest", ("publish.alias", "another word")),
+    "reserved alias": ("publish.alias=latest", ("publish.alias", "choose another alias")),
     "bad model name": ("publish.model=a/b", ("publish.model",)),
     "bad job name": ("name=../x", ("name", "use letters")),
     "set without a value": ("method.eta", ("KEY=VALUE", "'method.eta'")),

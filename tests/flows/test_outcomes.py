@@ -14,6 +14,7 @@ import evenhand.flows.run
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import CacheMiss, DirectEngine, Verdict, read_verdict, write_verdict
 from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
+from evenhand.tasks.step import STEPS as STEP_TABLE
 from evenhand.tasks.store import Store
 
 STEPS = ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate", "publish"]
@@ -138,7 +139,7 @@ def test_a_registry_that_cannot_be_opened_ends_with_4(bench: Any, monkeypatch: p
 def test_a_fault_in_a_step_ends_with_4_and_not_1(
     publishing: Any, step: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module(f"evenhand.tasks.{step}")
+    module = importlib.import_module(STEP_TABLE[step].module)
 
     def crash(context: Any) -> Any:
         (context.workdir / "half").write_text("half")

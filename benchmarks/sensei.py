@@ -24,8 +24,7 @@ from torch import Tensor, nn
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from benchmarks.tables import SPLITS, show
-from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.distances.registry import load_metric
+from evenhand.fairlib.distances.base import Metric, load_metric
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
 from evenhand.fairlib.methods.networks.training import build_network

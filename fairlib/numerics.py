@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -96,3 +98,37 @@ def pairwise_squared_distances(a: ArrayLike, b: ArrayLike) -> Float:
     near = squared[i, j] <= unit * (left_norms[i] + norms[j])
     squared[i[near], j[near]] = 0.0
     return squared
+
+
+def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
+    r"""
+    Score interval of a share (Wilson 1927).
+
+    .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
+              {1 + z^2 / n}
+
+    Parameters
+    ----------
+    count, n : int
+        People with a property, of all n >= 1.
+    level : float
+        Coverage in (0, 1).
+
+    Returns
+    -------
+    low, high : float
+        Within [0, 1], around ``count / n``.
+
+    Raises
+    ------
+    ValueError
+        A count that is no part of n.
+    """
+    if not 0 <= count <= n or n < 1:
+        raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")
+    z, share = NormalDist().inv_cdf(0.5 + level / 2), count / n
+    middle = share + z * z / (2 * n)
+    half = z * (share * (1.0 - share) / n + (z / (2 * n)) ** 2) ** 0.5
+    low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+    # at the ends rounding may leave the share just outside
+    return max(0.0, min(low, share)), min(1.0, max(high, share))

@@ -4,19 +4,20 @@ Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, `
 ``weigh`` and ``unweigh`` for numpy arrays and torch tensors. ``load_metric`` reads a saved one of any kind.
 """
 
-from evenhand.fairlib.distances.base import FeatureBounds, Metric
+from evenhand.fairlib.distances.base import FeatureBounds, Metric, load_metric
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
-from evenhand.fairlib.distances.registry import METRICS, load_metric
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 
 __all__ = [
+    "METRICS",
     "EXPLORE",
     "FACE",
-    "METRICS",
     "FeatureBounds",
     "LearnedDirection",
     "Metric",
     "SensitiveSubspace",
     "load_metric",
 ]
+
+METRICS: dict[str, type[Metric]] = {metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE)}

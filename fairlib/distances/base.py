@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.numerics import pairwise_squared_distances
@@ -264,3 +264,47 @@ def _is_tensor(value: Any) -> bool:
     """Whether a value is a torch tensor; there is none unless torch was imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def load_metric(folder: str | Path) -> Metric:
+    """
+    Read a saved metric of any kind.
+
+    Raises
+    ------
+    ValueError
+        The folder holds a kind or a format that this version does not know.
+    """
+    from evenhand.fairlib.distances import METRICS
+
+    source = Path(folder)
+    kind = json.loads((source / "metric.json").read_text()).get("kind")
+    if kind not in METRICS:
+        raise ValueError(f"{source} holds a metric of the kind {kind!r}; known: {', '.join(METRICS)}.")
+    return METRICS[kind].load(source)
+
+
+def fitted_metric(
+    metric: Metric | None, X: ArrayLike, sensitive_features: Mapping[str, ArrayLike] | None
+) -> Metric:
+    """
+    The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
+
+    X has the shape (n, d), every sensitive feature the shape (n,).
+
+    Raises
+    ------
+    ValueError
+        No metric and no sensitive features to learn one from, or a metric of another dimension.
+    """
+    from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+
+    if metric is None and sensitive_features is None:
+        raise ValueError("metric is None: give a fair metric, or sensitive_features to learn one from.")
+    found: Metric = SensitiveSubspace() if metric is None else metric
+    if not hasattr(found, "n_features_in_"):
+        found = clone(found).fit(X, sensitive_features=sensitive_features)
+    width = np.shape(X)[1]
+    if found.n_features_in_ != width:
+        raise ValueError(f"X has {width} features, but the metric was fitted on {found.n_features_in_}.")
+    return found

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import generator
+from evenhand.fairlib.numerics import wilson_interval
 
 MIN_ROWS = 30
 """Fewer people than this say nothing of a share that is compared with others, whatever ``min_cell`` is."""
@@ -58,40 +58,6 @@ class Category:
 
     values: tuple[str, ...]
     codes: NDArray[np.int64]
-
-
-def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
-    r"""
-    Score interval of a share (Wilson 1927).
-
-    .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
-              {1 + z^2 / n}
-
-    Parameters
-    ----------
-    count, n : int
-        People with a property, of all n >= 1.
-    level : float
-        Coverage in (0, 1).
-
-    Returns
-    -------
-    low, high : float
-        Within [0, 1], around ``count / n``.
-
-    Raises
-    ------
-    ValueError
-        A count that is no part of n.
-    """
-    if not 0 <= count <= n or n < 1:
-        raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")
-    z, share = float(norm.isf((1.0 - level) / 2.0)), count / n
-    middle = share + z * z / (2 * n)
-    half = z * np.sqrt(share * (1.0 - share) / n + (z / (2 * n)) ** 2)
-    low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
-    # at the ends rounding may leave the share just outside
-    return max(0.0, min(float(low), share)), min(1.0, max(float(high), share))
 
 
 def features_asked(

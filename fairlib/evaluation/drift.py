@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.binning import merge_bins
 from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.numerics import wilson_interval
 
 Float = NDArray[np.float64]
 FLOOR = 1e-6
@@ -275,8 +276,6 @@ def _combined(metrics: Sequence[MetricValue], combine: Callable[[list[float]], f
 
 def share(count: int, n: int, *, level: float, least: int = LEAST_ROWS) -> MetricValue:
     """Share of rows with Wilson's interval; insufficient below `least` rows."""
-    from evenhand.fairlib.evaluation.acquisition import wilson_interval
-
     if n < max(least, 1):
         return MetricValue.insufficient(f"{n:,} rows are fewer than {least}")
     return MetricValue(count / n, *wilson_interval(count, n, level))
@@ -311,8 +310,6 @@ def share_change(count: int, n: int, count_then: int, m: int, *, level: float, l
     least : int
         With fewer rows, now or then, the change is insufficient and the present share is not given.
     """
-    from evenhand.fairlib.evaluation.acquisition import wilson_interval
-
     if min(n, m) < least:
         reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
         return Change(count_then / m if m else None, None, reason)

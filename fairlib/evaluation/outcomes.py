@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from evenhand.fairlib.numerics import wilson_interval
 
 PAIR_SEPARATOR = "&"
 
@@ -220,6 +222,60 @@ def list_cells(groups: Sequence[str], counts: NDArray[np.int64], min_cell: int) 
         }
         for group, cells in zip(groups, counts.tolist(), strict=True)
         for label, (negative, positive) in enumerate(cells)
+    ]
+
+
+class Rate(NamedTuple):
+    """A share of rows with Wilson's interval; None where there are fewer rows than the minimum."""
+
+    hits: int
+    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class GroupRates(NamedTuple):
+    """One group: selection rate, true positive rate, true negative rate."""
+
+    group: str
+    n: int
+    selected: Rate
+    tpr: Rate
+    tnr: Rate
+
+
+def group_rates(cells: Sequence[Mapping[str, Any]], min_cell: int, level: float = 0.95) -> list[GroupRates]:
+    """Compute the rates of groups from the counts of :func:`list_cells`.
+
+    Parameters
+    ----------
+    cells : sequence of mapping
+        ``group``, ``label``, ``n`` and ``predicted_positive``; an absent cell counts no rows.
+    min_cell : int
+        A rate over fewer rows is None.
+    level : float
+        Coverage of Wilson's intervals.
+
+    Returns
+    -------
+    list of GroupRates
+        In the order in which the groups first occur.
+    """
+
+    def rate(hits: int, n: int) -> Rate:
+        if n < max(min_cell, 1):
+            return Rate(hits, n)
+        return Rate(hits, n, hits / n, *wilson_interval(hits, n, level))
+
+    tally: dict[str, list[list[int]]] = {}
+    for cell in cells:
+        rows = tally.setdefault(cell["group"], [[0, 0], [0, 0]])
+        rows[cell["label"]][0] += cell["n"]
+        rows[cell["label"]][1] += cell["predicted_positive"]
+    return [
+        GroupRates(group, n0 + n1, rate(p0 + p1, n0 + n1), rate(p1, n1), rate(n0 - p0, n0))
+        for group, ((n0, p0), (n1, p1)) in tally.items()
     ]
 
 

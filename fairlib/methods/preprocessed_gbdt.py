@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.distances.registry import fitted_metric, load_metric
+from evenhand.fairlib.distances.base import Metric, fitted_metric, load_metric
 from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups

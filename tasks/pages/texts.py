@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import NormalDist
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from evenhand.fairlib import catalogue
 from evenhand.fairlib.catalogue import spoken, title
+from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Cell, Json
@@ -121,56 +121,7 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
     )
 
 
-# rates of groups
-
-
-class Rate(NamedTuple):
-    """A share of rows with Wilson's interval; None where there are fewer rows than the minimum."""
-
-    hits: int
-    n: int
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-class GroupRates(NamedTuple):
-    """One group: selection rate, true positive rate, true negative rate."""
-
-    group: str
-    n: int
-    selected: Rate
-    tpr: Rate
-    tnr: Rate
-
-
-def group_rates(cells: Sequence[Json], min_cell: int, level: float = 0.95) -> list[GroupRates]:
-    """
-    Turn counts per group and true label into rates, in the order in which the groups first occur.
-
-    A cell has ``group``, ``label``, ``n`` and ``predicted_positive``; an absent one counts no rows. Rates
-    over fewer than `min_cell` rows are None.
-    """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-
-    def rate(hits: int, n: int) -> Rate:
-        if n < max(min_cell, 1):
-            return Rate(hits, n)
-        # Wilson's score interval (1927) stays within [0, 1] and does not shrink to a point at 0 or n
-        share, scale = hits / n, 1 + z * z / n
-        centre = (share + z * z / (2 * n)) / scale
-        half = z / scale * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
-        return Rate(hits, n, share, min(max(centre - half, 0.0), share), max(min(centre + half, 1.0), share))
-
-    tally: dict[str, list[list[int]]] = {}
-    for cell in cells:
-        rows = tally.setdefault(cell["group"], [[0, 0], [0, 0]])
-        rows[cell["label"]][0] += cell["n"]
-        rows[cell["label"]][1] += cell["predicted_positive"]
-    return [
-        GroupRates(group, n0 + n1, rate(p0 + p1, n0 + n1), rate(p1, n1), rate(n0 - p0, n0))
-        for group, ((n0, p0), (n1, p1)) in tally.items()
-    ]
+# groups
 
 
 def treatment(metrics: Json, most: int = 3) -> list[str]:

@@ -48,9 +48,13 @@ def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkSha
 
 def _train_config(config: DADIClassifier, problem: Problem) -> TrainConfig:
     """Numbers of the compiled training, each of one type: kernels are compiled anew for every other one."""
-    numbers = (float(getattr(config, name)) for name in TrainConfig._fields[:7])
+    numbers: dict[str, Any] = {name: float(getattr(config, name)) for name in TrainConfig._fields[:7]}
     return TrainConfig(
-        *numbers, int(config.target_every), int(config.n_iterations), problem.costs, problem.allowed
+        **numbers,
+        target_every=int(config.target_every),
+        n_iterations=int(config.n_iterations),
+        costs=problem.costs,
+        allowed=problem.allowed,
     )
 
 

@@ -54,7 +54,7 @@ class AuditedNetwork(MitigatedNetwork):
         check_interval(self, "[0, inf)", "perturbation_budget", "multiplier_start", "multiplier_rate")
 
     def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
-        from evenhand.fairlib.distances.registry import fitted_metric
+        from evenhand.fairlib.distances.base import fitted_metric
         from evenhand.fairlib.methods.networks.objectives import Robustness
 
         self.metric_ = fitted_metric(self.metric, data, given["sensitive_features"])

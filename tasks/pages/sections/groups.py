@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken, title
+from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 
@@ -47,7 +48,7 @@ def _of(metrics: Json, who: str) -> list[Block]:
     numbers = f"with counts and {texts.interval_name(settings)}s"
     blocks: list[Block] = []
     for name, cells in counts.items():
-        groups = texts.group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
+        groups = group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
         blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
         if not texts.is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups))
@@ -59,7 +60,7 @@ def _of(metrics: Json, who: str) -> list[Block]:
     return blocks
 
 
-def _chart(about: str, groups: Sequence[texts.GroupRates]) -> Chart:
+def _chart(about: str, groups: Sequence[GroupRates]) -> Chart:
     shown = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
     rows, said = [], []
     for key, text in RATES.items():
@@ -67,14 +68,14 @@ def _chart(about: str, groups: Sequence[texts.GroupRates]) -> Chart:
         apart = f"groups {formats.points(max(known) - min(known))} apart" if len(known) > 1 else ""
         said.append(f"{text}: {apart or 'nothing to compare'}")
         for group in shown:
-            rate: texts.Rate = getattr(group, key)
+            rate: Rate = getattr(group, key)
             row = {"rate": text, "group": group.group}
             rows.append(row | {"value": rate.value, "low": rate.low, "high": rate.high})
     caption = texts.left_out(shown, groups, "The largest groups")
     return Chart("groups.group_rates", {"rows": rows}, f"Rates by {about}", f"{'; '.join(said)}.", caption)
 
 
-def _cell(rate: texts.Rate) -> Cell:
+def _cell(rate: Rate) -> Cell:
     if rate.value is None:
         return texts.lack("too few rows", formats.count(rate.n))
     counts = f"{formats.count(rate.hits)} of {formats.count(rate.n)}"

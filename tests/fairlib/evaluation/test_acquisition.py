@@ -17,8 +17,8 @@ from evenhand.fairlib.evaluation.acquisition import (
     features_asked,
     frequent_sequences,
     question_report,
-    wilson_interval,
 )
+from evenhand.fairlib.numerics import wilson_interval
 
 NAMES = ("age", "job", "town", "sex")
 ALLOWED = np.array([True, True, True, False])

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
-from evenhand.fairlib.evaluation.outcomes import Outcomes, list_cells, with_intersections
+from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates, list_cells, with_intersections
 
 
 def columns(**changes: Any) -> dict[str, Any]:
@@ -93,3 +94,33 @@ def test_counts_list_every_cell() -> None:
         {"group": "M", "label": 0, "n": 2, "predicted_positive": 1, "rate": 0.5, "enough": True},
     ]
     assert [row["group"] for row in rows] == ["F", "F", "M", "M", "X", "X"]
+
+
+def cells_of(*rows: tuple[str, int, int, int]) -> list[dict[str, Any]]:
+    return [{"group": g, "label": y, "n": n, "predicted_positive": p} for g, y, n, p in rows]
+
+
+def test_rates_by_hand() -> None:
+    # a: 10 true negatives of which 2 are predicted positive, 20 true positives of which 15 are
+    (a, b) = group_rates(cells_of(("a", 0, 10, 2), ("a", 1, 20, 15), ("b", 1, 5, 0)), 5)
+    assert (a.group, a.n) == ("a", 30)
+    assert (a.selected.hits, a.selected.value) == (17, 17 / 30)
+    assert (a.tpr.hits, a.tpr.n, a.tpr.value) == (15, 20, 0.75)
+    assert (a.tnr.hits, a.tnr.n, a.tnr.value) == (8, 10, 0.8)
+    assert (b.n, b.tpr.value, b.selected.value) == (5, 0.0, 0.0)
+    assert (b.tnr.n, b.tnr.value, b.tnr.low) == (0, None, None)
+
+
+def test_a_rate_needs_the_minimum_of_rows() -> None:
+    (few,) = group_rates(cells_of(("a", 0, 4, 1), ("a", 1, 5, 1)), 5)
+    assert few.tnr.value is None
+    assert few.tpr.value == 0.2
+    assert few.selected.value == 2 / 9
+
+
+@pytest.mark.parametrize(("hits", "n", "level"), [(0, 7, 0.9), (7, 7, 0.95), (3, 11, 0.95), (450, 1000, 0.9)])
+def test_intervals_are_wilsons(hits: int, n: int, level: float) -> None:
+    (group,) = group_rates(cells_of(("a", 1, n, hits)), 1, level)
+    expected = binomtest(hits, n).proportion_ci(level, method="wilson")
+    assert group.tpr.low == pytest.approx(expected.low, abs=1e-12)
+    assert group.tpr.high == pytest.approx(expected.high, abs=1e-12)

@@ -167,19 +167,25 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
     An unreachable registry raises no error here, because the card is only shown.
     """
 
-    def look_up() -> dict[str, Any] | None:
+    def look_up() -> str:
         with registry_client(uri) as client:
-            import mlflow
-
-            run = client.get_model_version(name, version).run_id
-            card = json.loads(mlflow.artifacts.load_text(f"runs:/{run}/card/model_card.json"))
-        return card if isinstance(card, dict) else None
+            run = client.get_run(client.get_model_version(name, version).run_id)
+        return f"{run.info.artifact_uri}/card/model_card.json"
 
     try:
-        card: dict[str, Any] | None = ask_once(uri, f"card {name}/{version}", look_up)
-    except (NotCarriedOut, ValueError):
+        address = ask_once(uri, f"card of {name}/{version}", look_up)
+        path = address.removeprefix("file://")
+        if path.startswith("/"):  # a file on this machine needs no MLflow
+            text = Path(path).read_text()
+        else:
+            with registry_client(uri):
+                import mlflow
+
+                text = mlflow.artifacts.load_text(address)
+        card = json.loads(text)
+    except (NotCarriedOut, OSError, ValueError):
         return None
-    return card
+    return card if isinstance(card, dict) else None
 
 
 def record_evaluation(client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]) -> None:

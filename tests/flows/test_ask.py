@@ -214,7 +214,7 @@ def test_what_is_no_agent_is_refused(agent_store: Path, model: str, words: list[
 def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path) -> None:
     done = ask(tmp_path)
     assert done.exit_code == 2
-    assert "no folder of a published model" in done.stderr
+    assert "has no inputs.json: give the folder of a published model" in done.stderr
 
 
 def test_no_answer_is_left_anywhere(agent_store: Path) -> None:

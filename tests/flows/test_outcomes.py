@@ -110,7 +110,7 @@ def test_no_registry_ends_with_4_and_leaves_nothing_half_registered(
     assert done.json == done.verdict
     assert done.json["model"] is None
     assert len(done.err.splitlines()) == 1
-    assert "the model registry at http://127.0.0.1:9 did not answer" in done.err
+    assert "the model registry at http://127.0.0.1:9 gave no valid answer" in done.err
     assert "check MLFLOW_TRACKING_URI" in done.err
     assert "pass-word" not in done.err + done.out
     assert list(done.store.glob("tmp/*")) == []

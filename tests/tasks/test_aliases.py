@@ -74,6 +74,9 @@ class Client:
             name, str(self.models[name].aliases.get(alias, "INVALID_PARAMETER_VALUE"))
         )
 
+    def get_run(self, run_id: str) -> Any:
+        return SimpleNamespace(info=SimpleNamespace(artifact_uri=f"mlflow-artifacts:/1/{run_id}"))
+
     def set_model_version_tag(self, name: str, version: str, key: str, value: str) -> None:
         self.versions[version][key] = value
 
@@ -276,7 +279,7 @@ def test_a_card_that_cannot_be_read_is_none(
     client: Client, text: str | None, card: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load(uri: str) -> str:
-        assert uri == "runs:/run3/card/model_card.json"
+        assert uri == "mlflow-artifacts:/1/run3/card/model_card.json"
         if text is None:
             raise NotCarriedOut("out of reach")
         return text

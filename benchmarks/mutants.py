@@ -47,7 +47,7 @@ GROUPS = {
         ),
     ),
     "gates": Group(
-        ("fairlib/evaluation/gates.py", "tasks/gate.py"),
+        ("fairlib/evaluation/gates.py", "tasks/gate.py", "tasks/monitoring/gates.py"),
         ("tests/fairlib/evaluation/test_evaluation_gates.py", "tests/tasks/**/test_*gate*.py"),
         (
             "tests/tasks/evaluating/test_*.py",
@@ -78,7 +78,7 @@ GROUPS = {
         ("tests/fairlib/test_networks.py", "tests/fairlib/evaluation/test_certificates.py"),
     ),
     "aliases": Group(
-        ("tasks/registry.py",),
+        ("tasks/aliases.py|tasks/registry.py",),
         ("tests/tasks/test_aliases*.py", "tests/tasks/test_registry.py"),
         ("tests/flows/test_promote.py", "tests/flows/test_champion.py"),
     ),
@@ -191,5 +191,9 @@ def sample_mutants(root: Path, seed: int, count: int) -> tuple[list[tuple[Mutant
 
 
 def find_files(root: Path, patterns: Sequence[str]) -> list[Path]:
-    """Files of some patterns in the order of the patterns, each once."""
-    return list(dict.fromkeys(path for pattern in patterns for path in sorted(root.glob(pattern))))
+    """Files of some patterns, each once; of alternatives with ``|`` between them the first that fits."""
+    found: list[Path] = []
+    for pattern in patterns:
+        choices = (sorted(root.glob(choice)) for choice in pattern.split("|"))
+        found += next(filter(None, choices), [])
+    return list(dict.fromkeys(found))

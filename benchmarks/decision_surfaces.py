@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import DOCS, picture
+from benchmarks.surface_plots import decision_surfaces
 from benchmarks.two_clusters import changing, surface
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.networks import SenSeIClassifier, SenSRClassifier
-from evenhand.fairlib.plots.panels import decision_surfaces
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

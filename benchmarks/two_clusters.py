@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import DOCS, picture
+from benchmarks.surface_plots import decision_surfaces
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.numerics import logistic_losses
-from evenhand.fairlib.plots.panels import decision_surfaces
 from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
 
 Float = NDArray[np.float64]

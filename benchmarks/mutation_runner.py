@@ -24,7 +24,7 @@ from typing import Any
 import coverage
 import pytest
 
-MEMORY_BYTES = 16 << 30  # address space of a test process: a mutant may ask for any amount
+MEMORY_BYTES = 16 << 30  # written memory of a test process: a mutant may ask for any amount
 PRELOADED = (
     "numba",
     "pandas",
@@ -65,7 +65,7 @@ class Selection:
 
 def run_tests(request: dict[str, Any]) -> int:
     """Run the tests of a request in this process, up to the first failure; the exit code of pytest."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (request["cpu"], request["cpu"] + 10))
     measured = None
     if request["coverage"]:

@@ -11,6 +11,7 @@ Hardt et al., "Equality of opportunity in supervised learning", NeurIPS 2016; Sp
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -477,3 +478,22 @@ def better(name: str) -> Direction:
             f"metric: got {name!r}, which has no direction; `evenhand metrics` lists those that have one"
         )
     return found
+
+
+def better_or_worse(name: str, change: float) -> str:
+    """Whether a change of a metric is better or worse; no word where it is neither."""
+    way = direction(name)
+    if way is None or change == 0:
+        return ""
+    return "better" if (change > 0) == (way == "higher") else "worse"
+
+
+def is_intersection(name: str, counts: Container[str]) -> bool:
+    """Whether a metric or an attribute is of crossed attributes, such as 'sex&race'."""
+    parts = (name.partition(".")[2] or name).split("&")
+    return len(parts) > 1 and all(part in counts for part in parts)
+
+
+def without_intersections(metrics: Iterable[str], counts: Container[str]) -> list[str]:
+    """Names of metrics that are not of crossed attributes."""
+    return [name for name in metrics if not is_intersection(name, counts)]

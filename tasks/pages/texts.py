@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from evenhand.fairlib import catalogue
-from evenhand.fairlib.catalogue import spoken, title
+from evenhand.fairlib.catalogue import is_intersection, spoken, title
 from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
@@ -38,25 +37,6 @@ def summary_of(method: str) -> str:
     """What a model of this method is, as the registry says; the name itself if it is not ours."""
     spec = METHODS.get(method) or PROXIES.get(method)
     return spec.summary if spec else method
-
-
-def is_intersection(name: str, counts: Mapping[str, Any]) -> bool:
-    """Whether a metric or an attribute is of crossed attributes, such as 'sex&race'."""
-    parts = (name.partition(".")[2] or name).split("&")
-    return len(parts) > 1 and all(part in counts for part in parts)
-
-
-def plotted(metrics: Mapping[str, Any], counts: Mapping[str, Any]) -> list[str]:
-    """Metrics that charts show: those of intersections are many and stand in tables only."""
-    return [name for name in metrics if not is_intersection(name, counts)]
-
-
-def better_or_worse(name: str, change: float) -> str:
-    """Whether a change of a metric is better or worse; no word where it is neither."""
-    way = catalogue.direction(name)
-    if way is None or change == 0:
-        return ""
-    return "better" if (change > 0) == (way == "higher") else "worse"
 
 
 def overlap(one: Json, other: Json) -> bool | None:

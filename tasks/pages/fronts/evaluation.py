@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evenhand.fairlib.catalogue import title
+from evenhand.fairlib.catalogue import title, without_intersections
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.metrics import finding
@@ -70,7 +70,7 @@ def compared(documents: Documents) -> list[str]:
     differences = (documents.get("comparison") or {"differences": {}})["differences"]
     if not differences:
         return ["The model and the baseline were not compared."]
-    names = texts.plotted(differences, documents["metrics"]["counts"])
+    names = without_intersections(differences, documents["metrics"]["counts"])
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(finding(name, differences[name]), []).append(name)

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken, title
+from evenhand.fairlib.catalogue import better_or_worse, spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import (
     ROUNDING,
-    better_or_worse,
     interval_name,
     lack,
     metric_cell,

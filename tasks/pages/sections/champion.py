@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from evenhand.fairlib.catalogue import title
+from evenhand.fairlib.catalogue import better_or_worse, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import (
-    better_or_worse,
     estimate_cell,
     gate_results,
     lack,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evenhand.fairlib.catalogue import direction, title
+from evenhand.fairlib.catalogue import direction, title, without_intersections
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Chart, Documents, Heading, Section
 from evenhand.tasks.pages.sections.metrics import FINDINGS, by_scale, finding
-from evenhand.tasks.pages.texts import ends, gate_results, interval_name, plotted
+from evenhand.tasks.pages.texts import ends, gate_results, interval_name
 
 PAGES = {"evaluation": 30}
 NEEDS = ("comparison", "metrics")
@@ -25,7 +25,7 @@ def build(documents: Documents) -> Section | None:
         "Model less baseline on the same rows. A filled mark is a difference whose paired interval does not "
         "contain 0; a tick is the difference that a gate allows."
     ]
-    for _, text, names in by_scale(plotted(differences, documents["metrics"]["counts"])):
+    for _, text, names in by_scale(without_intersections(differences, documents["metrics"]["counts"])):
         rows, said, way = [], [], direction(names[0])
         for name in names:
             found, limit = differences[name], limits.get(name)

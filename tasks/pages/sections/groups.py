@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken, title
+from evenhand.fairlib.catalogue import is_intersection, spoken, title
 from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
@@ -50,7 +50,7 @@ def _of(metrics: Json, who: str) -> list[Block]:
     for name, cells in counts.items():
         groups = group_rates(cells, settings.get("min_cell", 5), settings.get("level", 0.95))
         blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
-        if not texts.is_intersection(name, counts):
+        if not is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups))
         caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
         rows: list[list[Any]] = [
@@ -90,7 +90,7 @@ def _scores(histograms: Json) -> Section:
         "shown groups together. Groups of different sizes have the same area."
     ]
     for name, histogram in histograms.items():
-        blocks += _distribution(spoken(name), histogram, texts.is_intersection(name, histograms))
+        blocks += _distribution(spoken(name), histogram, is_intersection(name, histograms))
     return Section("scores", "Scores", blocks)
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import MetricInfo, describe, direction, spoken, title
+from evenhand.fairlib.catalogue import (
+    MetricInfo,
+    better_or_worse,
+    describe,
+    direction,
+    spoken,
+    title,
+    without_intersections,
+)
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table, Terms
 
@@ -44,7 +52,7 @@ def build(documents: Documents) -> Section | None:
             "difference on the same rows decides."
         )
     blocks: list[Block] = [lead, *panels(documents, metrics["metrics"], interval)]
-    hidden = len(metrics["metrics"]) - len(texts.plotted(metrics["metrics"], metrics["counts"]))
+    hidden = len(metrics["metrics"]) - len(without_intersections(metrics["metrics"], metrics["counts"]))
     if hidden:
         crossed = formats.plural(hidden, "metric of intersections", "metrics of intersections")
         blocks.append(f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only.")
@@ -71,7 +79,7 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
         if result["kind"] != "no_worse_than_baseline"
     }
     blocks: list[Block] = []
-    for key, text, names in by_scale(texts.plotted(found, documents["metrics"]["counts"])):
+    for key, text, names in by_scale(without_intersections(found, documents["metrics"]["counts"])):
         rows, said = [], []
         for name in names:
             metric, other = found[name], texts.ends(others.get(name) or {})
@@ -160,7 +168,7 @@ def finding(name: str, difference: Json) -> str:
         return "same"
     if low <= 0 <= high:
         return "unclear"
-    return texts.better_or_worse(name, value) or "other"
+    return better_or_worse(name, value) or "other"
 
 
 def difference_cell(name: str, difference: Json | None) -> Cell:

@@ -1,4 +1,4 @@
-"""Groups, labels and predictions: their shares in the training rows and in the new rows."""
+"""Groups, labels and predictions: their shares in the training rows and in the new rows, and cautions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ from evenhand.tasks.pages.texts import estimate_cell, lack
 PAGES = {"drift": 20}
 NEEDS = ("drift",)
 
+CAUTIONS = (
+    "**Each column is compared alone.** Only counts of each column are kept of the training rows, so a "
+    "change that shows only in several columns together is not seen.",
+    "**Drift of the inputs is not an error of the model.** A change of the inputs does not say that the "
+    "model is wrong about the new rows, and no change does not say that it is right: that takes new rows "
+    "with labels, and `evenhand evaluate`.",
+    "**Many rows make every difference significant.** The p-value is then small for differences that do not "
+    "matter. The index measures how large a change is; the default gates judge the index.",
+)
+
 
 def build(documents: Documents) -> list[Section]:
-    """A section on the groups, one on labels and predictions."""
+    """A section on the groups, one on labels and predictions, one on what these do not say."""
     drift = documents["drift"]
     found = []
     if drift["groups"]:
@@ -27,7 +37,8 @@ def build(documents: Documents) -> list[Section]:
         for attribute, group in drift["groups"].items():
             blocks += _attribute(spoken(attribute), group)
         found.append(Section("groups", "The people", blocks))
-    return [*found, Section("answers", "Labels and predictions", [_answers(drift)])]
+    answers = Section("answers", "Labels and predictions", [_answers(drift)])
+    return [*found, answers, Section("cautions", "What this does not say", CAUTIONS)]
 
 
 def _attribute(about: str, found: Json) -> list[Block]:

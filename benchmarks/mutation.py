@@ -65,7 +65,6 @@ class Baseline:
     files: list[str]
     seconds: dict[str, float]
     lines: dict[str, dict[str, list[str]]]
-    total: Done
 
     def select(self, mutant: Mutant, lines: range) -> tuple[list[str], list[str]]:
         """
@@ -82,6 +81,11 @@ class Baseline:
             chosen = {test.partition("::")[0] for test in order}
             return [file for file in self.files if file in chosen], order
         return sorted(self.files, key=lambda file: Path(mutant.file).stem not in file), []
+
+    def limits(self, files: Sequence[str]) -> tuple[int, float]:
+        """Limits in seconds of CPU and of the clock for the tests of some files, with time for compiling."""
+        seconds = sum(time for test, time in self.seconds.items() if test.partition("::")[0] in files)
+        return int(4 * seconds) + 120, 8 * seconds + 400
 
 
 class Copy:
@@ -240,7 +244,7 @@ class Tester:
         if done.code != 0:
             raise SystemExit(f"tests fail without a fault: {shlex.join(files)}\n{done.output[-5000:]}")
         log(f"{done.seconds:.0f} s, {done.cpu:.0f} s of CPU: {shlex.join(files)}")
-        return Baseline(files, **json.loads(measured.read_text()), total=done)
+        return Baseline(files, **json.loads(measured.read_text()))
 
     def test(self, mutant: Mutant, code: str) -> dict[str, Any]:
         """Run the tests of a mutant's group that reach it, up to the first failure."""
@@ -251,8 +255,7 @@ class Tester:
             with copy.mutated(mutant, code):
                 for baseline in self.stages[mutant.group]:
                     files, order = baseline.select(mutant, lines)
-                    total = baseline.total
-                    limits = (int(5 * total.cpu) + 180, 10 * total.seconds + 300)
+                    limits = baseline.limits(files if order else baseline.files)
                     done = copy.run(files, order, limits, PYTHONDONTWRITEBYTECODE="1")
                     if done.code != 0:
                         break

@@ -225,11 +225,13 @@ def copy_checkout(root: Path, folder: Path, python: Path) -> Copy:
 class Tester:
     """Copies, one for each worker, and for each group its tests with their measurements."""
 
-    def __init__(self, root: Path, folder: Path, python: Path, workers: int, groups: Sequence[str]) -> None:
+    def __init__(
+        self, root: Path, folder: Path, python: Path, workers: int, groups: Sequence[str], quick: bool
+    ) -> None:
         first = copy_checkout(root, folder / "0", python)
         self.stages: dict[str, list[Baseline]] = {}
         for name in groups:
-            for patterns in filter(None, (GROUPS[name].tests, GROUPS[name].slow_tests)):
+            for patterns in filter(None, (GROUPS[name].tests, () if quick else GROUPS[name].slow_tests)):
                 files = [str(path.relative_to(root)) for path in find_files(root, patterns)]
                 self.stages.setdefault(name, []).append(self.measure(first, files, folder / "lines.json"))
         self.copies: queue.Queue[Copy] = queue.Queue()
@@ -308,6 +310,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--name", default="mutation", help="of the result")
     parser.add_argument("--survivors", action="store_true", help="test survivors again")
+    parser.add_argument("--quick", action="store_true", help="leave out the groups' slow tests")
     parser.add_argument("--list", action="store_true", help="list the sample only")
     options = parser.parse_args()
     root = options.root.resolve()
@@ -329,9 +332,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder, kept.open("a") as file:
         python = root / ".venv" / "bin" / "python"
         groups = [group for group in GROUPS if any(mutant.group == group for mutant, _ in waiting.values())]
-        tester = Tester(
-            root, Path(folder), python if python.exists() else Path(sys.executable), options.workers, groups
-        )
+        own = python if python.exists() else Path(sys.executable)
+        tester = Tester(root, Path(folder), own, options.workers, groups, options.quick)
         with ThreadPoolExecutor(options.workers) as pool:
             tested = pool.map(lambda drawn: tester.test(*drawn), waiting.values())
             for key, result in zip(waiting, tested, strict=True):
@@ -344,6 +346,7 @@ def main() -> None:
         **provenance(shlex.join(["python", "-m", "benchmarks.mutation", *sys.argv[1:]])),
         "git_commit": commit.stdout.strip(),
         "seed": options.seed,
+        "slow_tests": not options.quick,
         "data": "EVENHAND_DATA" in os.environ,
         **summarise([finished[key] for key in ids], places),
     }

@@ -35,6 +35,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.budro

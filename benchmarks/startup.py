@@ -1,9 +1,9 @@
 """
 What a command takes beside its libraries and beside an earlier checkout, and how many files a run needs.
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.startup [--earlier CHECKOUT]``. The commands alternate: a change
-of the machine's load reaches all of them. Ratios are of medians. An earlier checkout is run with the Python of
-its ``.venv``.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.startup [--earlier CHECKOUT]``. The commands alternate, so
+that a change of load reaches all of them. Ratios are of medians. An earlier checkout is run with the Python
+of its ``.venv``.
 """
 
 from __future__ import annotations

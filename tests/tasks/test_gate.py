@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from evenhand.data_contracts.arrow import known_groups
 from evenhand.data_contracts.column import Column
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.gate import digest_of_gates, judge, read_gates
+from evenhand.tasks.gate import check_evaluation_gates, digest_of_gates, drift_metrics, judge, read_gates
 
 GATES = {"auc": {"min": 0.7}}
 
@@ -65,3 +68,40 @@ def test_groups_that_the_contract_names() -> None:
     assert known_groups(Column("old", "boolean", True, "", role="sensitive")) == set()
     yes = Column("old", "boolean", True, "", role="sensitive", allowed=(False, True))
     assert known_groups(yes) == {"false", "true"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "intersections", "words"),
+    [
+        ("gap_max.sex", False, None),
+        ("gap_max.sex&race", True, None),
+        ("gap_max.sex&race", False, "names no metric"),
+        ("consistency.sex&race", True, "names no metric"),
+        ("gap_max.race", True, "names no metric"),
+        ("auc.sex", True, "names no metric"),
+        ("consistency.spouse", False, None),
+        ("features_asked", False, "names no metric"),
+        ("certificate.drf", False, "cannot be judged here"),
+    ],
+)
+def test_gates_that_an_evaluation_can_judge(metric: str, intersections: bool, words: str | None) -> None:
+    contract = SimpleNamespace(sensitive=[SimpleNamespace(name="sex")])
+    model: Any = SimpleNamespace(contract=contract, asks_features=False)
+    settings = {"counterfactuals": {"spouse": {}}, "intersections": intersections}
+    gates = parse_gates({metric: {"max": 0.1}})
+    if words is None:
+        check_evaluation_gates(gates, model, settings)
+        return
+    with pytest.raises(InputError, match=words):
+        check_evaluation_gates(gates, model, settings)
+
+
+def test_drift_of_unseen_values_is_measured_for_categories_only() -> None:
+    columns = {"income": {"kind": "number"}, "city": {"kind": "category"}}
+    reference = {"columns": columns, "groups": {"sex": {}}}
+    names = drift_metrics(reference, predicts=True)
+    assert [name for name in names if name.startswith("psi.")] == ["psi.income", "psi.city"]
+    assert [name for name in names if name.startswith("unseen.")] == ["unseen.city"]
+    assert [name for name in names if name.endswith(".sex")]
+    assert [name for name in names if name.startswith("prediction")]
+    assert not [name for name in drift_metrics(reference, predicts=False) if name.startswith("prediction")]

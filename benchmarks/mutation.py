@@ -311,6 +311,7 @@ def main() -> None:
     parser.add_argument("--name", default="mutation", help="of the result")
     parser.add_argument("--survivors", action="store_true", help="test survivors again")
     parser.add_argument("--quick", action="store_true", help="leave out the groups' slow tests")
+    parser.add_argument("--finished", action="store_true", help="keep the result of what was tested so far")
     parser.add_argument("--list", action="store_true", help="list the sample only")
     options = parser.parse_args()
     root = options.root.resolve()
@@ -329,6 +330,8 @@ def main() -> None:
         for key, drawn in zip(ids, sample, strict=True)
         if key not in finished or (options.survivors and finished[key]["status"] == "survived")
     }
+    if options.finished:
+        waiting = {}
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder, kept.open("a") as file:
         python = root / ".venv" / "bin" / "python"
         groups = [group for group in GROUPS if any(mutant.group == group for mutant, _ in waiting.values())]
@@ -348,7 +351,8 @@ def main() -> None:
         "seed": options.seed,
         "slow_tests": not options.quick,
         "data": "EVENHAND_DATA" in os.environ,
-        **summarise([finished[key] for key in ids], places),
+        "drawn": len(ids),
+        **summarise([finished[key] for key in ids if key in finished], places),
     }
     write_result(options.name, content)
     print(json.dumps({key: content[key] for key in ("mutants", "killed", "share", "groups")}, indent=1))

@@ -41,8 +41,10 @@ def build(documents: Documents) -> Section | None:
     baseline, paper = documents.get("baseline"), documents["run"].get("paper")
     interval = texts.interval_name(metrics["settings"])
     unseen = " that the model had not seen" if "job" in documents["run"] else ""
-    lead = f"Measured on {formats.count(metrics['n'])} rows{unseen}. The {interval} says how far "
-        "a number could move had other people been drawn from the same population."
+    lead = (
+        f"Measured on {formats.count(metrics['n'])} rows{unseen}. The {interval} says how far a number could "
+        "move had other people been drawn from the same population."
+    )
     if paper:
         lead += f" Diamonds are the results of {paper['source']}, with a band of one standard deviation."
     if baseline:

@@ -101,9 +101,6 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
     )
 
 
-# groups
-
-
 def treatment(metrics: Json, most: int = 3) -> list[str]:
     """
     Say how often each group is predicted positive, the widest differences first, and how consistent it is.

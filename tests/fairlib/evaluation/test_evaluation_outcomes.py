@@ -124,3 +124,9 @@ def test_intervals_are_wilsons(hits: int, n: int, level: float) -> None:
     expected = binomtest(hits, n).proportion_ci(level, method="wilson")
     assert group.tpr.low == pytest.approx(expected.low, abs=1e-12)
     assert group.tpr.high == pytest.approx(expected.high, abs=1e-12)
+
+
+def test_a_cell_with_more_rows_than_the_minimum_has_enough() -> None:
+    rows = list_cells(("F",), np.array([[[1, 1], [4, 1]]]), 2)
+    assert [(row["n"], row["enough"]) for row in rows] == [(2, True), (5, True)]
+    assert [row["enough"] for row in list_cells(("F",), np.array([[[1, 0], [0, 0]]]), 2)] == [False, False]

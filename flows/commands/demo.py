@@ -1,4 +1,4 @@
-"""``evenhand demo``: three models on a generated table, compared in the terminal and on one page."""
+"""``evenhand demo``: four models on a generated table, compared in the terminal and on one page."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.demo import CONSISTENCY, GAP, depends
+from evenhand.tasks.pages.fronts.demo import GAP, depends
 from evenhand.tasks.store import Store
 
 JOBS = {
     "hiring-gbdt": "trees",
     "hiring-blind": "trees that do not see the gender",
+    "hiring-blind-club": "trees that see neither gender nor club",
     "hiring-budro": "individually fair trees",
 }
 HEAD = ["", "accuracy", "depends on gender or club", "gap between groups"]
 
 
-def demo(store_url: str | None) -> None:
-    """Run the jobs, print the table, and write the page."""
+def demo(store_url: str | None) -> int:
+    """Run the jobs, print the table, write the page; the exit code of the first run that gates refuse."""
     prepare_environment(store_url)
-    store, models = Store(store_url), []
-    print("Past hiring decisions that favoured men, and three models that learn from them:\n")
+    store, models, codes = Store(store_url), [], []
+    print("Past hiring decisions that favoured men, and four models that learn from them:\n")
     for name, label in JOBS.items():
-        print(f"  {name:12} ", end="", flush=True)
+        print(f"  {name:17} ", end="", flush=True)
         run_id = new_run_id(name)
         verdict = retraining.execute(resolve(*load_job(name)), store, run_id, DirectEngine(store))
+        codes.append(verdict.exit_code)
         print(f"{sum(verdict.seconds.values()):6.1f} s")
         measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
         models.append(
@@ -49,9 +51,10 @@ def demo(store_url: str | None) -> None:
     documents = {"models": models, "run": {"rows": measured["n"], "created": now()}}
     page = store.write_text(write_page("demo", documents, store), "runs", "demo.html")
     print(f"\npage      {page}")
+    return next(filter(None, codes), 0)
 
 
 def _row(model: dict[str, Any]) -> list[str]:
     metrics = model["metrics"]
-    numbers = (metrics["accuracy"], depends(metrics[CONSISTENCY]), metrics[GAP])
+    numbers = (metrics["accuracy"], depends(metrics), metrics[GAP])
     return [model["label"], *(estimate(number, ".1%") for number in numbers)]

@@ -204,7 +204,10 @@ def test_column_lookup_names_the_nearest(contract):
 
 
 def test_shipped_contracts():
-    shipped = "adult bank bank-age census compas compas-charges german german-sex hiring hiring-blind loans"
+    shipped = (
+        "adult bank bank-age census compas compas-charges german german-sex hiring hiring-blind "
+        "hiring-blind-club loans"
+    )
     assert shipped_contracts() == shipped.split()
     facts = {
         "adult": ("income", ">50K", ["race", "sex"], 11, 45222),
@@ -239,11 +242,12 @@ def test_shipped_contracts():
     assert not census.column("sex").is_feature
     assert (census.column("race").is_feature, census.column("race").encoding) == (True, "onehot")
     assert census.unseen_categories == "ignore"
-    hiring, blind = load_contract("hiring"), load_contract("hiring-blind")
+    hiring, blind, neither = map(load_contract, ("hiring", "hiring-blind", "hiring-blind-club"))
     inputs = ["club", "test", "interview", "experience", "break_months"]
     assert [c.name for c in hiring.features] == ["gender", *inputs]
     assert [c.name for c in blind.features] == inputs
-    for contract in (hiring, blind):
+    assert [c.name for c in neither.features] == inputs[1:]
+    for contract in (hiring, blind, neither):
         assert (contract.label.name, contract.label.positive) == ("hired", 1)
         assert [c.name for c in contract.sensitive] == ["gender"]
         assert (contract.min_rows, contract.max_rows) == (100, 1_000_000)
@@ -262,6 +266,7 @@ def test_shipped_contracts_have_the_content_that_models_were_published_with():
         "german-sex": "9a1b9fcf024f080b",
         "hiring": "385afe343dc6c5b7",
         "hiring-blind": "e40c7c1d1ab4cc04",
+        "hiring-blind-club": "8a923c96544fec5a",
         "loans": "3e96a0ae74229a62",
     }
     assert {name: load_contract(name).digest[:16] for name in shipped_contracts()} == digests

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+
+from evenhand.fairlib.datasets.generated import make_loans
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-c", "from evenhand.flows.cli import main; main()"]
@@ -55,3 +60,15 @@ class Cli:
 @pytest.fixture
 def cli(tmp_path: Path) -> Callable[..., Any]:
     return Cli(tmp_path / "store")
+
+
+def put_loans(path: Path, rows: int, seed: int) -> None:
+    """Loans with an id, in row groups of a thousand."""
+    path.parent.mkdir(exist_ok=True)
+    table = pa.Table.from_pandas(make_loans(rows, seed=seed), preserve_index=False)
+    ids = pa.array(np.arange(rows) + 10_000_000 * seed)
+    pq.write_table(table.append_column("id", ids), path, row_group_size=1000)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.flows.grid import make_grid, run_point
-from tests.e2e.conftest import Cli
+from tests.e2e.conftest import Cli, contents, put_loans
+from tests.flows.people import Answer
 
 pytestmark = pytest.mark.flow
 
@@ -86,21 +83,7 @@ for line in sys.stdin:
 
 
 @dataclass
-class Answer:
-    """What a command answered."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.out)
-        return content
-
-
-@dataclass
-class House:
+class Session:
     """A process that carries commands out, its store and its folder."""
 
     process: subprocess.Popen[str]
@@ -148,7 +131,7 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def session(tmp_path: Path) -> Iterator[Session]:
     """The process, with a published model of the job."""
     cli, folder = Cli(tmp_path / "store"), tmp_path
     with subprocess.Popen(
@@ -161,132 +144,120 @@ def house(tmp_path: Path) -> Iterator[House]:
     ) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline()).startswith("http://127.0.0.1:")
-        house = House(process, cli.store, folder)
-        done = house("run", house.put("job.yaml", JOB), "--json")
+        session = Session(process, cli.store, folder)
+        done = session("run", session.put("job.yaml", JOB), "--json")
         assert (done.code, done.json["status"], done.err) == (0, "published", "")
-        assert house.flow_runs() == ["COMPLETED"]
-        assert {"loans-small-metrics", "loans-small-report"} <= house.artifacts()
-        yield house
+        assert session.flow_runs() == ["COMPLETED"]
+        assert {"loans-small-metrics", "loans-small-report"} <= session.artifacts()
+        yield session
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(timeout=120) == 0
 
 
-def a_run_shows_its_steps_and_a_refused_one_fails(house: House) -> None:
+def a_run_shows_its_steps_and_a_refused_one_fails(session: Session) -> None:
     """And the champion stays."""
     refusing = ("--set", "seed=1", "--set", "gates={accuracy: {min: 0.999}}")
-    done = house("run", str(house.folder / "job.yaml"), *refusing)
+    done = session("run", str(session.folder / "job.yaml"), *refusing)
     assert done.code == 1, done.err
     assert "FAIL" in done.out
     assert "not published" in done.out
-    assert house.flow_runs()[-1] == "FAILED"
-    names = {name.partition("-")[0] for name in house.task_runs(7)}
+    assert session.flow_runs()[-1] == "FAILED"
+    names = {name.partition("-")[0] for name in session.task_runs(7)}
     assert names == {"ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate"}
-    history = house("history", "loans-small", "--json").json
+    history = session("history", "loans-small", "--json").json
     assert history["aliases"] == {"champion": "1"}
 
 
-def the_flow_runs_from_python(house: House) -> None:
-    done = house("python", str(house.folder / "job.yaml"), "publish.model=from-python")
+def the_flow_runs_from_python(session: Session) -> None:
+    done = session("python", str(session.folder / "job.yaml"), "publish.model=from-python")
     assert (done.json["status"], done.json["model"]["version"]) == ("published", "1")
-    assert house.flow_runs()[-1] == "COMPLETED"
+    assert session.flow_runs()[-1] == "COMPLETED"
 
 
-def an_evaluation_that_refuses_fails_its_flow(house: House) -> None:
-    junit, gates = house.folder / "junit.xml", house.put("strict.yaml", {"auc": {"min": 0.99}})
-    done = house("evaluate", "loans-small", *OTHER, "--gates", gates, "--junit", str(junit), "--json")
+def an_evaluation_that_refuses_fails_its_flow(session: Session) -> None:
+    junit, gates = session.folder / "junit.xml", session.put("strict.yaml", {"auc": {"min": 0.99}})
+    done = session("evaluate", "loans-small", *OTHER, "--gates", gates, "--junit", str(junit), "--json")
     assert (done.code, done.err) == (1, "")
     assert (done.json["status"], done.json["gates"]["verdict"]) == ("evaluated", "refused")
-    assert house.flow_runs()[-1] == "FAILED"
-    assert {"loans-small-evaluate", "loans-small-evaluate-metrics"} <= house.artifacts()
+    assert session.flow_runs()[-1] == "FAILED"
+    assert {"loans-small-evaluate", "loans-small-evaluate-metrics"} <= session.artifacts()
     assert len(ElementTree.parse(junit).getroot().findall("testsuite/testcase/failure")) == 1
 
 
-def drift_fails_its_flow_and_retrains_what_has_changed(house: House) -> None:
-    successor = house.put("next.yaml", JOB | {"name": "loans-next", "seed": 3})
-    gates = house.put("no-drift.yaml", {"psi_mean": {"max": 0.0}})
-    done = house("monitor", "loans-small", *OTHER, "--gates", gates, "--retrain", successor, "--json")
+def drift_fails_its_flow_and_retrains_what_has_changed(session: Session) -> None:
+    successor = session.put("next.yaml", JOB | {"name": "loans-next", "seed": 3})
+    gates = session.put("no-drift.yaml", {"psi_mean": {"max": 0.0}})
+    done = session("monitor", "loans-small", *OTHER, "--gates", gates, "--retrain", successor, "--json")
     assert (done.code, done.err) == (1, "")
     assert (done.json["status"], done.json["exit_code"]) == ("monitored", 1)
     retrained = done.json["retrained"]
     assert (retrained["status"], retrained["model"]["version"]) == ("published", "1")
-    assert house.flow_runs()[-2:] == ["FAILED", "COMPLETED"]
-    assert {"loans-small-drift", "loans-small-monitor", "loans-next-report"} <= house.artifacts()
+    assert session.flow_runs()[-2:] == ["FAILED", "COMPLETED"]
+    assert {"loans-small-drift", "loans-small-monitor", "loans-next-report"} <= session.artifacts()
 
 
-def every_point_of_a_sweep_is_observed(house: House) -> None:
-    done = house("sweep", str(house.folder / "job.yaml"), *SWEEP, "--json")
+def every_point_of_a_sweep_is_observed(session: Session) -> None:
+    done = session("sweep", str(session.folder / "job.yaml"), *SWEEP, "--json")
     assert done.code == 4
     assert len(done.err.splitlines()) == 1, done.err
     assert "2 of 4 runs failed" in done.err
-    assert house.flow_runs()[-1] == "FAILED"
-    assert "loans-small-sweep" in house.artifacts()
-    assert house.task_runs(4) == {
+    assert session.flow_runs()[-1] == "FAILED"
+    assert "loans-small-sweep" in session.artifacts()
+    assert session.task_runs(4) == {
         "method.eta=0.3, seed=0": "COMPLETED",
         "method.eta=0.3, seed=1": "COMPLETED",
         "method.eta=-1, seed=0": "FAILED",
         "method.eta=-1, seed=1": "FAILED",
     }
-    points = make_grid(str(house.folder / "job.yaml"), [SWEEP[1]], seeds=2).points
-    expected = [run_point(point.resolved, str(house.folder / "other")) for point in points]
+    points = make_grid(str(session.folder / "job.yaml"), [SWEEP[1]], seeds=2).points
+    expected = [run_point(point.resolved, str(session.folder / "other")) for point in points]
     for point, found in zip(expected, done.json["points"], strict=True):
         assert (found["status"], found["error"]) == (point.status, point.error)
         assert found["metrics"] == point.metrics
 
 
-def put_loans(path: Path, rows: int, seed: int) -> None:
-    """Loans with an id, in row groups of a thousand."""
-    path.parent.mkdir(exist_ok=True)
-    table = pa.Table.from_pandas(make_loans(rows, seed=seed), preserve_index=False)
-    ids = pa.array(np.arange(rows) + 10_000_000 * seed)
-    pq.write_table(table.append_column("id", ids), path, row_group_size=1000)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def a_filter_fails_with_a_damaged_file_and_completes_without_it(house: House) -> None:
-    job = house.put("proxy.yaml", PROXY)
+def a_filter_fails_with_a_damaged_file_and_completes_without_it(session: Session) -> None:
+    job = session.put("proxy.yaml", PROXY)
     few = "method={name: proxy, alpha: 0, target: {group: {a: 0.9, b: 0.1}}}"
-    refused = house("run", job, "--set", few)
+    refused = session("run", job, "--set", few)
     assert refused.code == 1
     assert refused.err.startswith("evenhand: no split of the training rows stays within alpha = 0")
     assert len(refused.err.splitlines()) == 1
-    assert house("run", job, "--direct", "--json").json["status"] == "published"
-    source, output = house.folder / "in", house.folder / "out"
+    assert session("run", job, "--direct", "--json").json["status"] == "published"
+    source, output = session.folder / "in", session.folder / "out"
     put_loans(source / "a.parquet", 3000, 1)
     (source / "b.parquet").write_bytes((source / "a.parquet").read_bytes()[:-50])
     command = ("filter", job, "--input", str(source), "--json", "--output")
-    bad = house(*command, str(output))
+    bad = session(*command, str(output))
     assert bad.code == 2
     assert bad.err == f"evenhand: {bad.json['error']}\n"
     assert "1 of 2 files could not be filtered: b.parquet" in bad.json["error"]
     assert bad.json["status"] == "filtered"
     assert Path(bad.json["artifacts"]["report"]).is_file()
-    assert house.flow_runs()[-1] == "FAILED"
+    assert session.flow_runs()[-1] == "FAILED"
     put_loans(source / "b.parquet", 2000, 2)
-    good = house(*command, str(output))
+    good = session(*command, str(output))
     assert (good.code, good.err) == (0, "")
     metrics = good.json["metrics"]
     assert (metrics["files_filtered"], metrics["files_done_before"]) == (1, 1)
-    assert house.flow_runs()[-1] == "COMPLETED"
-    assert "loans-proxy-filter" in house.artifacts()
-    direct = house(*command, str(house.folder / "direct"), "--direct")
+    assert session.flow_runs()[-1] == "COMPLETED"
+    assert "loans-proxy-filter" in session.artifacts()
+    direct = session(*command, str(session.folder / "direct"), "--direct")
     assert direct.code == 0, direct.err
-    assert contents(output) == contents(house.folder / "direct")
+    assert contents(output) == contents(session.folder / "direct")
 
 
-def only_what_has_passed_is_promoted(house: House) -> None:
+def only_what_has_passed_is_promoted(session: Session) -> None:
     """An evaluation above has refused version 1."""
-    job = str(house.folder / "job.yaml")
+    job = str(session.folder / "job.yaml")
     challenger = ("--set", "publish.alias=challenger", "--set", "method.n_steps=6")
-    assert house("run", job, "--direct", "--json", *challenger).json["model"]["version"] == "2"
-    assert house("promote", "models:/loans-small@challenger").code == 0
-    back = house("promote", "models:/loans-small/1")
+    assert session("run", job, "--direct", "--json", *challenger).json["model"]["version"] == "2"
+    assert session("promote", "models:/loans-small@challenger").code == 0
+    back = session("promote", "models:/loans-small/1")
     assert back.code == 2
     assert "its recorded evaluation was refused by the gates" in back.err
-    done = house("history", "loans-small", "--json")
+    done = session("history", "loans-small", "--json")
     assert done.code == 0
     changes = [(c["alias"], c["from_version"], c["to_version"], c["reason"]) for c in done.json["changes"]]
     assert changes == [
@@ -296,19 +267,19 @@ def only_what_has_passed_is_promoted(house: House) -> None:
     ]
 
 
-def reports_are_found(house: House) -> None:
-    latest = house("report")
+def reports_are_found(session: Session) -> None:
+    latest = session("report")
     assert latest.code == 0
     assert Path(latest.out.strip()).read_text().lower().startswith("<!doctype html>")
-    index = Path(house("report", "--all").out.strip())
+    index = Path(session("report", "--all").out.strip())
     assert index.name == "index.html"
     assert "loans-small" in index.read_text()
 
 
-def an_agent_asks_and_predicts(house: House) -> None:
-    trained = house("run", house.put("agent.yaml", AGENT), "--direct", "--json")
+def an_agent_asks_and_predicts(session: Session) -> None:
+    trained = session("run", session.put("agent.yaml", AGENT), "--direct", "--json")
     assert trained.json["status"] == "published", trained.json["error"]
-    done = house("ask", "loans-agent", "--json", typed="\n" * 10)
+    done = session("ask", "loans-agent", "--json", typed="\n" * 10)
     assert done.code == 0, done.err
     assert set(done.json) == {"prediction", "probability", "asked", "declined", "known", "never_asked"}
     assert done.json["asked"] == done.json["declined"] != []
@@ -328,8 +299,8 @@ VERBS = (
 )
 
 
-def test_every_verb(house: House, subtests: pytest.Subtests) -> None:
+def test_every_verb(session: Session, subtests: pytest.Subtests) -> None:
     """One test: there is one server, whoever carries out the tests."""
     for verb in VERBS:
         with subtests.test(verb.__name__):
-            verb(house)
+            verb(session)

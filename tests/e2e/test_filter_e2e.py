@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from evenhand.fairlib.datasets.generated import make_loans
+from tests.e2e.conftest import contents, put_loans
 
 # one kill, of the filter alone, is in tests/tasks/filtering/test_filter_kill.py
 pytestmark = [pytest.mark.flow, pytest.mark.long]
@@ -39,18 +37,6 @@ def published(cli: Any, tmp_path: Path) -> Path:
     return job
 
 
-def put(path: Path, rows: int, seed: int) -> None:
-    """Loans with an id, in row groups of a thousand."""
-    path.parent.mkdir(exist_ok=True)
-    table = pa.Table.from_pandas(make_loans(rows, seed=seed), preserve_index=False)
-    ids = pa.array(np.arange(rows) + 10_000_000 * seed)
-    pq.write_table(table.append_column("id", ids), path, row_group_size=1000)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 120
     while len(list(folder.glob("*"))) < count:
@@ -64,7 +50,7 @@ def test_killed_twice_and_run_again_the_folder_has_the_bytes_of_an_unbroken_run(
 ) -> None:
     source, output = published.parent / "in", published.parent / "out"
     for number in range(3):
-        put(source / f"{number}.parquet", 100_000, number)
+        put_loans(source / f"{number}.parquet", 100_000, number)
     command = ("filter", str(published), "--input", str(source), "--direct", "--json", "--output")
     assert cli(*command, str(published.parent / "whole")).returncode == 0
     whole = contents(published.parent / "whole")

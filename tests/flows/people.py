@@ -124,6 +124,20 @@ DADI_JOB: dict[str, Any] = {
 }
 
 
+@dataclass
+class Answer:
+    """Exit code and output of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.out)
+        return content
+
+
 def make_people(rows: int = ROWS, seed: int = 0) -> pa.Table:
     """People whose income, job and ownership tell something about the label."""
     rng = np.random.default_rng(seed)

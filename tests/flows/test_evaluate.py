@@ -37,24 +37,10 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.registry import EVALUATION_TAG, promote, registry_client
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
-from tests.flows.people import JOB, PROXY_JOB, Bench, make_people, make_uneven, run_all
+from tests.flows.people import JOB, PROXY_JOB, Answer, Bench, make_people, make_uneven, run_all
 
 SECRET_GROUP = "zzyzx-group"
 CHAMPION, CHALLENGER = "models:/people-gbdt@champion", "models:/people-gbdt@challenger"
-
-
-@dataclass
-class Answer:
-    """What the command answered."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.out)
-        return content
 
 
 @dataclass

@@ -27,24 +27,10 @@ from evenhand.flows.monitor import execute, plan_monitoring
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.registry import EVALUATION_TAG, registry_client
 from evenhand.tasks.store import Store
-from tests.flows.people import JOB, PROXY_JOB, Bench, make_people, run_all
+from tests.flows.people import JOB, PROXY_JOB, Answer, Bench, make_people, run_all
 
 SECRET_GROUP = "zzyzx-group"
 MODEL = "people-gbdt"
-
-
-@dataclass
-class Answer:
-    """What the command answered."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.out)
-        return content
 
 
 @dataclass

@@ -163,10 +163,15 @@ def test_a_run_asks_nothing_of_the_network(publishing: Any) -> None:
 def test_the_watch_would_notice(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     code = (
-        "import urllib.request, contextlib\n"
+        "import contextlib, socket, urllib.request\n"
         "for url in ('http://192.0.2.1/', 'http://example.invalid/'):\n"
         "    with contextlib.suppress(OSError):\n"
-        "        urllib.request.urlopen(url, timeout=1)"
+        "        urllib.request.urlopen(url, timeout=1)\n"
+        "with contextlib.suppress(OSError):\n"
+        "    socket.create_connection(('127.0.0.1', 9), timeout=1)\n"
+        "for call in ('connect', 'connect_ex'):\n"
+        "    with contextlib.suppress(OSError):\n"
+        "        getattr(socket.socket(), call)(('192.0.2.2', 80))"
     )
     environment = {k: v for k, v in os.environ.items() if "proxy" not in k.lower()}
     done = subprocess.run(
@@ -176,4 +181,8 @@ def test_the_watch_would_notice(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert "RESOLVE" in done.stderr or "CONNECT" in done.stderr
+    assert done.stderr.splitlines() == [
+        "RESOLVE 192.0.2.1",
+        "RESOLVE example.invalid",
+        *["CONNECT ('192.0.2.2', 80)"] * 2,
+    ]

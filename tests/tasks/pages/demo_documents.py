@@ -1,4 +1,4 @@
-"""Documents of the demonstration: three models on one table."""
+"""Documents of the demonstration: four models on one table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from evenhand.tasks.pages.fronts.demo import CONSISTENCY, GAP
 MODELS = {
     "hiring-gbdt": ("trees", 0.82, 0.70, 0.25),
     "hiring-blind": ("trees that do not see the gender", 0.80, 0.85, 0.12),
+    "hiring-blind-club": ("trees that see neither gender nor club", 0.795, None, 0.08),
     "hiring-budro": ("individually fair trees", 0.785, 0.98, 0.02),
 }
 
@@ -25,8 +26,9 @@ def demo_documents() -> dict[str, Any]:
             "href": f"{name}/report.html",
             "metrics": {
                 "accuracy": ok(accuracy, 0.01),
-                CONSISTENCY: ok(consistency, 0.02),
                 GAP: ok(gap, 0.03),
+                # who reads none of the changed columns has no such metric
+                **({} if consistency is None else {CONSISTENCY: ok(consistency, 0.02)}),
             },
         }
         for name, (label, accuracy, consistency, gap) in MODELS.items()

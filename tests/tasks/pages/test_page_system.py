@@ -375,6 +375,28 @@ def test_a_page_loads_and_runs_nothing(name: str) -> None:
     assert_loads_nothing(system.write_page(kind, documents()))
 
 
+@pytest.mark.parametrize(
+    "added",
+    [
+        "<script>x()</script>",
+        '<img src="a.png">',
+        '<p onclick="x()">a</p>',
+        '<a href="https://example.org">a</a>',
+        '<a href="//example.org">a</a>',
+        '<a href=" JavaScript:x()">a</a>',
+        '<svg><rect fill="url(https://example.org#a)"></rect></svg>',
+        "<style>@import 'a.css';</style>",
+        '<meta http-equiv="Content-Security-Policy" content="default-src *">',
+    ],
+)
+@pytest.mark.usefixtures("drawn")
+def test_what_would_load_or_run_is_noticed(added: str) -> None:
+    kind, documents = PAGES["run"]
+    html = system.write_page(kind, documents())
+    with pytest.raises(AssertionError):
+        assert_loads_nothing(html.replace("</main>", f"{added}</main>"))
+
+
 def assert_loads_nothing(html: str) -> None:
     root = read(html)
     assert not root.all("script", "link", "img", "image", "iframe", "object", "embed", "base", "form", "use")

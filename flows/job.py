@@ -119,6 +119,57 @@ class Evaluate(Section):
         return value
 
 
+class Costs(Section):
+    """Costs of the two kinds of wrong decisions, in any unit."""
+
+    false_positive: Annotated[float, Field(gt=0)]
+    """Cost of a positive decision about a person whose label is negative."""
+    false_negative: Annotated[float, Field(gt=0)]
+    """Cost of a negative decision about a person whose label is positive."""
+
+
+class Equal(Section):
+    """Thresholds by group, so that the groups' rates differ by no more than a tolerance."""
+
+    criterion: Literal["equalized_odds", "equal_opportunity", "demographic_parity"]
+    """Which rates: true and false positive rates, true positive rates, or rates of positive decisions."""
+    tolerance: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """Largest difference between two groups' rates on the rows that the thresholds are chosen on."""
+    attribute: str | None = None
+    """Sensitive column of the groups; default: the only one. It is needed wherever decisions are made."""
+
+
+class DecisionRule(Section):
+    """How decisions are made from the model's probabilities."""
+
+    threshold: Annotated[float, Field(ge=0, le=1)] | Literal["balanced", "max_accuracy", "own"] | None = None
+    """Positive from this probability on; `balanced` (default) for the largest balanced accuracy,
+    `max_accuracy` for the largest accuracy, `own` for the method's own decision."""
+    rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Instead of a threshold: share of people with a positive decision."""
+    costs: Costs | None = None
+    """Instead of a threshold: costs of wrong decisions, whose expected sum is made smallest."""
+    equal: Equal | None = None
+    """Thresholds by group; beside `costs`, or a threshold in words."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> DecisionRule:
+        given = [key for key in ("threshold", "rate", "costs") if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise ValueError(f"has both {given[0]} and {given[1]}: keep one")
+        if self.equal and (self.rate is not None or self.threshold not in (None, "balanced", "max_accuracy")):
+            kept = "rate" if self.rate is not None else f"threshold {self.threshold}"
+            raise ValueError(
+                f"has both equal and {kept}: thresholds by group need costs, balanced or max_accuracy"
+            )
+        return self
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the method itself decides."""
+        return self.threshold == "own"
+
+
 class Paper(Section):
     """The row of a paper that the report shows beside our results."""
 
@@ -311,6 +362,10 @@ class Job(Section):
     """The fair metric, for methods that use one: which differences between people count."""
     method: dict[str, Any]
     """The method's name and its own keys; a name alone is enough, as in `method: gbdt`."""
+    calibration: Literal["auto", "none", "sigmoid", "isotonic", "beta"] = "auto"
+    """Calibration of the probabilities on held-out training rows; `auto` chooses by cross-validated log loss."""
+    decision: DecisionRule = DecisionRule()
+    """How decisions are made from the probabilities; a threshold alone is enough, as in `decision: own`."""
     evaluate: Evaluate = Evaluate()
     """Measurements and their intervals."""
     gates: dict[str, dict[str, Any]] = {}
@@ -342,6 +397,11 @@ class Job(Section):
     @classmethod
     def _name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("decision", mode="before")
+    @classmethod
+    def _threshold_alone(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | DecisionRule) else {"threshold": value}
 
     @field_validator("fair_metric", mode="before")
     @classmethod

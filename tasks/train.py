@@ -18,8 +18,9 @@ from evenhand.fairlib.methods.registry import METHODS, installed, method_class, 
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.training import Learner
 
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
@@ -27,50 +28,43 @@ EXPLAINED_VARIANCE = 0.95
 
 def train(context: StepContext) -> StepResult:
     """
-    Write ``model/`` and, if the method has them, ``history.json`` and ``without_adversary/``.
+    Write ``model/``, and ``history.json`` if the method has one, with values per training step.
 
-    The history holds values per training step. ``without_adversary`` is the same model trained without the
-    method's adversary; its metrics show the price of fairness.
+    With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not trained
+    on, by position.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):
         # The job may have been checked on another machine, which has the extra.
         raise InputError(needed_extra(spec))
-    data = read_dataset(context.inputs["train"])
+    data, seed = read_dataset(context.inputs["train"]), context.parameters["seed"]
     arguments = dict(context.parameters["arguments"])
     if spec.needs_metric:
         arguments["metric"] = load_metric(context.inputs["metric"])
-    model = method_class(spec.name)(
-        **arguments, random_state=derive_seed(context.parameters["seed"], "train")
-    )
-    chosen = context.parameters.get("sensitive", data.sensitive)
-    groups = {name: data.sensitive[name].astype(str) for name in chosen}
-    options: dict[str, Any] = {"checkpoint": context.checkpoint} if spec.resumable else {}
+    copies = None
     if spec.needs_counterfactuals:
         encoder = TableEncoder.load(context.inputs["encoder"])
         try:
-            options["counterfactuals"] = all_copies(encoder, data.X, context.parameters["counterfactuals"])
+            copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
         except ValueError as error:
             raise InputError(str(error)) from None
-    if spec.needs_feature_groups:
-        # The dataset lists the groups by name; the method needs them in the order of the matrix.
-        options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
-    try:
-        model.fit(data.X, data.y, sensitive_features=groups, callback=context.progress, **options)  # type: ignore[attr-defined]
-    except FloatingPointError as error:
-        raise NotCarriedOut(f"training with {spec.name} failed: {error}") from None
-    except (ValueError, TypeError) as error:
-        raise InputError(f"method {spec.name}: {error}") from None
+    chosen = context.parameters.get("sensitive", data.sensitive)
+    learner = Learner(
+        spec,
+        lambda: method_class(spec.name)(**arguments, random_state=derive_seed(seed, "train")),
+        {name: data.sensitive[name].astype(str) for name in chosen},
+        copies,
+    )
+    model = learner.fit(data, progress=context.progress, checkpoint=context.checkpoint)
     model.save(context.workdir / "model")
     outputs = {"model": (context.workdir / "model", "model")}
     history = getattr(model, "history_", None)
     if history:
         (context.workdir / "history.json").write_text(json.dumps(history))
         outputs["history"] = (context.workdir / "history.json", "history")
-    if hasattr(model, "without_adversary"):
-        plain = model.without_adversary(len(data.y)).fit(data.X, data.y)
-        plain.save(context.workdir / "without_adversary")
-        outputs["without_adversary"] = (context.workdir / "without_adversary", "model")
+    if context.parameters.get("validate"):
+        learner.held_out(model, data, seed).write(context.workdir / "held_out.parquet")
+        outputs["held_out"] = (context.workdir / "held_out.parquet", "held_out")
     return StepResult(outputs, {"method": spec.name})
 
 

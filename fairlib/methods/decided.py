@@ -1,0 +1,307 @@
+"""A trained classifier with its calibration and its decision rule: probabilities first, decisions from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.fairlib.methods.calibration import Calibration
+
+FORMAT = 1
+DECISION_FILE = "decision.json"
+# By how much the share of positive decisions may miss a quota because of equal probabilities.
+QUOTA_TOLERANCE = 0.01
+Float64 = NDArray[np.float64]
+Decided = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ThresholdRule:
+    """
+    Positive where the calibrated probability is at least a threshold.
+
+    Parameters
+    ----------
+    threshold : float or None
+        In [0, 1]. None: the model's own prediction.
+    wanted : str
+        How the threshold was chosen, in words.
+    """
+
+    threshold: float | None = None
+    wanted: str = "the method's own"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the rule as plain JSON types."""
+        return {"kind": "threshold", "threshold": self.threshold, "wanted": self.wanted}
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """
+    Thresholds by group of one sensitive attribute, mixed at random where the groups' rates need it.
+
+    The random number of a person follows from the encoded row, so that the same row always gets the same
+    decision. The groups are needed wherever decisions are made.
+
+    Parameters
+    ----------
+    attribute : str
+    thresholds : GroupThresholds
+    wanted : str
+    seed : int
+        Of the rows' random numbers.
+    bins : tuple of float or None
+        Cut points of a numeric attribute, so that a published model can read its groups.
+    names : tuple of str
+        Names of its groups.
+    """
+
+    attribute: str
+    thresholds: Any
+    wanted: str
+    seed: int = 0
+    bins: tuple[float, ...] | None = None
+    names: tuple[str, ...] = ()
+
+    def decide(self, probability: Float64, X: NDArray[np.float32], groups: ArrayLike | None) -> Decided:
+        """
+        Decide about n rows with calibrated probabilities, shape (n,), and groups, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            There are no groups, or a group is unknown.
+        """
+        if groups is None:
+            raise ValueError(
+                f"decisions of this model depend on {self.attribute!r}: give the group of every row."
+            )
+        decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), self._uniform(X))
+        return np.asarray(decided, dtype=bool)
+
+    def _uniform(self, X: NDArray[np.float32]) -> Float64:
+        import pyarrow as pa
+
+        from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
+
+        rows = np.ascontiguousarray(X, dtype=np.float32)
+        key = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(rows.shape[1] * 4), len(rows), [None, pa.py_buffer(rows.tobytes())]
+        )
+        return hash_uniforms(pa.table({"row": key}), ["row"], self.seed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the rule as plain JSON types."""
+        return {
+            "kind": "groups",
+            "attribute": self.attribute,
+            "thresholds": self.thresholds.to_json(),
+            "wanted": self.wanted,
+            "seed": self.seed,
+            "bins": None if self.bins is None else list(self.bins),
+            "names": list(self.names),
+        }
+
+
+Rule = ThresholdRule | GroupRule
+
+
+class DecidedModel:
+    """
+    A classifier for two labels, whose probabilities are calibrated and whose decisions follow a rule.
+
+    It has all attributes of the classifier beside its own.
+
+    Parameters
+    ----------
+    base : Method
+        Fitted.
+    calibration : Calibration
+    rule : ThresholdRule or GroupRule
+    """
+
+    def __init__(self, base: Any, calibration: Calibration, rule: Rule) -> None:
+        self.base = base
+        self.calibration = calibration
+        self.rule = rule
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "base":
+            raise AttributeError(name)
+        return getattr(self.base, name)
+
+    def predict_proba(self, X: ArrayLike) -> Float64:
+        """Calibrated probabilities of both labels, shape (n, 2), of rows, shape (n, d)."""
+        return self._both(self.base.predict_proba(X))
+
+    def predict_proba_known(self, X: ArrayLike, known: NDArray[np.bool_]) -> Float64:
+        """The same from known features alone, for a model that asks for features."""
+        return self._both(self.base.predict_proba_known(X, known))
+
+    def _both(self, probabilities: Float64) -> Float64:
+        positive = self.calibration(probabilities[:, 1])
+        return np.stack([1.0 - positive, positive], axis=1)
+
+    @property
+    def acquire(self) -> Any:
+        """The questions of a model that asks for features, with calibrated probabilities after them."""
+        ask = self.base.acquire
+
+        def acquire(X: ArrayLike, **options: Any) -> Any:
+            found = ask(X, **options)
+            return replace(found, probability=self.calibration(found.probability))
+
+        return acquire
+
+    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Labels, shape (n,); `groups` are needed where the rule depends on them."""
+        if isinstance(self.rule, ThresholdRule) and self.rule.threshold is None:
+            return np.asarray(self.base.predict(X))
+        return self.decide(self.predict_proba(X)[:, 1], X, groups)
+
+    def decide(self, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """
+        Labels of calibrated probabilities, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            The rule needs groups, and there are none.
+        """
+        p = np.asarray(probability, dtype=np.float64)
+        if isinstance(self.rule, GroupRule):
+            decided = self.rule.decide(p, np.asarray(X, dtype=np.float32), groups)
+        elif self.rule.threshold is None:
+            decided = p > 0.5
+        else:
+            decided = p >= self.rule.threshold
+        return np.asarray(self.base.classes_[decided.astype(np.int64)])
+
+    @property
+    def attribute(self) -> str | None:
+        """Sensitive attribute whose groups the decisions depend on; None for most models."""
+        return self.rule.attribute if isinstance(self.rule, GroupRule) else None
+
+    def save(self, folder: str | Path) -> None:
+        """Write the classifier's files and ``decision.json``; neither holds a row."""
+        self.base.save(folder)
+        write_decision(folder, self.calibration, self.rule)
+
+    @classmethod
+    def wrap(cls, base: Any, folder: str | Path) -> Self:
+        """
+        Give a loaded classifier the calibration and rule of ``decision.json`` in `folder`.
+
+        Raises
+        ------
+        ValueError
+            The file has another format.
+        """
+        content = json.loads((Path(folder) / DECISION_FILE).read_text())
+        if content.get("format") != FORMAT:
+            raise ValueError(f"{folder} holds no decision rule of format {FORMAT}.")
+        rule = dict(content["rule"])
+        read: Rule
+        if rule.pop("kind") == "groups":
+            from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
+
+            thresholds = GroupThresholds.from_json(rule.pop("thresholds"))
+            bins = None if rule["bins"] is None else tuple(rule["bins"])
+            read = GroupRule(
+                thresholds=thresholds, **{**rule, "bins": bins, "names": tuple(rule["names"])}
+            )
+        else:
+            read = ThresholdRule(**rule)
+        return cls(base, Calibration.from_json(content["calibration"]), read)
+
+
+def write_decision(folder: str | Path, calibration: Calibration, rule: Rule) -> None:
+    """Write ``decision.json`` beside a saved classifier's files."""
+    content = {"format": FORMAT, "calibration": calibration.to_json(), "rule": rule.to_json()}
+    (Path(folder) / DECISION_FILE).write_text(json.dumps(content, sort_keys=True))
+
+
+def choose_threshold(
+    probability: ArrayLike,
+    y: ArrayLike,
+    *,
+    threshold: float | str | None = None,
+    rate: float | None = None,
+    costs: Mapping[str, float] | None = None,
+) -> ThresholdRule:
+    r"""
+    Choose a threshold from calibrated probabilities of rows that the model was not trained on.
+
+    With a calibrated probability p, the expected cost of a decision is least for ``positive`` where
+    :math:`p \ge c_{FP} / (c_{FP} + c_{FN})` (Elkan, IJCAI 2001): one half for the largest accuracy, and the
+    share of positives for the largest balanced accuracy, whose costs are the inverse shares of the labels.
+
+    Parameters
+    ----------
+    probability : array-like, shape (m,)
+    y : array-like of 0 and 1, shape (m,)
+    threshold : float, {"balanced", "max_accuracy", "own"} or None
+        ``own``: the classifier's own prediction.
+    rate : float or None
+        Wanted share of positive decisions, instead of a threshold.
+    costs : mapping or None
+        ``false_positive`` and ``false_negative``, instead of a threshold.
+
+    Raises
+    ------
+    ValueError
+        A quota that equal probabilities make impossible.
+    """
+    p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y)
+    if rate is not None:
+        return _quota(p, rate)
+    if costs is not None:
+        wrong, missed = costs["false_positive"], costs["false_negative"]
+        return ThresholdRule(wrong / (wrong + missed), f"costs {wrong:g} and {missed:g}")
+    if threshold == "own":
+        return ThresholdRule()
+    if threshold == "balanced":
+        return ThresholdRule(float(labels.mean()), "the largest balanced accuracy")
+    if threshold == "max_accuracy":
+        return ThresholdRule(0.5, "the largest accuracy")
+    return ThresholdRule(float(threshold), "given")  # type: ignore[arg-type]
+
+
+def _quota(p: Float64, rate: float) -> ThresholdRule:
+    values, counts = np.unique(p, return_counts=True)
+    shares = counts[::-1].cumsum()[::-1] / len(p)
+    best = int(np.abs(shares - rate).argmin())
+    if abs(shares[best] - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
+        raise ValueError(
+            f"a share of {rate:g} positive decisions is impossible: so many people have equal probabilities "
+            f"that the nearest share is {shares[best]:.3f}."
+        )
+    # halfway to the next lower probability, so that new people near the last one are decided alike
+    below = values[best - 1] if best else values[best]
+    return ThresholdRule(float((values[best] + below) / 2), f"a share of {rate:g} positive decisions")
+
+
+def decision_curve(probability: ArrayLike, y: ArrayLike, points: int = 51) -> list[dict[str, float]]:
+    """Shares of positive decisions, accuracy and balanced accuracy by threshold, for a chart; no row."""
+    p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y, dtype=bool)
+    thresholds = np.unique(np.quantile(p, np.linspace(0.0, 1.0, points)).round(6))
+    rows = []
+    for threshold in thresholds.tolist():
+        positive = p >= threshold
+        true_rate, false_rate = float(positive[labels].mean()), float(positive[~labels].mean())
+        rows.append(
+            {
+                "threshold": threshold,
+                "selected": float(positive.mean()),
+                "accuracy": float((positive == labels).mean()),
+                "balanced_accuracy": (true_rate + 1.0 - false_rate) / 2,
+            }
+        )
+    return rows

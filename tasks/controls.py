@@ -1,0 +1,65 @@
+"""Controls: what the same learner does without mitigation, with and without the sensitive columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.methods.decided import DecidedModel
+from evenhand.fairlib.methods.registry import METHODS, method_class
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.decide import decided_rule
+from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.training import Learner
+
+
+def controls(context: StepContext) -> StepResult:
+    """
+    Write ``plain/`` and ``blind/``, two trained controls, and ``majority.json``.
+
+    ``plain`` is the method's learner without mitigation; a method that has none is its own plain control, and
+    the folder is missing. ``blind`` is the same without the sensitive columns; it is missing where no
+    sensitive column is a model input. Both are calibrated and decide as the job's model does, but with one
+    threshold for all groups. ``majority`` has the share of positives in the training rows.
+    """
+    data, parameters = read_dataset(context.inputs["train"]), context.parameters
+    spec, seed = METHODS[parameters["method"]], parameters["seed"]
+    plain_spec = METHODS[spec.plain]
+    columns = sensitive_columns(data)
+    names = [name for name, is_trained in (("plain", spec.name != spec.plain), ("blind", columns)) if is_trained]
+    outputs = context.write_json("majority", {"positive_share": float(data.y.mean())})
+    for done, name in enumerate(names):
+
+        def build() -> Any:
+            own = method_class(spec.name)(
+                **parameters["arguments"], random_state=derive_seed(seed, "train")
+            )
+            return own.plain(len(data.y))
+
+        learner = Learner(plain_spec, build)
+        seen = without_columns(data, columns) if name == "blind" else data
+        model: Any = learner.fit(
+            seen, progress=lambda step, steps, values: context.progress(step, steps, values)
+        )
+        if parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own":
+            held = learner.held_out(model, seen, seed)
+            one_threshold = {**parameters, "decision": {**parameters["decision"], "equal": None}}
+            calibration, rule, _ = decided_rule(one_threshold, held)
+            model = DecidedModel(model, calibration, rule)
+        model.save(context.workdir / name)
+        outputs[name] = (context.workdir / name, "model")
+    return StepResult(outputs, {"trained": names})
+
+
+def sensitive_columns(data: Dataset) -> list[int]:
+    """Positions of the matrix columns of all sensitive attributes that are model inputs."""
+    return [column for name in data.sensitive for column in data.groups.get(name, ())]
+
+
+def without_columns(data: Dataset, columns: list[int]) -> Dataset:
+    """The same rows with 0 in some columns, which no learner can then use."""
+    X = data.X.copy()
+    X[:, columns] = np.float32(0.0)
+    return Dataset(X, data.y, data.rows, data.names, data.groups, data.sensitive, data.numbers)

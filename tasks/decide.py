@@ -1,0 +1,129 @@
+"""Decide: calibrate the probabilities on held-out rows, and choose how decisions follow from them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.methods.calibration import fit_calibration
+from evenhand.fairlib.methods.decided import (
+    GroupRule,
+    Rule,
+    choose_threshold,
+    decision_curve,
+    write_decision,
+)
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.training import HeldOut
+
+
+def decide(context: StepContext) -> StepResult:
+    """
+    Write ``model/``, the model with its decision rule, and ``rule.json`` with the choice for the page.
+
+    Parameters are those of :func:`decided_rule`. Inputs are the ``model``, its ``held_out`` rows, and for
+    thresholds by group the ``train`` rows.
+    """
+    held = HeldOut.read(context.inputs["held_out"])
+    groups = None
+    if context.parameters["decision"]["equal"]:
+        data = read_dataset(context.inputs["train"])
+        groups = data.sensitive[context.parameters["attribute"]["name"]].astype(str)[held.rows]
+    shutil.copytree(context.inputs["model"], context.workdir / "model")
+    calibration, rule, content = decided_rule(context.parameters, held, groups)
+    write_decision(context.workdir / "model", calibration, rule)
+    outputs = {"model": (context.workdir / "model", "model")}
+    outputs |= context.write_json("rule", content)
+    return StepResult(outputs, {"calibration": calibration.kind})
+
+
+def decided_rule(
+    parameters: Mapping[str, Any], held: HeldOut, groups: NDArray[np.str_] | None = None
+) -> tuple[Any, Rule, dict[str, Any]]:
+    """
+    Calibration, decision rule, and a description of both without rows.
+
+    Parameters
+    ----------
+    parameters : mapping
+        ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
+        ``attribute`` (name, cut points and group names).
+    held : HeldOut
+    groups : ndarray of str, shape (m,), optional
+        Groups of the held-out rows.
+
+    Raises
+    ------
+    InputError
+        A quota that equal probabilities make impossible, or groups with too few rows.
+    """
+    wanted = parameters["decision"]
+    calibration, losses = fit_calibration(
+        held.probability, held.label, parameters["calibration"], shift=held.shift
+    )
+    p = calibration(held.probability)
+    base_rate = float(held.label.mean())
+    threshold = wanted["threshold"]
+    if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
+        threshold = "balanced"
+    try:
+        if groups is None:
+            rule: Rule = choose_threshold(
+                p, held.label, threshold=threshold, rate=wanted["rate"], costs=wanted["costs"]
+            )
+        else:
+            rule = _by_group(parameters, p, held.label, groups, threshold)
+    except ValueError as error:
+        raise InputError(f"decision: {error}") from None
+    content = {
+        "rows": len(p),
+        "base_rate": base_rate,
+        "calibration": calibration.kind,
+        "losses": losses,
+        "shift": held.shift,
+        "rule": rule.to_json(),
+        "curve": decision_curve(p, held.label),
+    }
+    return calibration, rule, content
+
+
+def _by_group(
+    parameters: Mapping[str, Any],
+    p: NDArray[np.float64],
+    label: NDArray[np.int64],
+    groups: NDArray[np.str_],
+    threshold: str | None,
+) -> GroupRule:
+    from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
+
+    equal, attribute, costs = (parameters["decision"]["equal"], parameters["attribute"], None)
+    costs = parameters["decision"]["costs"]
+    if costs is None:
+        share = float(label.mean())
+        balanced = {"false_positive": share, "false_negative": 1.0 - share}
+        costs = {"false_positive": 1.0, "false_negative": 1.0} if threshold == "max_accuracy" else balanced
+    found = fit_group_thresholds(
+        p,
+        label,
+        groups,
+        criterion=equal["criterion"],
+        tolerance=equal["tolerance"],
+        false_positive_cost=costs["false_positive"],
+        false_negative_cost=costs["false_negative"],
+    )
+    words = f"{equal['criterion'].replace('_', ' ')} by {attribute['name']} within {equal['tolerance']:g}"
+    return GroupRule(
+        attribute["name"],
+        found,
+        words,
+        derive_seed(parameters["seed"], "decision"),
+        None if attribute["bins"] is None else tuple(attribute["bins"]),
+        tuple(attribute["names"]),
+    )

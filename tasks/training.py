@@ -1,0 +1,123 @@
+"""Training of one classifier on encoded rows, and its probabilities for rows that it was not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.methods.base import Method
+from evenhand.fairlib.methods.groups import hold_out
+from evenhand.fairlib.methods.registry import MethodSpec
+from evenhand.tasks.dataset import Dataset
+from evenhand.tasks.errors import InputError, NotCarriedOut
+
+# Share of the training rows that a method without validation rows of its own is not trained on, once, to
+# calibrate its probabilities.
+HELD_OUT = 0.15
+Progress = Callable[[int, int, Mapping[str, float]], None]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that a model was not trained on; all arrays have the shape (m,)."""
+
+    rows: NDArray[np.int64]  # positions in the training rows
+    label: NDArray[np.int64]
+    probability: NDArray[np.float64]  # of label 1
+    shift: float  # log-odds that class weights added in training
+
+    def write(self, path: Path) -> None:
+        """Write the label and probability by the row's position, and the shift."""
+        table = pa.table({"row": self.rows, "label": self.label, "probability": self.probability})
+        pq.write_table(table.replace_schema_metadata({"shift": repr(self.shift)}), path)
+
+    @classmethod
+    def read(cls, path: Path) -> HeldOut:
+        """Read the file of :meth:`write`."""
+        table = pq.read_table(path)
+        columns = (table[name].to_numpy() for name in ("row", "label", "probability"))
+        return cls(*columns, float(table.schema.metadata[b"shift"]))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """
+    A method with its arguments, and what its ``fit`` takes beside X and y.
+
+    `groups` are the sensitive groups of every row, `copies` the counterfactual copies of all rows.
+    """
+
+    spec: MethodSpec
+    build: Callable[[], Method]
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    copies: Sequence[NDArray[np.float32]] | None = None
+
+    def fit(
+        self,
+        data: Dataset,
+        rows: NDArray[np.int64] | None = None,
+        *,
+        progress: Progress | None = None,
+        checkpoint: Path | None = None,
+    ) -> Method:
+        """
+        Train on all rows, or on those at the positions `rows`.
+
+        Raises
+        ------
+        InputError
+            The method refuses its arguments or the rows.
+        NotCarriedOut
+            The training diverged.
+        """
+        chosen: Any = slice(None) if rows is None else rows
+        options: dict[str, Any] = {"checkpoint": checkpoint} if self.spec.resumable else {}
+        if self.copies is not None:
+            options["counterfactuals"] = [copy[chosen] for copy in self.copies]
+        if self.spec.needs_feature_groups:
+            # The dataset lists the groups by name; the method needs them in the order of the matrix.
+            options["feature_groups"] = dict(sorted(data.groups.items(), key=lambda group: group[1]))
+        groups = {name: values[chosen] for name, values in self.groups.items()}
+        model: Any = self.build()
+        try:
+            model.fit(
+                data.X[chosen], data.y[chosen], sensitive_features=groups, callback=progress, **options
+            )
+        except FloatingPointError as error:
+            raise NotCarriedOut(f"training with {self.spec.name} failed: {error}") from None
+        except (ValueError, TypeError) as error:
+            raise InputError(f"method {self.spec.name}: {error}") from None
+        return model
+
+    def held_out(self, model: Method, data: Dataset, seed: int) -> HeldOut:
+        """
+        Probabilities of `model` for rows that it was not trained on.
+
+        They are the validation rows of the method's early stopping. A method that has none is trained once
+        more, without a share of the rows.
+        """
+        shift = float(model.prior_shift_)
+        found = model.validation_
+        if found is not None:
+            return HeldOut(found.rows, data.y[found.rows], found.probability[:, 1].copy(), shift)
+        try:
+            kept, held = hold_out(data.y, HELD_OUT, derive_seed(seed, "calibration"))
+        except ValueError:
+            raise InputError(
+                f"the {len(data.y)} training rows are too few to hold some out for the calibration: collect "
+                "more, or set calibration: none and decision: own."
+            ) from None
+        other: Any = self.fit(data, kept)
+        if hasattr(other, "acquire"):
+            probability = other.acquire(data.X[held]).probability
+        else:
+            probability = other.predict_proba(data.X[held])[:, 1]
+        return HeldOut(held, data.y[held], probability, float(other.prior_shift_))

@@ -283,7 +283,7 @@ METHODS: dict[str, MethodSpec] = {
 
 def _proxy(name: str, summary: str, module: str, class_name: str, **fixed: Any) -> MethodSpec:
     place = f"{_PROXIES}.{module}"
-    return MethodSpec(name, place, class_name, summary, "Deng et al., 2023", ("proxy",), fixed=fixed)
+    return MethodSpec(name, place, class_name, summary, "Deng et al., 2023", tasks=("proxy",), fixed=fixed)
 
 
 _TREE, _PREDICTED = ("tree", "ProxyTree"), ("predicted", "PredictedGroupProxy")

@@ -76,7 +76,7 @@ def example() -> Example:
         balance_classes=False,
         random_state=SEED,
     ).fit(X, y)
-    plain = fair.without_adversary(PEOPLE).fit(X, y)
+    plain = fair.plain(PEOPLE).fit(X, y)
     # trees are the plain one and one for each step: without the last, the model that the last step saw
     margin = fair.booster_[:STEPS].inplace_predict(X.astype(np.float32), predict_type="margin")
     solver = make_solver("dual", TransportProblem(metric.project(X), y, BUDGET), seed=SEED)

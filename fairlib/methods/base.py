@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from evenhand.fairlib.methods.registry import MODEL_FILE
+from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
 
 FORMAT = 1
 WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite"}
@@ -24,8 +25,25 @@ Progress: TypeAlias = Mapping[str, float]
 Callback: TypeAlias = Callable[[int, int, Progress], None]
 
 
-class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(frozen=True, eq=False)
+class Validation:
     """
+    Predictions for training rows by a model that was not trained on them.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (m,)
+        Positions among the training rows, each once.
+    probability : ndarray of float64, shape (m, K)
+        Probabilities of ``classes_``, as ``predict_proba`` gives them.
+    """
+
+    rows: NDArray[np.int64]
+    probability: Float64
+
+
+class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    r"""
     Base of the classifiers.
 
     A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted parameters. A
@@ -36,6 +54,13 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : ndarray, shape (K,)
     n_features_in_ : int
+    validation_ : Validation or None
+        Predictions for rows that were held out of the training, or out of their fold; a calibration may use
+        them. None if the method holds no rows out, and after :meth:`load`: they are never saved.
+    prior_shift_ : float
+        How much the training raised the log-odds of ``classes_[1]`` by class weights or balanced
+        mini-batches: :math:`\log (w_1 / w_0)`, where :math:`w_k` is the relative weight of a row of class k
+        in the training loss. 0 where all rows count the same, and with more than two classes.
 
     Notes
     -----
@@ -44,6 +69,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     X, y : array-like, shapes (n, d) and (n,)
     sensitive_features : mapping of str to array-like, shape (n,)
         Values of every row, by attribute. They are not needed to predict.
+    sample_weight : array-like, shape (n,), or None
+        Weight of every row, at least 0: a row of weight 2 counts as two rows. None: all count the same.
     feature_groups : mapping of str to sequence of int, or None
         Columns of X by table column; None: each column on its own, named x0, x1, ...
     callback : callable or None
@@ -57,6 +84,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     multiclass: ClassVar[bool] = False
+    validation_: Validation | None = None
+    prior_shift_: float = 0.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -78,6 +107,21 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.classes_.size < 2:
             raise ValueError("y has one class only: a classifier needs both labels in the training rows.")
         return data, codes.astype(np.int64)
+
+    def plain(self, n_rows: int) -> Method:
+        """
+        An estimator of the same learner without mitigation, not fitted: the baseline of the method's effect.
+
+        It has the constructor arguments that both share. A method without mitigation gives one like itself.
+
+        Parameters
+        ----------
+        n_rows : int
+            Training rows, for a method whose arguments have other units than those of its baseline.
+        """
+        cls = method_class(spec_of_class(type(self)).plain)
+        shared = sorted({*cls._get_param_names()} & {*self._get_param_names()})
+        return cls(**{name: getattr(self, name) for name in shared})
 
     @abstractmethod
     def _probabilities(self, X: Float32) -> Float64:
@@ -104,6 +148,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class": type(self).__name__,
             "classes": self.classes_.tolist(),
             "n_features_in": int(self.n_features_in_),
+            "prior_shift": float(self.prior_shift_),
             "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
         }
         (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
@@ -126,6 +171,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = cls(**{**stored, **given})
         model.classes_ = np.array(description["classes"])
         model.n_features_in_ = description["n_features_in"]
+        model.prior_shift_ = description.get("prior_shift", 0.0)
         model._read(source)
         return model
 
@@ -159,6 +205,27 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     return value if isinstance(value, str | int | float | bool) else None
+
+
+def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Float64 | None:
+    """
+    Weights of n rows as float64, shape (n,); None stays None.
+
+    Raises
+    ------
+    ValueError
+        Another shape, a negative weight or one that is not finite, or no positive one.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have one weight per row of X, got shape {weights.shape} for {n} rows."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
+        raise ValueError("sample_weight must be finite and not negative, with at least one positive weight.")
+    return weights
 
 
 def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, Any]]:

@@ -16,6 +16,7 @@ from evenhand.fairlib.methods.base import (
     Callback,
     Float32,
     Float64,
+    Method,
     check_choice,
     check_counts,
     check_interval,
@@ -172,7 +173,7 @@ class BudroClassifier(GBDTClassifier):
         stored.remove()
         return self
 
-    def without_adversary(self, n_rows: int) -> GBDTClassifier:
+    def plain(self, n_rows: int) -> Method:
         """
         Plain boosting with the same trees and steps, for two classes: the baseline of the adversary's effect.
 
@@ -181,12 +182,16 @@ class BudroClassifier(GBDTClassifier):
         n_rows : int
             Training rows: there every row weighs 1, here all weigh 1 together.
         """
-        shared = {name: getattr(self, name) for name in GBDTClassifier._get_param_names()}
-        return GBDTClassifier(**shared).set_params(
-            n_steps=self.n_steps + 1,
-            reg_lambda=self.reg_lambda * n_rows,
-            min_child_weight=self.min_child_weight * n_rows,
+        plain: Method = (
+            super()
+            .plain(n_rows)
+            .set_params(
+                n_steps=self.n_steps + 1,
+                reg_lambda=self.reg_lambda * n_rows,
+                min_child_weight=self.min_child_weight * n_rows,
+            )
         )
+        return plain
 
     def _check_parameters(self) -> None:
         check_counts(self, "n_steps")

@@ -33,6 +33,8 @@ class MethodSpec:
         What the trained model is: a noun phrase with its article.
     source : str
         Paper or library that it is from.
+    plain : str
+        Method of the same learner without mitigation, which may be this one; none for a proxy.
     tasks : tuple of str
         Kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts none.
     needs_metric : bool
@@ -64,6 +66,7 @@ class MethodSpec:
     class_name: str
     summary: str
     source: str = ""
+    plain: str = ""
     tasks: tuple[str, ...] = ("binary",)
     needs_metric: bool = False
     needs_groups: bool = False
@@ -95,6 +98,7 @@ METHODS: dict[str, MethodSpec] = {
             "GBDTClassifier",
             "gradient-boosted trees without mitigation",
             "XGBoost",
+            plain="gbdt",
         ),
         MethodSpec(
             "nn",
@@ -102,6 +106,7 @@ METHODS: dict[str, MethodSpec] = {
             "NeuralNetworkClassifier",
             "a neural network without mitigation",
             "PyTorch",
+            plain="nn",
             tasks=ANY_CLASSES,
             resumable=True,
             differentiable=True,
@@ -112,6 +117,7 @@ METHODS: dict[str, MethodSpec] = {
             "SenSeIClassifier",
             "a neural network regularised so that comparable people get the same output (SenSeI)",
             "Yurochkin and Sun, ICLR 2021",
+            plain="nn",
             tasks=ANY_CLASSES,
             needs_metric=True,
             resumable=True,
@@ -123,6 +129,7 @@ METHODS: dict[str, MethodSpec] = {
             "SenSRClassifier",
             "a neural network trained on the worst case within a fair-distance budget (SenSR)",
             "Yurochkin, Bower and Sun, ICLR 2020",
+            plain="nn",
             tasks=ANY_CLASSES,
             needs_metric=True,
             resumable=True,
@@ -134,6 +141,7 @@ METHODS: dict[str, MethodSpec] = {
             "CLPClassifier",
             "a neural network whose logits are paired with those of counterfactual copies (CLP)",
             "Garg et al., AIES 2019",
+            plain="nn",
             tasks=ANY_CLASSES,
             needs_counterfactuals=True,
             resumable=True,
@@ -145,6 +153,7 @@ METHODS: dict[str, MethodSpec] = {
             "ProjectedGBDTClassifier",
             "gradient-boosted trees on features with the sensitive subspace projected out",
             "Yurochkin, Bower and Sun, ICLR 2020",
+            plain="gbdt",
             needs_metric=True,
         ),
         MethodSpec(
@@ -153,6 +162,7 @@ METHODS: dict[str, MethodSpec] = {
             "ReweighedGBDTClassifier",
             "gradient-boosted trees on rows reweighed by group and label",
             "Kamiran and Calders, 2011",
+            plain="gbdt",
             needs_groups=True,
         ),
         MethodSpec(
@@ -161,6 +171,7 @@ METHODS: dict[str, MethodSpec] = {
             "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021",
+            plain="gbdt",
             tasks=ANY_CLASSES,
             needs_metric=True,
             resumable=True,
@@ -171,6 +182,7 @@ METHODS: dict[str, MethodSpec] = {
             "DADIClassifier",
             "an agent that asks each person only for features that do not reveal the sensitive group (DADI)",
             "Bakker et al., DADI, 2020",
+            plain="nn",
             needs_groups=True,
             needs_feature_groups=True,
             asks=True,
@@ -182,6 +194,7 @@ METHODS: dict[str, MethodSpec] = {
             "FAIASClassifier",
             "a neural network trained against an adversarial selector of features (FAIAS)",
             "FAIAS, section 6.4",
+            plain="nn",
             tasks=ANY_CLASSES,
             needs_groups=True,
             needs_feature_groups=True,
@@ -194,6 +207,7 @@ METHODS: dict[str, MethodSpec] = {
             "LogisticClassifier",
             "a logistic regression without mitigation",
             "scikit-learn",
+            plain="logistic",
         ),
         MethodSpec(
             "reweigh-logistic",
@@ -201,6 +215,7 @@ METHODS: dict[str, MethodSpec] = {
             "ReweighedLogisticClassifier",
             "a logistic regression on rows reweighed by group and label, with a chosen threshold",
             "Kamiran and Calders, 2011",
+            plain="logistic",
             needs_groups=True,
         ),
         MethodSpec(
@@ -209,6 +224,7 @@ METHODS: dict[str, MethodSpec] = {
             "RepairedLogisticClassifier",
             "a logistic regression on features repaired until two groups have the same distributions",
             "Feldman et al., KDD 2015; AIF360",
+            plain="logistic",
             needs_groups=True,
             needs_feature_groups=True,
             extra="comparators",
@@ -220,6 +236,7 @@ METHODS: dict[str, MethodSpec] = {
             "CalibratedOddsClassifier",
             "a logistic regression whose scores for one of two groups are mixed with the group's base rate",
             "Pleiss et al., NeurIPS 2017; AIF360",
+            plain="logistic",
             needs_groups=True,
             needs_feature_groups=True,
             extra="comparators",
@@ -231,6 +248,7 @@ METHODS: dict[str, MethodSpec] = {
             "AdversarialClassifier",
             "a neural network trained against an adversary that predicts the group from its output",
             "Zhang et al., AIES 2018; Fairlearn",
+            plain="nn",
             needs_groups=True,
             extra="comparators",
             requires=("fairlearn",),
@@ -241,6 +259,7 @@ METHODS: dict[str, MethodSpec] = {
             "GroupThresholdsClassifier",
             "a logistic regression with a threshold for each group that equalises a rate",
             "Hardt et al., NeurIPS 2016; Fairlearn",
+            plain="logistic",
             needs_groups=True,
             needs_feature_groups=True,
             extra="comparators",
@@ -252,6 +271,7 @@ METHODS: dict[str, MethodSpec] = {
             "ExponentiatedGradientClassifier",
             "a weighted vote of logistic regressions that meets a constraint on groups",
             "Agarwal et al., ICML 2018; Fairlearn",
+            plain="logistic",
             needs_groups=True,
             extra="comparators",
             requires=("fairlearn",),
@@ -263,7 +283,7 @@ METHODS: dict[str, MethodSpec] = {
 
 def _proxy(name: str, summary: str, module: str, class_name: str, **fixed: Any) -> MethodSpec:
     place = f"{_PROXIES}.{module}"
-    return MethodSpec(name, place, class_name, summary, "Deng et al., 2023", ("proxy",), fixed=fixed)
+    return MethodSpec(name, place, class_name, summary, "Deng et al., 2023", tasks=("proxy",), fixed=fixed)
 
 
 _TREE, _PREDICTED = ("tree", "ProxyTree"), ("predicted", "PredictedGroupProxy")
@@ -340,6 +360,22 @@ def proxy_class(name: str) -> type[BalancingProxy]:
     spec = PROXIES[name]
     cls: type[BalancingProxy] = getattr(importlib.import_module(spec.module), spec.class_name)
     return cls
+
+
+def spec_of_class(cls: type) -> MethodSpec:
+    """
+    Entry of a classifier's class, or of the nearest base that has one.
+
+    Raises
+    ------
+    KeyError
+        Neither the class nor a base is a method of the registry.
+    """
+    entries = {spec.class_name: spec for spec in METHODS.values()}
+    for base in cls.__mro__:
+        if base.__name__ in entries:
+            return entries[base.__name__]
+    raise KeyError(cls.__name__)
 
 
 def load_model(folder: str | Path) -> Method:

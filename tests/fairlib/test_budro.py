@@ -262,7 +262,7 @@ def test_no_budget_is_plain_boosting_on_weighted_rows(people: People) -> None:
     "options", [{}, {"balance_classes": False}, {"scale_pos_weight": 3.0}, {"reg_lambda": 0.05}]
 )
 @pytest.mark.parametrize("min_child_weight", [0.0, 0.03])
-def test_without_adversary_is_what_no_budget_gives(
+def test_plain_is_what_no_budget_gives(
     min_child_weight: float, options: dict[str, Any], people: People
 ) -> None:
     X, y, _ = people(150, seed=8)
@@ -275,7 +275,7 @@ def test_without_adversary_is_what_no_budget_gives(
         random_state=0,
         **options,
     )
-    plain = model.without_adversary(150)
+    plain = model.plain(150)
     assert isinstance(plain, GBDTClassifier)
     got, expected = plain.fit(X, y).predict_proba(X), model.fit(X, y).predict_proba(X)
     np.testing.assert_allclose(got, expected, atol=2e-5)

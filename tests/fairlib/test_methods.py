@@ -430,3 +430,19 @@ def test_network_refuses_a_batch_of_one(people: People) -> None:
     X, y, _ = people(60)
     with pytest.raises(ValueError, match=r"at least the number of classes \(2\), got 1"):
         NeuralNetworkClassifier(batch_size=1).fit(X, y)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_the_plain_method_is_one_without_mitigation(name: str) -> None:
+    spec = METHODS[name]
+    plain = method_class(name)().plain(100)
+    assert spec.plain in ("gbdt", "nn", "logistic")
+    assert type(plain).__name__ == METHODS[spec.plain].class_name
+    assert METHODS[spec.plain].plain == spec.plain
+
+
+def test_the_plain_method_has_the_shared_arguments() -> None:
+    model = ProjectedGBDTClassifier(n_steps=7, eta=0.2, random_state=3)
+    plain = model.plain(100)
+    shared = {name: value for name, value in model.get_params(deep=False).items() if name != "metric"}
+    assert plain.get_params() == shared

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.methods.base import Callback, Float32, check_interval
-from evenhand.fairlib.methods.networks.plain import MitigatedNetwork
+from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CLPClassifier(MitigatedNetwork):
+class CLPClassifier(NeuralNetworkClassifier):
     r"""
     Counterfactual logit pairing (Garg et al. 2018), for any number of classes.
 

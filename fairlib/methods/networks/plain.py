@@ -213,19 +213,3 @@ class NeuralNetworkClassifier(Method):
     def load(cls, folder: str | Path, network: Any = None) -> Self:
         """Read a model written by ``save``; `network` is needed if it was trained with one of your own."""
         return cls._load(folder, network=network)
-
-
-class MitigatedNetwork(NeuralNetworkClassifier):
-    """Base of the networks that train for more than accuracy."""
-
-    def without_adversary(self, n_rows: int) -> NeuralNetworkClassifier:
-        """
-        Plain training of the same network, to measure what the mitigation costs.
-
-        Parameters
-        ----------
-        n_rows : int
-            Training rows; not used here.
-        """
-        shared = NeuralNetworkClassifier._get_param_names()
-        return NeuralNetworkClassifier(**{name: getattr(self, name) for name in shared})

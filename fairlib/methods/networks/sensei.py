@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.methods.base import Float32, check_interval
-from evenhand.fairlib.methods.networks.plain import MitigatedNetwork
+from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AuditedNetwork(MitigatedNetwork):
+class AuditedNetwork(NeuralNetworkClassifier):
     r"""
     Base of the networks that train against an adversary.
 

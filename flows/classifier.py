@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
@@ -58,6 +59,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
             f"method {method} pairs people with their counterfactuals, and there are none: "
             "give evaluate.counterfactuals."
         )
+    _check_decision(job, contract)
     if METHODS[method].asks:
         _check_asking(job, contract, arguments)
     elif METHODS[method].needs_groups:
@@ -65,14 +67,26 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     return contract
 
 
-def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> float | None:
-    """Return the budget of the audit: the job's, else that of the method's training, else None."""
+def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> float | None:
+    """
+    Return the budget of the audit: the job's, else that of the method's training, else None.
+
+    Parameters
+    ----------
+    resolved : ResolvedJob
+    mean_squared_distance : float
+        Of two random training rows, for a budget that is a share of it.
+    """
+    job, arguments = resolved.job, resolved.arguments
     if job.evaluate.certificate is not None:
         return job.evaluate.certificate.budget
-    parameters = inspect.signature(method_class(method).__init__).parameters
-    if "perturbation_budget" not in parameters:
+    if not resolved.has_certificate:
         return None
-    return float(arguments.get("perturbation_budget", parameters["perturbation_budget"].default))
+    parameters = inspect.signature(method_class(resolved.method).__init__).parameters
+    absolute = arguments.get("perturbation_budget", parameters["perturbation_budget"].default)
+    if absolute is not None:
+        return float(absolute)
+    return float(arguments.get("budget_share", parameters["budget_share"].default)) * mean_squared_distance
 
 
 def known_metrics(resolved: ResolvedJob) -> list[str]:
@@ -82,8 +96,9 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     known += ["features_asked"] if method.asks else []
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
     known += [f"{kind}.{column.name}" for kind in GROUP_METRICS for column in resolved.contract.sensitive]
-    if resolved.certificate_budget is not None:
-        known.append("certificate.drf")
+    known.append("leak_suspected")
+    if resolved.has_certificate:
+        known += ["certificate.drf", "certificate.flips"]
         known += ["certificate.dif"] if method.differentiable else []
     return known
 
@@ -109,6 +124,25 @@ def _check_metric(job: Job, contract: Contract) -> None:
     _check_names(
         "fair_metric.counterfactuals", metric.counterfactuals, defined, "evaluate.counterfactuals has"
     )
+
+
+def _check_decision(job: Job, contract: Contract) -> None:
+    """Check that thresholds by group have an attribute."""
+    equal, names = job.decision.equal, [column.name for column in contract.sensitive]
+    if equal is None:
+        return
+    if not names:
+        raise InputError(
+            f"decision.equal compares groups, and the contract {contract.name!r} has no sensitive column: "
+            "give one the role sensitive."
+        )
+    if equal.attribute is not None:
+        _check_names("decision.equal.attribute", [equal.attribute], names, "the sensitive columns are")
+    elif len(names) > 1:
+        raise InputError(
+            "decision.equal needs the attribute whose groups it compares: give decision.equal.attribute, "
+            f"one of {', '.join(names)}."
+        )
 
 
 def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) -> None:
@@ -230,13 +264,14 @@ def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
 
 def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     """Run the steps up to the metrics."""
-    job, method, certificate = resolved.job, METHODS[resolved.method], resolved.certificate_budget
+    job, method = resolved.job, METHODS[resolved.method]
     train, proxy = _training_rows(resolved, steps)
-    inputs = {"train": train}
-    if method.needs_metric or certificate is not None:
+    inputs, certificate = {"train": train}, None
+    if method.needs_metric or resolved.has_certificate:
         steps("fair_metric", *_metric_step(resolved, steps, train))
         if method.needs_metric:
             inputs["metric"] = steps.output("fair_metric", "metric")
+        certificate = certificate_budget(resolved, steps.facts("fair_metric")["mean_squared_distance"])
     modules = resolved.modules
     training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
     if job.sensitive and method.needs_groups:
@@ -247,16 +282,36 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     if method.needs_counterfactuals:
         training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
         inputs["encoder"] = steps.output("preprocess", "encoder")
+    rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
+    if decides(job):
+        training["validate"] = True
     steps("train", training, inputs, modules=modules)
+    model = steps.output("train", "model")
+    if decides(job):
+        inputs = {"model": model, "held_out": steps.output("train", "held_out")}
+        own = dict(rule)
+        if job.decision.equal:
+            inputs["train"], own["attribute"] = train, _attribute(resolved)
+        steps("decide", own, inputs)
+        model = steps.output("decide", "model")
+    shared = _shared_arguments(resolved.method, resolved.arguments)
+    steps(
+        "controls",
+        {"method": resolved.method, "arguments": shared, **rule},
+        {"train": train},
+        modules=[*modules, METHODS[method.plain].module],
+    )
     inputs = {
-        "model": steps.output("train", "model"),
+        "model": model,
         "encoder": steps.output("preprocess", "encoder"),
         "test": steps.output("preprocess", "test"),
+        "majority": steps.output("controls", "majority"),
+    }
+    inputs |= {
+        name: steps.output("controls", name) for name in ("plain", "blind") if steps.has_output("controls", name)
     }
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")
-    if steps.has_output("train", "without_adversary"):
-        inputs["without_adversary"] = steps.output("train", "without_adversary")
     steps(
         "evaluate",
         {
@@ -265,14 +320,54 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
             "seed": job.seed,
         },
         inputs,
-        modules=modules,
+        modules=[*modules, METHODS[method.plain].module],
     )
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy)
 
 
+def gate_step(
+    resolved: ResolvedJob, steps: Steps, measured: Measured
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the gates."""
+    parameters = {
+        "gates": resolved.job.gates,
+        "method": resolved.method,
+        "calibrated": resolved.job.calibration != "none",
+    }
+    inputs = {"metrics": measured.metrics, "controls": steps.output("evaluate", "controls")}
+    if steps.has_output("profile", "leaks"):
+        inputs["leaks"] = steps.output("profile", "leaks")
+    return parameters, inputs
+
+
+def published_model(steps: Steps) -> Artifact:
+    """Return the trained model, with its decision rule if the job has one."""
+    return steps.output("decide" if "decide" in steps.finished else "train", "model")
+
+
+def decides(job: Job) -> bool:
+    """Whether the probabilities are calibrated or the job decides; else the method does all by itself."""
+    return job.calibration != "none" or not job.decision.is_own
+
+
+def _attribute(resolved: ResolvedJob) -> dict[str, Any]:
+    """Return the attribute of thresholds by group: a published model reads its groups by this."""
+    equal = resolved.job.decision.equal
+    assert equal is not None
+    column = resolved.contract.column(equal.attribute or resolved.contract.sensitive[0].name)
+    names = [] if column.bins is None else list(bin_names(column))
+    return {"name": column.name, "bins": column.bins and list(column.bins), "names": names}
+
+
+def _shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a method's arguments that its learner without mitigation has too."""
+    plain = inspect.signature(method_class(METHODS[method].plain).__init__).parameters
+    return {name: value for name, value in arguments.items() if name in plain}
+
+
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     """Return the artifacts that are published beside encoder, metrics and decision."""
-    return {"model": steps.output("train", "model"), "reference": steps.output("profile", "reference")}
+    return {"model": published_model(steps), "reference": steps.output("profile", "reference")}
 
 
 def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:

@@ -135,6 +135,13 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     return Measured(steps.output("measure_proxy", "metrics"), steps.facts("learn_proxy")["refusal"])
 
 
+def gate_step(
+    resolved: ResolvedJob, steps: Steps, measured: Measured
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the gates."""
+    return {"gates": resolved.job.gates}, {"metrics": measured.metrics}
+
+
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     """Return the artifacts that are published beside encoder, metrics and decision."""
     return {

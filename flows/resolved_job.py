@@ -68,9 +68,12 @@ class ResolvedJob(Section):
         return self.job.publish.model or self.job.name
 
     @property
-    def certificate_budget(self) -> float | None:
-        """Budget of the audit; None if there is no audit."""
-        return None if self.is_proxy else classifier.certificate_budget(self.job, self.method, self.arguments)
+    def has_certificate(self) -> bool:
+        """Whether the model is audited: the job gives a budget, or the method was trained within one."""
+        if self.is_proxy:
+            return False
+        parameters = inspect.signature(method_class(self.method).__init__).parameters
+        return self.job.evaluate.certificate is not None or "perturbation_budget" in parameters
 
     @property
     def known_metrics(self) -> list[str]:

@@ -67,6 +67,8 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.status = "published" if judged.decision["passed"] else "gated"
         verdict.exit_code = EXIT_OF_VERDICT[outcome]
         verdict.gates, verdict.error = judged.decision, judged.measured.refusal
+        if judged.decision.get("degenerate"):
+            verdict.notes.append(judged.decision["degenerate"])
         documents = steps.documents()
         verdict.add_metrics(documents["metrics"]["metrics"])
         _write_outputs(resolved, steps, verdict, documents, champion)
@@ -94,7 +96,7 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
         {"checked": steps.output("contract", "checked"), "train": steps.output("preprocess", "train")},
     )
     measured: Measured = kind.train_and_measure(resolved, steps)
-    steps("gate", {"gates": resolved.job.gates}, {"metrics": measured.metrics})
+    steps("gate", *kind.gate_step(resolved, steps, measured))
     decision = steps.read("gate", "decision")
     if measured.refusal is not None:
         decision |= {"passed": False, "verdict": "refused", "note": measured.refusal}

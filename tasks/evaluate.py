@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,27 @@ from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
+from evenhand.fairlib.evaluation.flips import Flips, flips
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.selection import selection_report
 from evenhand.fairlib.execution import Progress, available_cores, derive_seed, generator
+from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import METHODS, load_model
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import Acquired, Acquires, FullInformation, acquisition_content, questions_of
+from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.controls import (
+    BLIND,
+    MAJORITY,
+    PLAIN,
+    Blind,
+    Majority,
+    MeasuredControl,
+    controls_content,
+)
 from evenhand.tasks.evaluating.decisions import (
     Decides,
     acquire,
@@ -54,10 +67,10 @@ def evaluate(context: StepContext) -> StepResult:
     """
     Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet``, which has no sensitive value.
 
-    With a certificate also ``audit.json`` and ``pairs.parquet``, and for a network ``certificate.json``. If
-    training gave a model without the adversary, ``without_adversary.json`` has its metrics on the same rows,
-    without intervals. A model that asks for features gets ``acquisition.json``; its metrics are those of its
-    predictions after the questions. A model with a selector of features gets ``selection.json``.
+    With a certificate also ``audit.json`` and ``pairs.parquet``, and for a network ``certificate.json``.
+    ``controls.json`` has the metrics of the controls on the same rows, and the differences from them. A model
+    that asks for features gets ``acquisition.json``; its metrics are those of its predictions after the
+    questions. A model with a selector of features gets ``selection.json``.
     """
     settings, folder = context.parameters["evaluate"], context.workdir
     model = load_model(context.inputs["model"])
@@ -74,7 +87,9 @@ def evaluate(context: StepContext) -> StepResult:
     outcomes = test.outcomes(model, acquired)
     evaluation = test.measure(outcomes, draws=settings["draws"], callback=stages.next())
     found, certificate = test.certify(model, draws=settings["draws"])
-    metrics = {**evaluation.metrics, **_certificate_metrics(found, certificate)}
+    certificates = _certificate_metrics(found, certificate, test.flips(outcomes, draws=settings["draws"]))
+    spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
+    metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
     special: Outputs = {}
     if found is not None:
         special |= context.write_json("audit", audit_content(found, data, settings["min_cell"]))
@@ -98,12 +113,11 @@ def evaluate(context: StepContext) -> StepResult:
         special |= context.write_json("acquisition", content)
     if has_trait(model, "selects"):
         special |= context.write_json("selection", selection_content(model, data.X, settings["min_cell"]))
-    if "without_adversary" in context.inputs:
-        plain = load_model(context.inputs["without_adversary"])
-        compared = dict(test.measure(test.outcomes(plain), draws=0).metrics)
-        compared |= _certificate_metrics(*test.certify(plain, draws=0))
-        values = {name: metric.value for name, metric in compared.items()}
-        special |= context.write_json("without_adversary", values, "metrics")
+    measured = list(_measured_controls(test, model, outcomes, certificates))
+    settings_of_pairs = bootstrap_settings(context.parameters)
+    special |= context.write_json(
+        "controls", controls_content(outcomes, certificates, measured, settings_of_pairs)
+    )
 
     outputs = context.write_json("metrics", replace(evaluation, metrics=metrics).to_json())
     outputs |= context.write_json("histograms", score_histograms(outcomes, min_cell=settings["min_cell"]))
@@ -121,6 +135,8 @@ def evaluate(context: StepContext) -> StepResult:
 
 def has_trait(model: Any, trait: str) -> bool:
     """Whether the registry says that the model's method has a trait, such as ``selects``."""
+    while isinstance(model, Blind | DecidedModel):
+        model = model.model if isinstance(model, Blind) else model.base
     name = type(model).__name__
     return any(getattr(spec, trait) and spec.class_name == name for spec in METHODS.values())
 
@@ -131,8 +147,8 @@ def _count_stages(context: StepContext, model: Any) -> int:
     if context.parameters["certificate"] is not None:
         certificates = 2 if has_trait(model, "differentiable") else 1
     questions = 2 if isinstance(model, Acquires) else 0
-    plain = 1 + certificates if "without_adversary" in context.inputs else 0
-    return 2 + questions + certificates + plain
+    trained = sum(name in context.inputs for name in (PLAIN, BLIND))
+    return 3 + questions + certificates + trained * (1 + bool(certificates))
 
 
 @dataclass(frozen=True)
@@ -147,14 +163,21 @@ class _Test:
     def outcomes(self, model: Decides, acquired: Acquired | None = None) -> Outcomes:
         """Decisions about every row, and whether all counterfactual copies of it get the same decision."""
         counterfactuals = self.context.parameters["evaluate"]["counterfactuals"]
+        sensitive = {name: values.astype(str) for name, values in self.data.sensitive.items()}
         decided = decide_rows(
-            model, self.encoder, self.data.X, counterfactuals, acquired, callback=self.stages.next()
+            model,
+            self.encoder,
+            self.data.X,
+            counterfactuals,
+            acquired,
+            sensitive=sensitive,
+            callback=self.stages.next(),
         )
         return Outcomes(
             y_true=self.data.y,
             y_pred=decided.predicted,
             score=decided.score,
-            sensitive={name: values.astype(str) for name, values in self.data.sensitive.items()},
+            sensitive=sensitive,
             consistent=decided.consistent,
         )
 
@@ -163,8 +186,24 @@ class _Test:
         settings = bootstrap_settings(self.context.parameters) | {"draws": draws}
         return measure(outcomes, **settings, callback=callback)
 
-    def certify(self, model: Any, *, draws: int) -> tuple[Audit | None, Certificate | None]:
-        """Audit within the job's budget, and for a network the certificate of its outputs."""
+    def flips(self, outcomes: Outcomes, *, draws: int) -> Flips | None:
+        """How many decisions can be flipped within the job's budget."""
+        parameters = self.context.parameters
+        if parameters["certificate"] is None:
+            return None
+        return flips(
+            load_metric(self.context.inputs["metric"]).project(self.data.X),
+            outcomes.y_pred,
+            parameters["certificate"],
+            draws=draws,
+            level=parameters["evaluate"]["level"],
+            seed=derive_seed(parameters["seed"], "flips"),
+        )
+
+    def certify(
+        self, model: Any, *, draws: int, outputs: bool = True
+    ) -> tuple[Audit | None, Certificate | None]:
+        """Audit within the job's budget, and with `outputs` for a network the certificate of its outputs."""
         parameters, data = self.context.parameters, self.data
         budget = parameters["certificate"]
         if budget is None:
@@ -182,7 +221,7 @@ class _Test:
             jobs=available_cores(),
             callback=self.stages.next(),
         )
-        if not has_trait(model, "differentiable"):
+        if not (outputs and has_trait(model, "differentiable")):
             return found, None
         from evenhand.fairlib.evaluation.certificates import certify
 
@@ -203,10 +242,36 @@ class _Test:
         return found, certificate
 
 
-def _certificate_metrics(found: Audit | None, certificate: Certificate | None) -> dict[str, MetricValue]:
+def _measured_controls(
+    test: _Test, model: Any, outcomes: Outcomes, certificates: Mapping[str, MetricValue]
+) -> Iterator[MeasuredControl]:
+    """Controls on the test rows; one that was not trained is the control before it, or the model itself."""
+    context = test.context
+    share = json.loads(context.inputs[MAJORITY].read_text())["positive_share"]
+    yield MeasuredControl(MAJORITY, test.outcomes(Majority(share)), {})
+    known = MeasuredControl("method", outcomes, certificates)
+    for name in (PLAIN, BLIND):
+        if name in context.inputs:
+            control = load_model(context.inputs[name])
+            if name == BLIND:
+                control = Blind(control, sensitive_columns(test.data))
+            found = test.outcomes(control)
+            audited, _ = test.certify(control, draws=0, outputs=False)
+            certified = _certificate_metrics(audited, None, test.flips(found, draws=0))
+            known = MeasuredControl(name, found, certified)
+            yield known
+        else:
+            yield replace(known, name=name, same_as=known.same_as or known.name)
+
+
+def _certificate_metrics(
+    found: Audit | None, certificate: Certificate | None, flipped: Flips | None
+) -> dict[str, MetricValue]:
     metrics = {}
     if found is not None:
         metrics["certificate.drf"] = MetricValue(found.gap, found.low, found.high)
+    if flipped is not None:
+        metrics["certificate.flips"] = MetricValue(flipped.share, flipped.low, flipped.high)
     if certificate is not None:
         low, high = (None if ends is None else float(ends[0]) for ends in (certificate.low, certificate.high))
         metrics["certificate.dif"] = MetricValue(float(certificate.values[0]), low, high)

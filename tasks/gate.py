@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.catalogue import names_of
-from evenhand.fairlib.evaluation.evaluate import Evaluation
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.paired import Comparison
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.controls import comparisons
 from evenhand.tasks.inputs import as_number, nearest, read_yaml
 from evenhand.tasks.step import StepContext, StepResult
 
@@ -24,31 +26,101 @@ if TYPE_CHECKING:
 NO_CERTIFICATES = (
     "certificates are measured where a model is trained: the fair metric that they need is not published"
 )
+DEFAULT_GATES = "default gates"
+# Smallest useful difference between the 5th and the 95th percentile of calibrated probabilities.
+LEAST_SPREAD = 0.01
+# By the learner: which keys of a job to change if its model is degenerate.
+CURES = {
+    "gbdt": "raise method.eta or method.n_steps, or lower method.reg_lambda or the budget",
+    "nn": "raise method.n_steps or method.learning_rate, or lower the weight of the mitigation",
+    "logistic": "give the model inputs that tell people apart",
+}
 MAX_PSI = 0.2
 MAX_UNSEEN = 0.01
 
 
 def gate(context: StepContext) -> StepResult:
-    """Write ``decision.json``: each gate's value, bound and verdict."""
+    """
+    Write ``decision.json``: each gate's value, bound and verdict.
+
+    A job without gates gets those of :func:`default_gates`. A degenerate classifier never passes: the verdict
+    is then at least ``insufficient_evidence``, and ``degenerate`` says why.
+    """
+    parameters = context.parameters
     metrics = json.loads(context.inputs["metrics"].read_text())
-    decision = judge(metrics, context.parameters["gates"])
-    outputs = context.write_json("decision", decision.to_json(), sort_keys=True)
-    return StepResult(outputs, {"verdict": decision.verdict})
+    controls = None
+    if "controls" in context.inputs:
+        controls = comparisons(json.loads(context.inputs["controls"].read_text()))
+    gates, method = parameters["gates"], parameters.get("method")
+    if "leaks" in context.inputs:
+        leaks = json.loads(context.inputs["leaks"].read_text())
+        suspected = len(leaks["suspected"])
+        metrics["metrics"]["leak_suspected"] = vars(MetricValue(float(suspected)))
+    by_default = not gates and method is not None
+    if by_default:
+        gates = default_gates(calibrated=parameters["calibrated"])
+    decision = judge(metrics, gates, controls=controls).to_json()
+    if by_default:
+        decision["note"] = DEFAULT_GATES
+    if method is not None:
+        reason = degenerate(metrics["metrics"], method, calibrated=parameters["calibrated"])
+        if reason is not None:
+            verdict = "refused" if decision["verdict"] == "refused" else "insufficient_evidence"
+            decision |= {"passed": False, "verdict": verdict, "degenerate": reason}
+    outputs = context.write_json("decision", decision, sort_keys=True)
+    return StepResult(outputs, {"verdict": decision["verdict"]})
 
 
 def judge(
-    evaluation: Mapping[str, Any], gates: Mapping[str, Any], comparison: Mapping[str, Any] | None = None
+    evaluation: Mapping[str, Any],
+    gates: Mapping[str, Any],
+    comparison: Mapping[str, Any] | None = None,
+    controls: Mapping[str, Comparison] | None = None,
 ) -> Decision:
     """
-    Decide on an evaluation, and a comparison with a baseline, in their JSON forms.
+    Decide on an evaluation, and its comparisons with a baseline and with controls.
 
     Raises `InputError` for a gate on a metric that was not measured.
     """
     compared = None if comparison is None else Comparison.from_json(comparison)
     try:
-        return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared)
+        return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared, controls)
     except ValueError as error:
         raise InputError(f"gates: {error}") from None
+
+
+# gates of every classifier
+
+
+def default_gates(*, calibrated: bool) -> dict[str, dict[str, Any]]:
+    """Limits for a job that sets none: better than the commonest answer for everybody."""
+    gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": 0.5}}
+    return gates | ({"log_loss_gain": {"min": 0.0}} if calibrated else {})
+
+
+def degenerate(metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibrated: bool) -> str | None:
+    """
+    Say why a model is of no use, whatever its gates: it does not tell people apart.
+
+    Uncalibrated probabilities may lie close together and still order people well, so they are judged by
+    their order alone.
+    """
+    spread, area = metrics["probability_spread"]["value"], metrics["auc"]
+    cure = CURES[METHODS[method].plain]
+    if spread == 0.0 or (calibrated and spread < LEAST_SPREAD):
+        return (
+            f"the model gives nearly everybody the same probability (from the 5th to the 95th percentile they "
+            f"differ by {spread:.3g}): {cure}."
+        )
+    if area["value"] is not None and (area["value"] if area["high"] is None else area["high"]) <= 0.5:
+        return f"the model orders people no better than chance (AUC {area['value']:.3f}): {cure}."
+    gain = metrics["log_loss_gain"]
+    if calibrated and gain["value"] is not None and gain["value"] <= 0.0:
+        return (
+            "the model's log loss is no better than that of the share of positives for everybody "
+            f"(difference {gain['value']:.3g}): {cure}."
+        )
+    return None
 
 
 # reading

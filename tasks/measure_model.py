@@ -46,8 +46,8 @@ def measure_model(context: StepContext) -> StepResult:
             raise InputError(f"the {one.role}: {error}") from None
     table = pq.read_table(context.inputs["checked"])
     features = table.select([column.name for column in contract.features])
-    decided = decide_table(models, features, counterfactuals, context.progress)
     people = _people(table, contract)
+    decided = decide_table(models, features, counterfactuals, context.progress, people["sensitive"])
     outcomes = [
         Outcomes(y_pred=each.predicted, score=each.score, consistent=each.consistent, **people)
         for each in decided

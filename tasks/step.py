@@ -100,6 +100,8 @@ STEPS = {
         Step("balance", modules=("evenhand.fairlib.proxies.base",)),
         Step("fair_metric", home="train"),
         Step("train"),
+        Step("decide"),
+        Step("controls"),
         Step("evaluate"),
         Step("learn_proxy"),
         Step("measure_proxy"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.distances.base import Metric, load_metric
+from evenhand.fairlib.distances.base import Metric, load_metric, mean_squared_distance
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
@@ -77,9 +77,11 @@ def fair_metric(context: StepContext) -> StepResult:
         raise InputError(f"the fair metric cannot be learned: {error}") from None
     _check_rank(metric)
     metric.save(context.workdir / "metric")
-    return StepResult(
-        {"metric": (context.workdir / "metric", "metric")}, {"rank": int(metric.basis_.shape[1])}
-    )
+    facts = {
+        "rank": int(metric.basis_.shape[1]),
+        "mean_squared_distance": mean_squared_distance(metric, data.X),
+    }
+    return StepResult({"metric": (context.workdir / "metric", "metric")}, facts)
 
 
 def _fit_metric(context: StepContext, data: Dataset) -> Metric:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.paired import Comparison
 
 Bound = Literal["point", "interval"]
-Kind = Literal["min", "max", "no_worse_than_baseline"]
+Kind = Literal["min", "max", "no_worse_than_baseline", "better_than_blind", "better_than_plain"]
 Verdict = Literal["passed", "refused", "insufficient_evidence"]
 
-GATE_KEYS = ("min", "max", "bound", "no_worse_than_baseline")
+CONTROLS: dict[Kind, str] = {"better_than_blind": "blind", "better_than_plain": "plain"}
+"""Gates that compare with a control, and its name."""
+GATE_KEYS = ("min", "max", "bound", "no_worse_than_baseline", *CONTROLS)
 
 ROUNDING = 1e-12
 """A difference this near to a tolerance counts as equal to it: 0.8 - 0.79 is no more than 0.01."""
@@ -39,6 +41,10 @@ class Gate:
         ``min``, ``high`` with ``max``; of the difference from a baseline, the worse end).
     no_worse_than_baseline : float or None
         How much worse than a baseline on the same rows the metric may be, at least 0.
+    better_than_blind, better_than_plain : float or None
+        How much better than a control on the same rows the metric must be: the learner without mitigation and
+        without the sensitive columns, or only without mitigation. 0 allows no loss; a negative number
+        allows one.
 
     Raises
     ------
@@ -51,15 +57,18 @@ class Gate:
     max: float | None = None
     bound: Bound = "point"
     no_worse_than_baseline: float | None = None
+    better_than_blind: float | None = None
+    better_than_plain: float | None = None
 
     def __post_init__(self) -> None:
         """Validate the limits."""
         where = f"gate {self.metric!r}"
         tolerance = self.no_worse_than_baseline
-        limits = {"min": self.min, "max": self.max, "no_worse_than_baseline": tolerance}
+        keys = [key for key in GATE_KEYS if key != "bound"]
+        limits = {key: getattr(self, key) for key in keys}
         if all(limit is None for limit in limits.values()):
             raise ValueError(
-                f"{where}: got no limit, expected min, max or no_worse_than_baseline; "
+                f"{where}: got no limit, expected {', '.join(keys[:-1])} or {keys[-1]}; "
                 "add one or remove the gate"
             )
         for key, limit in limits.items():
@@ -83,10 +92,10 @@ class GateResult:
     Parameters
     ----------
     limit : float
-    kind : {"min", "max", "no_worse_than_baseline"}
+    kind : {"min", "max", "no_worse_than_baseline", "better_than_blind", "better_than_plain"}
     value : float or None
-        The number compared with the limit, positive if worse than the baseline; None if the evidence is
-        insufficient.
+        The number compared with the limit, positive if worse than the baseline or better than the control;
+        None if the evidence is insufficient.
     passed : bool
     status : {"ok", "insufficient_evidence"}
         Whether there was a number to compare; without one, a limit is not passed.
@@ -141,7 +150,7 @@ class Decision:
 def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     """Read gates, in their order, from a mapping such as ``{"gap_max.sex": {"max": 0.2}}``.
 
-    The limits of a metric have the keys ``min``, ``max``, ``bound`` and ``no_worse_than_baseline``.
+    The limits of a metric have the keys of :class:`Gate`.
 
     Raises
     ------
@@ -163,7 +172,12 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     return parsed
 
 
-def decide(evaluation: Evaluation, gates: Sequence[Gate], comparison: Comparison | None = None) -> Decision:
+def decide(
+    evaluation: Evaluation,
+    gates: Sequence[Gate],
+    comparison: Comparison | None = None,
+    controls: Mapping[str, Comparison] | None = None,
+) -> Decision:
     """Compare an evaluation, and its differences from a baseline, with gates.
 
     Parameters
@@ -172,6 +186,8 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate], comparison: Comparison
     gates : sequence of Gate
     comparison : Comparison, optional
         Differences from a baseline on the same rows, for gates with ``no_worse_than_baseline``.
+    controls : mapping of str to Comparison, optional
+        Differences from controls on the same rows, by the control's name.
 
     Returns
     -------
@@ -186,6 +202,12 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate], comparison: Comparison
     """
     for gate in gates:
         _check_known(gate, "evaluation", evaluation.metrics)
+        for kind, control in CONTROLS.items():
+            if getattr(gate, kind) is None:
+                continue
+            if control not in (controls or {}):
+                raise ValueError(f"gate {gate.metric!r}: {kind} needs controls, which only a run has")
+            _check_known(gate, f"comparison with {control}", (controls or {})[control].differences)
         if gate.no_worse_than_baseline is None:
             continue
         if comparison is None:
@@ -201,6 +223,11 @@ def decide(evaluation: Evaluation, gates: Sequence[Gate], comparison: Comparison
         if gate.no_worse_than_baseline is not None and comparison is not None:
             difference = comparison.differences[gate.metric]
             results.append(_compare_with_baseline(gate, float(gate.no_worse_than_baseline), difference))
+        for kind, control in CONTROLS.items():
+            wanted = getattr(gate, kind)
+            if wanted is not None and controls is not None:
+                difference = controls[control].differences[gate.metric]
+                results.append(_compare_with_control(gate, kind, control, float(wanted), difference))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -257,6 +284,27 @@ def _compare_with_baseline(gate: Gate, limit: float, difference: MetricValue) ->
     verdict = f"refused, {excess:.3g} too much" if excess else "passed"
     text = f"{gate.metric} {found} and may be at most {allowed} worse: {verdict}"
     return GateResult(gate.metric, gate.bound, limit, kind, worse, not excess, "ok", excess, text)
+
+
+def _compare_with_control(
+    gate: Gate, kind: Kind, control: str, limit: float, difference: MetricValue
+) -> GateResult:
+    lower = better(gate.metric) == "lower"
+    # The unfavourable end: the larger difference where lower is better, else the smaller one.
+    end, name = (difference.high, "upper") if lower else (difference.low, "lower")
+    value = difference.value if gate.bound == "point" else end
+    if value is None:
+        words = f"must be at least {limit:g} better than {control}'s"
+        return _undecided(gate, kind, limit, words, difference)
+    gain = 0.0 - value if lower else value  # not -value, which turns 0 into -0
+    if abs(gain - limit) <= ROUNDING:
+        gain = limit
+    shortfall = max(limit - gain, 0.0)
+    shown, allowed = _distinct(gain, limit)
+    end_name = f" ({name} end of the paired interval)" if gate.bound == "interval" else ""
+    verdict = f"refused, {shortfall:.3g} too little" if shortfall else "passed"
+    text = f"{gate.metric} is {shown} better than {control}'s{end_name} and must be {allowed} better: {verdict}"
+    return GateResult(gate.metric, gate.bound, limit, kind, gain, not shortfall, "ok", shortfall, text)
 
 
 def _undecided(gate: Gate, kind: Kind, limit: float, condition: str, metric: MetricValue) -> GateResult:

@@ -86,6 +86,25 @@ class GroupRule:
         decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), self._uniform(X))
         return np.asarray(decided, dtype=bool)
 
+    def groups_of(self, rows: Any) -> NDArray[np.str_]:
+        """
+        Group of every row of a raw table (DataFrame of n rows), shape (n,).
+
+        Raises
+        ------
+        ValueError
+            The table lacks the attribute.
+        """
+        if self.attribute not in rows.columns:
+            raise ValueError(f"the input lacks the column {self.attribute!r}, which decisions depend on.")
+        from evenhand.fairlib.preprocessing.encoder import category_name
+
+        values = rows[self.attribute]
+        if self.bins is None:
+            return np.array([category_name(value) for value in values]).astype(str)
+        places = np.searchsorted(self.bins, values.to_numpy(dtype=np.float64), side="right")
+        return np.array(self.names)[places]
+
     def _uniform(self, X: NDArray[np.float32]) -> Float64:
         import pyarrow as pa
 
@@ -220,6 +239,15 @@ class DecidedModel:
         else:
             read = ThresholdRule(**rule)
         return cls(base, Calibration.from_json(content["calibration"]), read)
+
+
+def labels_of(
+    model: Any, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None
+) -> NDArray[Any]:
+    """Labels of any classifier's probabilities, shape (n,): by its rule, or the likelier one."""
+    if isinstance(model, DecidedModel):
+        return model.decide(probability, X, groups)
+    return np.asarray(model.classes_[(np.asarray(probability) > 0.5).astype(np.int64)])
 
 
 def write_decision(folder: str | Path, calibration: Calibration, rule: Rule) -> None:

@@ -378,9 +378,9 @@ def spec_of_class(cls: type) -> MethodSpec:
     raise KeyError(cls.__name__)
 
 
-def load_model(folder: str | Path) -> Method:
+def load_model(folder: str | Path) -> Any:
     """
-    Load any saved classifier.
+    Load any saved classifier, with its calibration and decision rule if it has them.
 
     Raises
     ------
@@ -388,12 +388,14 @@ def load_model(folder: str | Path) -> Method:
         The folder names a class that is no method of ours: only classes of this registry are ever
         instantiated, whatever the file says.
     """
-    from evenhand.fairlib.methods.base import MODEL_FILE
+    from evenhand.fairlib.methods.decided import DECISION_FILE, DecidedModel
 
     name = json.loads((Path(folder) / MODEL_FILE).read_text()).get("class")
     for spec in METHODS.values():
         if spec.class_name == name:
-            return method_class(spec.name).load(folder)
+            model = method_class(spec.name).load(folder)
+            decided = (Path(folder) / DECISION_FILE).is_file()
+            return DecidedModel.wrap(model, folder) if decided else model
     raise ValueError(f"{folder} names the class {name!r}, which is not a method of this version.")
 
 

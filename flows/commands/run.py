@@ -71,7 +71,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
     print_steps(verdict)
     print_metrics(verdict)
     print_gates(verdict.gates["results"])
-    if not verdict.gates["results"]:
+    if verdict.gates["note"] == "default gates":
+        print("  the job sets no gates: it was only checked that the model is of use")
+    elif not verdict.gates["results"]:
         print("  the job has no gates: any model would pass")
     print()
     print_published(verdict)
@@ -85,4 +87,4 @@ def print_published(verdict: Verdict) -> None:
         print(f"published {model['name']} version {model['version']} as {model['uri']}")
     else:
         reason = "the gates refused the model" if verdict.exit_code == 1 else "not enough evidence for a gate"
-        print(f"not published: {reason}")
+        print(f"not published: {'; '.join(verdict.notes) or reason}")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.evaluation.acquisition import features_asked
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
+from evenhand.fairlib.methods.decided import DecidedModel, labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -35,7 +36,7 @@ class Decides(Protocol):
     def predict_proba(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Class probabilities, shape (n, 2)."""
 
-    def predict(self, X: NDArray[np.float32]) -> NDArray[Any]:
+    def predict(self, X: NDArray[np.float32], **groups: Any) -> NDArray[Any]:
         """Labels, shape (n,)."""
 
 
@@ -67,6 +68,7 @@ def decide_rows(
     counterfactuals: Counterfactuals,
     acquired: Acquired | None = None,
     *,
+    sensitive: Mapping[str, NDArray[Any]] | None = None,
     callback: Progress | None = None,
 ) -> Decisions:
     """
@@ -77,20 +79,31 @@ def decide_rows(
     of these rows. ``callback(done, total)`` counts the rows as one, and every set of copies as one.
     """
     report, total = callback or (lambda done, total: None), 1 + len(counterfactuals)
+    groups = _groups(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
-        score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X), None
+        score, predicted, asked = model.predict_proba(X)[:, 1], model.predict(X, **groups), None
     else:
         # The questions are asked once, so the label follows from the probability.
-        score = acquired.probability
-        predicted, asked = model.classes_[(score > 0.5).astype(int)], (acquired.order >= 0).sum(axis=1)
+        score, asked = acquired.probability, (acquired.order >= 0).sum(axis=1)
+        predicted = labels_of(model, score, X, **groups)
     report(1, total)
     consistent = {}
     for done, (name, changes) in enumerate(counterfactuals.items(), start=2):
-        labels = np.stack([model.predict(copy) for copy in encoded_copies(encoder, X, changes)])
+        labels = np.stack([model.predict(copy, **groups) for copy in encoded_copies(encoder, X, changes)])
         consistent[name] = (labels == labels[0]).all(axis=0)
         report(done, total)
     return Decisions(score, predicted.astype(np.int64), consistent, asked)
+
+
+def _groups(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[str, Any]:
+    """Argument `groups` of a model whose decisions depend on a sensitive attribute; empty for all others."""
+    attribute = getattr(model, "attribute", None) if isinstance(model, DecidedModel) else None
+    if attribute is None:
+        return {}
+    if sensitive is None or attribute not in sensitive:
+        raise InputError(f"decisions of this model depend on {attribute!r}: the table must have this column.")
+    return {"groups": sensitive[attribute]}
 
 
 def acquire(model: Any, X: NDArray[np.float32], *, callback: Progress | None = None) -> Acquired | None:
@@ -131,6 +144,7 @@ def decide_table(
     table: pa.Table,
     counterfactuals: Counterfactuals,
     progress: Callable[[int, int, Mapping[str, float]], None],
+    sensitive: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[Decisions]:
     """
     Decisions of each model about a table of model inputs with at least one row, computed by chunks of rows.
@@ -150,7 +164,11 @@ def decide_table(
                 except ValueError as error:  # its messages name columns and quote no value
                     raise InputError(f"the data does not fit the {one.role}: {error}") from None
             X = encoded[one.encoder_file]
-            part.append(decide_rows(one.model, one.encoder, X, counterfactuals, acquire(one.model, X)))
+            here = {name: values[start : start + CHUNK_ROWS] for name, values in (sensitive or {}).items()}
+            acquired = acquire(one.model, X)
+            part.append(
+                decide_rows(one.model, one.encoder, X, counterfactuals, acquired, sensitive=here)
+            )
         progress(min(start + CHUNK_ROWS, rows), rows, {})
     return [Decisions.concatenate(part) for part in parts]
 

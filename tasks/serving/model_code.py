@@ -13,10 +13,11 @@ import mlflow.pyfunc
 import pandas as pd
 from mlflow.models import set_model
 
+from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
-Answer = Callable[[Any], dict[str, Any]]
+Answer = Callable[[Any, pd.DataFrame], dict[str, Any]]
 TRUTH = dict.fromkeys(("true", "yes", "1", "1.0"), True) | dict.fromkeys(("false", "no", "0", "0.0"), False)
 
 
@@ -30,22 +31,24 @@ def _booleans(values: pd.Series) -> pd.Series:
 
 
 def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
-    """Predictions and probabilities of encoded rows."""
+    """Predictions and probabilities of encoded rows; the raw rows have the groups that a few models need."""
     model = load_model(folder)
+    model_groups = model.rule.groups_of if getattr(model, "attribute", None) is not None else None
 
-    def answer(matrix: Any) -> dict[str, Any]:
+    def answer(matrix: Any, rows: pd.DataFrame) -> dict[str, Any]:
         asked = {}
+        groups = {} if model_groups is None else {"groups": model_groups(rows)}
         if hasattr(model, "acquire"):
             acquired = model.acquire(matrix)
             names, probability = list(model.groups_), acquired.probability  # type: ignore[attr-defined]
-            is_positive = probability > 0.5
+            decided = labels_of(model, probability, matrix, **groups)
             asked["asked"] = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
         else:
             probability = model.predict_proba(matrix)[:, 1]
             # A model may have its own threshold.
-            is_positive = model.predict(matrix) == model.classes_[1]
+            decided = model.predict(matrix, **groups)
         return {
-            "prediction": [positive if decided else negative for decided in is_positive],
+            "prediction": [positive if label == model.classes_[1] else negative for label in decided],
             "probability": probability,
             **asked,
         }
@@ -59,7 +62,7 @@ def _proxy(folder: Path) -> Answer:
     from evenhand.fairlib.methods.registry import load_proxy
 
     proxy = load_proxy(folder)
-    return lambda matrix: {"acceptance_probability": proxy.acceptance(matrix)}
+    return lambda matrix, rows: {"acceptance_probability": proxy.acceptance(matrix)}
 
 
 class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
@@ -84,7 +87,7 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         ----------
         model_input : DataFrame
             The contract's feature columns under their names, in any order; other columns are ignored, so
-            sensitive columns that are no model input need not be there.
+            sensitive columns that are no model input need not be there, unless decisions depend on them.
 
         Returns
         -------
@@ -101,7 +104,7 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         rows = model_input.copy(deep=False)
         for name in self.inputs["booleans"]:
             rows[name] = _booleans(rows[name])
-        return pd.DataFrame(self.answer(self.encoder.transform(rows)), index=model_input.index)
+        return pd.DataFrame(self.answer(self.encoder.transform(rows), rows), index=model_input.index)
 
     def questionnaire(self) -> Any:
         """Return ``next_feature(known)`` and ``predict(known)`` for one person, of a model that asks."""

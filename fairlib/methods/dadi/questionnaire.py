@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from evenhand.fairlib.methods.base import Float32
-from evenhand.fairlib.methods.dadi.classifier import DADIClassifier
+from evenhand.fairlib.methods.decided import labels_of
+from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import NUMERIC_KINDS, TableEncoder, category_name
 
 MISSING = "(missing)"
@@ -53,7 +54,7 @@ class Questionnaire:
     ----------
     encoder : TableEncoder
         Fitted, with the columns of the model's matrix.
-    model : DADIClassifier
+    model : DADIClassifier or DecidedModel
         Fitted, with one group for each column of the table, under its name.
     questions : mapping of str to Question
         Of every model input.
@@ -64,7 +65,7 @@ class Questionnaire:
     def __init__(
         self,
         encoder: TableEncoder,
-        model: DADIClassifier,
+        model: Any,
         questions: Mapping[str, Question],
         label_values: Sequence[Any],
     ) -> None:
@@ -95,7 +96,7 @@ class Questionnaire:
             raise ValueError(f"the model in {folder} asks no questions: give a model of the method dadi.")
         return cls(
             TableEncoder.load(folder / "encoder.json"),
-            DADIClassifier.load(folder / "model"),
+            load_model(folder / "model"),
             {name: Question(**question) for name, question in inputs["questions"].items()},
             inputs["label_values"],
         )
@@ -168,8 +169,10 @@ class Questionnaire:
         ValueError
             As :meth:`check`.
         """
-        probability = float(self.model.predict_proba_known(*self._state(known))[0, 1])
-        return {"prediction": self.label_values[int(probability > 0.5)], "probability": probability}
+        row, mask = self._state(known)
+        probability = self.model.predict_proba_known(row, mask)[:, 1]
+        decided = labels_of(self.model, probability, row)[0] == self.model.classes_[1]
+        return {"prediction": self.label_values[int(decided)], "probability": float(probability[0])}
 
     def _require(self, name: str) -> None:
         if name in self.questions:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
+from evenhand.fairlib.evaluation.gates import CONTROLS
 from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
@@ -167,7 +168,7 @@ def gate_margin(result: Json) -> float | None:
         return None
     if result["value"] is not None:
         difference: float = result["value"] - result["limit"]
-        return difference if result["kind"] == "min" else -difference
+        return difference if result["kind"] == "min" or result["kind"] in CONTROLS else -difference
     return -abs(result["shortfall"]) if result.get("shortfall") is not None else None
 
 
@@ -175,9 +176,14 @@ def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
     """
     Say what a gate asked, what was found, and which number was compared.
 
-    With ``no_worse_than_baseline`` the value is how much worse than the baseline the model is.
+    With ``no_worse_than_baseline`` the value is how much worse than the baseline the model is; beside a
+    control, how much better.
     """
     value, limit, kind = result["value"], result["limit"], result["kind"]
+    if kind in CONTROLS:
+        found, asked = formats.apart(value, limit)
+        end = "the estimate" if result["bound"] == "point" else f"unfavourable end of the {interval}"
+        return f"at least {asked} better than {CONTROLS[kind]}", found, end
     relative = kind == "no_worse_than_baseline"
     found, asked = formats.apart(abs(value) if relative and value is not None else value, limit)
     end = "unfavourable" if relative else "lower" if kind == "min" else "upper"
@@ -191,7 +197,8 @@ def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
 
 def too(result: Json) -> str:
     """Name the way in which a value fails this gate."""
-    return {"min": "too low", "max": "too high", "no_worse_than_baseline": "too much"}[result["kind"]]
+    known = {"min": "too low", "max": "too high", "no_worse_than_baseline": "too much"}
+    return known.get(result["kind"], "too little")
 
 
 def gate_sentence(result: Json, interval: str, reason: str | None = None) -> str:

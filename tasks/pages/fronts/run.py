@@ -30,9 +30,17 @@ def front(documents: Documents) -> Front:
         [f"Job {job['name']}", f"run {run['id']}"],
         headline(documents),
         run["created"],
-        badge=(run["status"], *STATUS[run["status"]]),
+        badge=_badge(documents),
         facts=facts,
     )
+
+
+def _badge(documents: Documents) -> tuple[str, str, str]:
+    """Kind, symbol and text; a published model that no gate of the job judged gets no sign of approval."""
+    status, note = documents["run"]["status"], (documents.get("decision") or {}).get("note")
+    if status == "published" and note in ("default gates", "no gates"):
+        return "insufficient_evidence", "\u2013", "Published: the job set no gates"
+    return (status, *STATUS[status])
 
 
 def headline(documents: Documents) -> list[str]:
@@ -56,10 +64,15 @@ def _outcome(documents: Documents) -> list[str]:
         return ["The run did not finish, and nothing was published."]
     if run.get("refusal"):
         return [f"It is not published: {run['refusal']}"]
+    degenerate = (documents.get("decision") or {}).get("degenerate")
+    if degenerate:
+        return [f"It is not published: {degenerate}"]
     if run["status"] != "published":
         return texts.gate_findings(results, documents["metrics"], "It is not published")
     alias = f", as its {model['alias']}" if model.get("alias") else ""
     where = f"and is published as version {model['version']} of {model['name']}{alias}."
     if not results:
         return [f"No gate was set, so the model was not held to any limit {where}"]
+    if documents["decision"].get("note") == "default gates":
+        return [f"The job sets no gates: it was only checked that the model is of use, {where}"]
     return [f"{texts.gates_passed(len(results))} {where}"]

@@ -1,4 +1,4 @@
-"""The loss under comparable treatment: how far it rises, who is treated as whom, what the method cost."""
+"""The loss under comparable treatment: how far it rises, and who is treated as whom."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import better_or_worse, spoken, title
+from evenhand.fairlib.catalogue import spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import (
-    ROUNDING,
-    interval_name,
-    lack,
-    metric_cell,
-    price_sentence,
-)
+from evenhand.tasks.pages.texts import ROUNDING, interval_name, lack, price_sentence
 
 PAGES = {"run": 120}
 NEEDS = ("audit", "metrics")
@@ -25,7 +19,7 @@ SPENT = 1 - 1e-6
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """The certificate, a map an attribute, the people whose loss rises most; then the cost."""
+    """The certificate, a map an attribute, the people whose loss rises most."""
     audit, metrics = documents["audit"], documents["metrics"]
     blocks = [*_certificate(audit, interval_name(metrics["settings"]))]
     for name, flow in audit["flows"].items():
@@ -36,10 +30,6 @@ def build(documents: Documents) -> Iterator[Section]:
     if audit["pairs"]:
         blocks += _pairs(audit["pairs"])
     yield Section("audit", title("certificate.drf"), blocks)
-    found, without = metrics["metrics"], documents.get("without_adversary") or {}
-    both = {name: (found[name]["value"], without[name]) for name in found if name in without}
-    if both:
-        yield Section("cost", "What the method cost", _cost(both))
 
 
 def _apart(one: float, other: float) -> tuple[str, str]:
@@ -187,37 +177,3 @@ def _pairs(pairs: Sequence[Json]) -> list[Block]:
     columns = ["Row", "Treated as row", "Fair distance", "Loss", "Loss when treated so", "Rise"]
     table = Table("People by the rise of their loss, the largest first", columns, rows)
     return [Heading("The people whose loss rises most"), text, numbered, table]
-
-
-def _cost(both: Mapping[str, tuple[Any, Any]]) -> list[Block]:
-    known = {name: pair for name, pair in both.items() if None not in pair}
-    rows: list[list[Any]] = []
-    for name, (own, plain) in both.items():
-        if name not in known:
-            shown = [lack("not enough evidence") if value is None else value for value in (own, plain)]
-            rows.append([metric_cell(name), *shown, lack("cannot be computed"), ""])
-            continue
-        difference = 0.0 if abs(own - plain) < ROUNDING else own - plain
-        verdict = better_or_worse(name, difference) if difference else "equal"
-        rows.append([metric_cell(name), *_apart(own, plain), formats.signed(difference), verdict])
-    text = (
-        "The same model was trained once more without its adversary, with all other settings alike, and "
-        f"evaluated on the same rows. {_accuracy_cost(known)}A difference has no interval here: a small one "
-        "may be chance."
-    )
-    columns = ["Metric", "This model", "Without the adversary", "Difference", "This model is"]
-    return [text, Table("This model, and the same without the adversary", columns, rows)]
-
-
-def _accuracy_cost(known: Mapping[str, tuple[Any, Any]]) -> str:
-    for name in ("balanced_accuracy", "accuracy"):
-        if name not in known:
-            continue
-        own, plain = known[name]
-        difference = formats.points(own - plain)
-        cost = f"a cost of **{difference}**" if own < plain else f"no cost, since it is {difference} higher"
-        if difference == formats.points(0.0):
-            cost = "no cost of a tenth of a percentage point"
-        shown = f"{formats.percent(own)} with and {formats.percent(plain)} without the adversary"
-        return f"{title(name)} is {shown}: {cost}. "
-    return ""

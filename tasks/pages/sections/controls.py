@@ -1,0 +1,177 @@
+"""What the method bought: its model beside controls on the same rows, with paired intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenhand.fairlib.catalogue import better_or_worse, direction, title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
+from evenhand.tasks.pages.texts import ROUNDING, ends, estimate_cell, interval_name, lack, metric_cell, summary_of
+
+PAGES = {"run": 5}
+NEEDS = ("controls", "metrics")
+
+NAMES = {
+    "blind": "the same learner without mitigation and without the sensitive columns",
+    "plain": "the same learner without mitigation",
+    "majority": "the commonest answer for everybody",
+}
+COLUMNS = {"blind": "Blind", "plain": "Plain", "majority": "Commonest answer"}
+# Metrics that the answer names, by their first part, in this order.
+ANSWERED = (
+    "accuracy",
+    "balanced_accuracy",
+    "log_loss",
+    "consistency",
+    "gap_max",
+    "demographic_parity_difference",
+    "certificate",
+)
+
+
+def build(documents: Documents) -> Section:
+    """The answer in words, a chart beside the blind control, and all numbers."""
+    content, metrics = documents["controls"], documents["metrics"]
+    controls, interval = content["controls"], interval_name(metrics["settings"])
+    method = documents["run"].get("job", {}).get("method", "")
+    blocks: list[Block] = [*answers(controls), _majority(controls, metrics)]
+    names = answered(metrics["metrics"])
+    compared = next((name for name in ("blind", "plain") if not _is_method(controls, name)), None)
+    if compared is not None:
+        blocks.append(_chart(controls[compared]["differences"], names, compared, interval))
+    blocks.append(_table(controls, metrics["metrics"], names))
+    blocks.append(
+        f"The model is {summary_of(method)}. Blind is {NAMES['blind']}; plain is {NAMES['plain']}. All are "
+        "trained on the same rows, calibrated alike, decide by the same rule and are measured on the same "
+        f"rows, so the differences have paired {interval}s. Each was trained once: another seed gives other "
+        "differences."
+    )
+    return Section("controls", "What did the method buy?", blocks)
+
+
+def answered(metrics: Mapping[str, Any]) -> list[str]:
+    """Names of the metrics that the answer is about, in order, those of crossed attributes left out."""
+    found = [name for name in metrics if name.partition(".")[0] in ANSWERED and "&" not in name]
+    return sorted(found, key=lambda name: ANSWERED.index(name.partition(".")[0]))
+
+
+def answers(controls: Mapping[str, Json]) -> list[str]:
+    """Say beside the blind and the plain control what is better, what is worse, and what cannot be told."""
+    if _is_method(controls, "plain") and _is_method(controls, "blind"):
+        return [
+            "The method has no mitigation, and no sensitive column is a model input: the model is its own "
+            "control."
+        ]
+    sentences = []
+    for name in ("blind", "plain"):
+        if _is_method(controls, name):
+            sentences.append(
+                "The method has no mitigation: the model is its own plain control."
+                if name == "plain"
+                else "No sensitive column is a model input: the model is its own blind control."
+            )
+        elif name == "plain" and controls["blind"]["same_as"] == "plain":
+            continue
+        else:
+            also = " and plain" if controls["blind"]["same_as"] == "plain" else ""
+            sentences.append(f"Beside {name}{also}: {verdict(controls[name]['differences'])}.")
+    if controls["blind"]["same_as"] == "plain":
+        sentences.append("No sensitive column is a model input, so plain is blind too.")
+    return [" ".join(sentences)]
+
+
+def verdict(differences: Mapping[str, Json]) -> str:
+    """Say in which metrics a model differs from a control by more than chance."""
+    names = [name for name in answered(differences) if direction(name) is not None]
+    better, worse = [], []
+    for name in names:
+        found = differences[name]
+        low, high = found["low"], found["high"]
+        if found["value"] is None or low is None or low <= 0.0 <= high:
+            continue
+        text = f"{title(name).lower()} ({formats.signed(found['value'])})"
+        (better if better_or_worse(name, found["value"]) == "better" else worse).append(text)
+    if not better and not worse:
+        return "**no difference can be told**"
+    said = [f"**better** in {formats.shortlist(better)}"] if better else []
+    said += [f"**worse** in {formats.shortlist(worse)}"] if worse else []
+    return f"{', and '.join(said)}; in the other measures no difference can be told"
+
+
+def _is_method(controls: Mapping[str, Json], name: str) -> bool:
+    return controls[name]["same_as"] == "method"
+
+
+def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
+    own, common = metrics["metrics"]["accuracy"]["value"], controls["majority"]["metrics"]["accuracy"]
+    if own is None or common is None:
+        return ""
+    told = controls["majority"]["differences"]["accuracy"]
+    chance = told["low"] is not None and told["low"] <= 0.0 <= told["high"]
+    said = "which cannot be told from" if chance else "against"
+    text = (
+        f"The model is right about {formats.percent(own)} of people, {said} {formats.percent(common)} for the "
+        "commonest answer for everybody."
+    )
+    if own < common:
+        text += " A threshold that treats both labels alike trades accuracy for balanced accuracy."
+    return text
+
+
+def _chart(differences: Mapping[str, Json], names: Sequence[str], control: str, interval: str) -> Chart:
+    rows, said = [], []
+    for name in names:
+        found = differences.get(name)
+        if found is None or found["value"] is None or found["low"] is None or direction(name) is None:
+            continue
+        # one chart for all: the side on which the model is better is to the right
+        sign = 1.0 if direction(name) == "higher" else -1.0
+        turned = sorted(sign * found[end] for end in ("low", "high"))
+        clear = turned[0] > 0.0 or turned[1] < 0.0
+        finding = "difference" if clear else "no difference can be told"
+        gain = sign * found["value"]
+        rows.append(
+            {"label": title(name), "value": gain, "low": turned[0], "high": turned[1], "finding": finding}
+        )
+        said.append(f"{title(name)}: {formats.signed(gain)}, {finding}")
+    data = {"rows": rows, "better": "higher", "interval": interval}
+    heading = f"How much better than {control} the model is"
+    caption = "Gains to the right: of measures where less is better the sign is changed."
+    return Chart("intervals.differences", data, heading, f"{'; '.join(said)}.", caption)
+
+
+def _table(controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]) -> Table:
+    shown = [name for name in COLUMNS if not _is_method(controls, name)]
+    if controls["blind"]["same_as"] == "plain":
+        shown.remove("blind")
+    rows = []
+    for name in names:
+        row: list[Any] = [metric_cell(name), estimate_cell(ends(metrics[name]))]
+        for control in shown:
+            value = controls[control]["metrics"].get(name)
+            row.append(lack("not measured") if value is None else value)
+            row.append(_difference(name, controls[control]["differences"].get(name)))
+        rows.append(row)
+    columns = ["Metric", "This model"]
+    for control in shown:
+        named = "Plain, blind too" if control == "plain" and "blind" not in shown and _both(controls) else ""
+        columns += [named or COLUMNS[control], "Difference"]
+    return Table("The model and its controls", columns, rows)
+
+
+def _both(controls: Mapping[str, Json]) -> bool:
+    return bool(controls["blind"]["same_as"] == "plain")
+
+
+def _difference(name: str, found: Json | None) -> Cell:
+    if found is None or found["value"] is None:
+        return lack("cannot be computed")
+    difference = 0.0 if abs(found["value"]) < ROUNDING else found["value"]
+    if found["low"] is None:
+        return Cell(formats.signed(difference), ("no interval",))
+    interval = formats.interval(found["low"], found["high"])
+    clear = found["low"] > 0.0 or found["high"] < 0.0
+    word = better_or_worse(name, difference) if clear else "no difference can be told"
+    return Cell(formats.signed(difference), (interval, word))

@@ -6,7 +6,8 @@ A flat metric name is a catalogue name (``auc``), or a catalogue name, a dot and
 Sources: Vargo = Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021; Yurochkin = Yurochkin and
 Sun, "SenSeI", ICLR 2021; Deng = Deng et al., "Balanced Filtering via Non-Disclosive Proxies", 2023; Hardt =
 Hardt et al., "Equality of opportunity in supervised learning", NeurIPS 2016; Speicher = Speicher et al., KDD
-2018.
+2018; Brier = Brier, Monthly Weather Review 1950; Kumar = Kumar et al., "Verified Uncertainty Calibration",
+NeurIPS 2019.
 """
 
 from __future__ import annotations
@@ -104,6 +105,51 @@ _CLASSIFIER = (
         "P(score⁺ > score⁻) + P(score⁺ = score⁻) / 2",
     ),
     MetricInfo(
+        "log_loss",
+        "Log loss",
+        "The mean of −ln of the probability that the model gives to the true label; a probability below "
+        "2.2e-16 counts as that.",
+        "lower",
+        "probabilities and true labels",
+        "mean of −ln p(y)",
+        "scikit-learn",
+        (0.0, None),
+        "nats",
+    ),
+    MetricInfo(
+        "log_loss_gain",
+        "Log loss gain over the base rate",
+        "How much lower the log loss is than that of giving everybody the share of positives of these rows; "
+        "a model at or below 0 tells nothing about single people.",
+        "higher",
+        "the model's log loss and that of the base rate",
+        "−ȳ ln ȳ − (1 − ȳ) ln(1 − ȳ) − log loss",
+        "",
+        (None, 0.6931471805599453),
+        "nats",
+    ),
+    MetricInfo(
+        "brier",
+        "Brier score",
+        "The mean squared difference between the probability of a positive label and the label.",
+        "lower",
+        "probabilities and true labels",
+        "mean of (p − y)²",
+        "Brier",
+        unit="squared probability",
+    ),
+    MetricInfo(
+        "ece",
+        "Expected calibration error",
+        "The mean difference between the probability and the share of positives over ten bins of equal row "
+        "count, less the part that chance alone would give.",
+        "lower",
+        "probabilities and shares of positives in bins",
+        "max(0, Σ over bins of w (2|d| − E|N(d, s)|)), d = mean p − mean y, s = √(Σ p (1 − p)) / rows",
+        "Kumar",
+        unit="probability",
+    ),
+    MetricInfo(
         "consistency",
         "Counterfactual consistency",
         "The share of people with the same predicted label on every counterfactual copy of their row that "
@@ -159,6 +205,19 @@ _CLASSIFIER = (
         "The largest difference of balanced accuracy between groups by {subject}.",
         "max over g, h of |BA(g) − BA(h)|",
         "FAIAS, section 6.6",
+    ),
+    MetricInfo(
+        "calibration_gap",
+        "Calibration gap",
+        "The largest difference between groups by {subject} of the mean probability less the share of "
+        "positives: how much more the model overestimates one group than another.",
+        "lower",
+        "groups of the attribute",
+        "max over g, h of |(mean p − mean y | g) − (mean p − mean y | h)|",
+        "",
+        (0.0, 2.0),
+        "probability",
+        "attribute",
     ),
     MetricInfo(
         "theil_index",

@@ -160,14 +160,19 @@ def distinct_rows(
     first, weights : int array, shape (A,)
         The first row of each combination and its number of rows; combinations are in the order of codes.
     """
+    _, first, weights = np.unique(joint_code(columns), return_index=True, return_counts=True)
+    return first.astype(np.int64), weights.astype(np.int64)
+
+
+def joint_code(columns: Sequence[tuple[NDArray[np.int64], int]]) -> NDArray[np.int64]:
+    """Give equal rows one number, shape (n,), that sorts as the columns of :func:`distinct_rows` do."""
     code, size = columns[0]
     for values, n_values in columns[1:]:
         if size * n_values >= 2**62:  # number anew, so that the mixed-radix code fits 64 bits
             seen, code = np.unique(code, return_inverse=True)
             size = len(seen)
         code, size = code * n_values + values, size * n_values
-    _, first, weights = np.unique(code, return_index=True, return_counts=True)
-    return first.astype(np.int64), weights.astype(np.int64)
+    return code
 
 
 def multinomial_chunks(
@@ -208,15 +213,21 @@ def score_table(
     More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
     equal row count. Equal scores always share a bin.
     """
+    bins = score_bins(score, max_bins)
+    n_bins = int(bins.max()) + 1
+    table = np.bincount(bins * 2 + y_true, minlength=2 * n_bins).reshape(n_bins, 2).astype(np.int64)
+    return table[:, 1], table[:, 0]
+
+
+def score_bins(score: NDArray[np.float64], max_bins: int | None = None) -> NDArray[np.int64]:
+    """Bin of every row, shape (n,), numbered from 0 by rising score; bins as in :func:`score_table`."""
     values, bins = np.unique(score, return_inverse=True)
     if max_bins is not None and len(values) > max_bins:
         per_value = np.bincount(bins)
         before = np.cumsum(per_value) - per_value
         _, merged = np.unique(before * max_bins // len(score), return_inverse=True)
         bins = merged[bins]
-    n_bins = int(bins.max()) + 1
-    table = np.bincount(bins * 2 + y_true, minlength=2 * n_bins).reshape(n_bins, 2).astype(np.int64)
-    return table[:, 1], table[:, 0]
+    return bins.astype(np.int64, copy=False)
 
 
 def auc_draws(

@@ -20,6 +20,13 @@ from evenhand.fairlib.evaluation.bootstrap import (
 )
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
+from evenhand.fairlib.evaluation.probabilities import (
+    OVERALL,
+    centred,
+    ece_shortage,
+    probability_draws,
+    probability_values,
+)
 from evenhand.fairlib.execution import Progress, generator, shifted
 
 Status = Literal["ok", "insufficient_evidence"]
@@ -136,7 +143,7 @@ def evaluate(
     intersections: bool = False,
     callback: Progress | None = None,
 ) -> Evaluation:
-    """Measure performance, group differences and counterfactual consistency, each with a bootstrap interval.
+    """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
 
     Parameters
     ----------
@@ -155,7 +162,8 @@ def evaluate(
     intersections : bool
         Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
     callback : callable, optional
-        ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC.
+        ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC. The draws
+        of the probabilities take a fraction of a second and are not counted.
 
     Returns
     -------
@@ -180,7 +188,9 @@ def evaluate(
     (counts,) = table.counts(table.weights)
     point = metric_values(counts, outcomes.n)
     point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score))
+    point |= probability_values(outcomes, codes)
     shortages = find_shortages(counts, min_cell)
+    shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell)
 
     total = draws if shortages["auc"] else 2 * draws
     rng = generator(seed, "bootstrap", "cells")
@@ -193,6 +203,10 @@ def evaluate(
             generator(seed, "bootstrap", "auc"),
             callback=shifted(callback, draws, total),
         )
+    if draws:
+        (drawn,) = probability_draws([outcomes], codes, draws, generator(seed, "bootstrap", "probabilities"))
+        resampled |= drawn
+        resampled["ece"] = np.clip(centred(drawn["ece"], float(point["ece"])), 0.0, 1.0)
     return Evaluation(
         estimates(point, shortages, resampled, level),
         {name: list_cells(groups, counts.groups[name], min_cell) for name, groups in names.items()},
@@ -253,16 +267,18 @@ def find_shortages(counts: CellCounts, min_cell: int) -> dict[str, str]:
     """Say per metric why its cells have too few rows; empty where they suffice."""
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
     overall["auc"] = "cells"
+    overall.update(dict.fromkeys(OVERALL, "rows"))
     overall.update({f"consistency.{copies}": "rows" for copies in counts.agreeing})
     shortages = {
         name: _shortage("the table", counts.overall[None], needs, min_cell) for name, needs in overall.items()
     }
     for attribute, cells in counts.groups.items():
-        for name, metric in GROUP_METRICS.items():
+        grouped: dict[str, Needs] = {name: metric.needs for name, metric in GROUP_METRICS.items()}
+        for name, needs in (grouped | {"calibration_gap": "rows"}).items():
             shortages[f"{name}.{attribute}"] = (
                 f"{attribute}: only {len(cells)} group, nothing to compare it with"
                 if len(cells) < 2
-                else _shortage(attribute, cells, metric.needs, min_cell)
+                else _shortage(attribute, cells, needs, min_cell)
             )
     return shortages
 
@@ -292,8 +308,15 @@ def estimates(
     level: float,
 ) -> dict[str, MetricValue]:
     """Metrics with their intervals: performance, consistency, each attribute's differences, Theil index."""
-    first = ["accuracy", "balanced_accuracy", "auc"]
-    names = [*first, *(name for name in point if name not in (*first, "theil_index")), "theil_index"]
+    first = ["accuracy", "balanced_accuracy", "auc", *OVERALL]
+    names = list(first)
+    for name in point:
+        stem, _, subject = name.partition(".")
+        if name not in (*first, "theil_index") and stem != "calibration_gap":
+            names.append(name)
+        if stem == "balanced_accuracy_difference":  # the last of an attribute's differences of decisions
+            names.append(f"calibration_gap.{subject}")
+    names.append("theil_index")
     return {
         name: _estimate(float(point[name]), shortages[name], resampled.get(name), level) for name in names
     }

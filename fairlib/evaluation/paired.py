@@ -27,6 +27,12 @@ from evenhand.fairlib.evaluation.evaluate import (
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired_auc import paired_auc_draws
+from evenhand.fairlib.evaluation.probabilities import (
+    centred,
+    ece_shortage,
+    probability_draws,
+    probability_values,
+)
 from evenhand.fairlib.execution import generator
 
 
@@ -128,16 +134,28 @@ def compare(
     counts = table.counts(table.weights)
     first, second = (metric_values(side, table.n) for side in counts)
     first["auc"], second["auc"] = (auc(*score_table(side.y_true, side.score)) for side in both)
+    first, second = (
+        values | probability_values(side, codes) for values, side in zip((first, second), both, strict=True)
+    )
     # The cells that must not be short are of labels and groups, which both sides share.
     shortages = find_shortages(counts[0], min_cell)
+    shortages["ece"] = (
+        shortages["ece"] or ece_shortage(outcomes, min_cell) or ece_shortage(baseline, min_cell)
+    )
 
     model, other = resample_metrics(table, draws, generator(seed, "paired bootstrap", "cells"))
     resampled = {name: values - other[name] for name, values in model.items()}
     if draws and not shortages["auc"]:
         rng = generator(seed, "paired bootstrap", "auc")
         resampled["auc"] = paired_auc_draws(outcomes.y_true, outcomes.score, baseline.score, draws, rng)
+    point = {name: first[name] - second[name] for name in first}
+    if draws:
+        rng = generator(seed, "paired bootstrap", "probabilities")
+        drawn, drawn_of_other = probability_draws(both, codes, draws, rng)
+        resampled |= {name: values - drawn_of_other[name] for name, values in drawn.items()}
+        resampled["ece"] = centred(resampled["ece"], float(point["ece"]))
     return Comparison(
-        estimates({name: first[name] - second[name] for name in first}, shortages, resampled, level),
+        estimates(point, shortages, resampled, level),
         table.n,
         {"draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections},
     )

@@ -17,7 +17,9 @@ GROUPED = (
     "equal_opportunity_difference",
     "average_odds_difference",
     "balanced_accuracy_difference",
+    "calibration_gap",
 )
+PROBABILITIES = ("log_loss", "log_loss_gain", "brier", "ece")
 ENOUGH = {(g, y, p): 20 for g in "FM" for y in (0, 1) for p in (0, 1)}
 
 
@@ -28,7 +30,7 @@ def short(evaluation: Evaluation) -> set[str]:
 def test_reading_order(random_outcomes: Callable[..., Outcomes]) -> None:
     evaluation = evaluate(random_outcomes(300, 0), draws=0)
     assert list(evaluation.metrics) == [
-        *("accuracy", "balanced_accuracy", "auc", "consistency.spouse", "consistency.status"),
+        *("accuracy", "balanced_accuracy", "auc", *PROBABILITIES, "consistency.spouse", "consistency.status"),
         *(f"{name}.sex" for name in GROUPED),
         *(f"{name}.race" for name in GROUPED),
         "theil_index",
@@ -54,7 +56,8 @@ def test_without_draws_there_is_no_interval(random_outcomes: Callable[..., Outco
 def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]) -> None:
     # four women with label 1 are too few for TPR, though there are 44 women
     positives = evaluate(from_cells(ENOUGH | {("F", 1, 0): 2, ("F", 1, 1): 2}), draws=50)
-    assert short(positives) == {f"{name}.sex" for name in GROUPED} - {"demographic_parity_difference.sex"}
+    rows = {"demographic_parity_difference.sex", "calibration_gap.sex"}
+    assert short(positives) == {f"{name}.sex" for name in GROUPED} - rows
     reason = positives.metrics["equal_opportunity_difference.sex"].reason
     assert reason == "sex: 1 of 2 cells (group and label 1) have fewer than 5 rows, the smallest has 4"
     assert "1 of 4 cells (group and label)" in positives.metrics["gap_max.sex"].reason

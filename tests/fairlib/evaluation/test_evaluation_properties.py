@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenhand.fairlib.catalogue import describe
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes, with_intersections
 
@@ -68,6 +69,8 @@ def test_swapping_group_names_changes_nothing(rows: list) -> None:
 @given(rows=TABLES)
 def test_repeating_the_table_changes_no_estimate(rows: list) -> None:
     once, thrice = (values(evaluate(outcomes_of(r), draws=0, min_cell=1)) for r in (rows, rows * 3))
+    # the correction of the calibration error for chance depends on the number of rows
+    del once["ece"], thrice["ece"]
     assert {name for name, value in once.items() if value is None} == {
         name for name, value in thrice.items() if value is None
     }
@@ -84,8 +87,12 @@ def test_ranges_and_relations(rows: list, min_cell: int) -> None:
         if metric.value is not None:
             assert metric.low is not None
             assert metric.high is not None
-            assert 0.0 <= metric.low <= metric.value <= metric.high, name
-            assert metric.high <= (np.log(len(rows)) + 1e-12 if name == "theil_index" else 1.0), name
+            lowest, highest = describe(name)[0].domain
+            assert metric.low <= metric.value <= metric.high, name
+            assert lowest is None or metric.low >= lowest, name
+            assert metric.high <= (37 if highest is None else highest), name
+            if name == "theil_index":
+                assert metric.high <= np.log(len(rows)) + 1e-12
     for attribute in ("sex", "race"):
         found = [
             evaluation.metrics[f"{name}.{attribute}"].value

@@ -1,0 +1,244 @@
+r"""Metrics of predicted probabilities: log loss, Brier score and calibration, with bootstrap draws.
+
+Every metric here is a function of sums over rows, so a bootstrap draw is a weighted sum. Tables of more than
+``MAX_BLOCKS`` rows are divided at random into that many blocks, and blocks are resampled instead of rows. The
+sums of a block keep each row's value exactly. The variance of a resampled sum has the right expectation, with
+a relative standard deviation of :math:`\sqrt{2 / \mathrm{MAX\_BLOCKS}}`, 2 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.evaluation.bootstrap import (
+    CHUNK_BYTES,
+    Codes,
+    joint_code,
+    multinomial_chunks,
+    score_bins,
+)
+from evenhand.fairlib.evaluation.metrics import ratio, spread
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
+from evenhand.fairlib.numerics import log_losses, wilson_interval
+
+ECE_BINS = 10
+MAX_BLOCKS = 5_000
+OVERALL = ("log_loss", "log_loss_gain", "brier", "ece")
+"""Metrics of the table as a whole, in reading order; ``calibration_gap`` is per sensitive attribute."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def probability_values(outcomes: Outcomes, codes: Codes) -> dict[str, Floats]:
+    """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``."""
+    # float sums depend on the order of their terms, and must not depend on that of the rows
+    order = np.lexsort((outcomes.y_true, outcomes.score))
+    rows = _Sums(outcomes, codes, order)
+    return rows.metrics(rows.table(np.zeros(outcomes.n, dtype=np.int64), 1)[0])
+
+
+def probability_draws(
+    sides: Sequence[Outcomes],
+    codes: Codes,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    max_blocks: int = MAX_BLOCKS,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> list[dict[str, Floats]]:
+    """Bootstrap every metric of the probabilities of one or more models on the same rows.
+
+    Parameters
+    ----------
+    sides : sequence of Outcomes
+        Of each model, with the same labels; a draw resamples all models alike.
+    codes : mapping of str to (int array of shape (n,), int)
+        Per sensitive attribute, the group number of every row and the number of groups.
+    draws, rng, chunk_bytes
+        As for :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`.
+    max_blocks : int
+        With more rows, random blocks of rows are resampled.
+
+    Returns
+    -------
+    list of dict
+        Metric name to values, shape (draws,), per model. NaN where a draw lacks a group. The bins of the
+        calibration error are those of all rows in every draw.
+    """
+    from scipy.sparse import csr_array
+
+    n = sides[0].n
+    ranks = [np.unique(side.score, return_inverse=True)[1].astype(np.int64) for side in sides]
+    columns = [*((rank, int(rank.max()) + 1) for rank in ranks), (sides[0].y_true, 2), *codes.values()]
+    order = np.argsort(joint_code(columns), kind="stable")
+    n_blocks = min(n, max_blocks)
+    block = np.arange(n) if n == n_blocks else rng.permutation(n) % n_blocks
+    models = [_Sums(side, codes, order) for side in sides]
+    # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
+    tables = [csr_array(rows.table(block, n_blocks).T) for rows in models]
+    found: list[dict[str, list[Floats]]] = [{} for _ in sides]
+    for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng, chunk_bytes):
+        columnwise = np.ascontiguousarray(weights.T, dtype=np.float64)
+        for values, rows, table in zip(found, models, tables, strict=True):
+            for name, column in rows.metrics((table @ columnwise).T).items():
+                values.setdefault(name, []).append(column)
+    return [{name: np.concatenate(parts) for name, parts in values.items()} for values in found]
+
+
+def centred(draws: Floats, point: float) -> Floats:
+    """Shift draws so that their mean is the point estimate.
+
+    The calibration error takes absolute values, so resampling adds to it what the point estimate leaves out:
+    without the shift, the interval of a calibrated model would lie above its estimate.
+    """
+    shifted: Floats = draws - draws.mean() + point
+    return shifted
+
+
+def ece_shortage(outcomes: Outcomes, min_cell: int) -> str:
+    """Say why there are too few rows for the bins of the calibration error; empty if there are enough."""
+    bins = int(score_bins(outcomes.score, ECE_BINS).max()) + 1
+    if outcomes.n >= bins * min_cell:
+        return ""
+    return f"the table: {outcomes.n} rows in {bins} bins of scores, fewer than {min_cell} per bin on average"
+
+
+class _Sums:
+    """Sums over blocks of rows, taken in a given order, and the metrics that follow from them."""
+
+    def __init__(self, outcomes: Outcomes, codes: Codes, order: Ints) -> None:
+        p, y = outcomes.score[order], outcomes.y_true[order]
+        whole = np.zeros(outcomes.n, dtype=np.int64)
+        ones, residual = np.ones(outcomes.n), p - y
+        losses = log_losses(np.column_stack([1.0 - p, p]))[y, np.arange(outcomes.n)]
+        bins = score_bins(outcomes.score, ECE_BINS)[order]
+        n_bins = int(bins.max()) + 1
+        self.attributes = list(codes)
+        # cell of every row, number of cells, value of every row
+        self.columns: list[tuple[Ints, int, Floats]] = [
+            (whole, 1, ones),
+            (whole, 1, y.astype(np.float64)),
+            (whole, 1, losses),
+            (whole, 1, residual**2),
+            (bins, n_bins, residual),
+            (bins, n_bins, p * (1.0 - p)),
+        ]
+        for code, n_groups in codes.values():
+            self.columns += [(code[order], n_groups, ones), (code[order], n_groups, residual)]
+
+    def table(self, block: Ints, n_blocks: int) -> Floats:
+        """Sums per block, one column per cell of every value, shape (n_blocks, C)."""
+        parts = [
+            np.bincount(block * size + cell, weights=values, minlength=n_blocks * size).reshape(-1, size)
+            for cell, size, values in self.columns
+        ]
+        return np.concatenate(parts, axis=1)
+
+    def metrics(self, sums: Floats) -> dict[str, Floats]:
+        """Metrics from sums of shape (..., C)."""
+        from scipy.special import entr
+
+        ends = np.cumsum([size for _, size, _ in self.columns])[:-1]
+        parts = np.split(sums, ends, axis=-1)
+        n, positives, loss, squares = (part[..., 0] for part in parts[:4])
+        base_rate = ratio(positives, n)
+        log_loss = ratio(loss, n)
+        values = {
+            "log_loss": log_loss,
+            "log_loss_gain": entr(base_rate) + entr(1.0 - base_rate) - log_loss,
+            "brier": ratio(squares, n),
+            "ece": debiased_calibration_error(parts[4], parts[5], n),
+        }
+        for attribute, count, residual in zip(self.attributes, parts[6::2], parts[7::2], strict=True):
+            values[f"calibration_gap.{attribute}"] = spread(ratio(residual, count))
+        return values
+
+
+def debiased_calibration_error(residuals: Floats, variances: Floats, n: Floats) -> Floats:
+    r"""Expected calibration error without the part that chance alone would give.
+
+    .. math:: \max\Bigl(0, \sum_b w_b \bigl(2 |d_b| - E|\mathcal N(d_b, s_b)|\bigr)\Bigr), \qquad
+              E|\mathcal N(\mu, \sigma)| = \sigma \sqrt{2 / \pi} \, e^{-\mu^2 / 2 \sigma^2}
+              + \mu (1 - 2 \Phi(-\mu / \sigma))
+
+    with the share :math:`w_b` of rows in bin b, the mean probability minus the share of positives
+    :math:`d_b`, and the standard error :math:`s_b` of that share under the probabilities. After the
+    normal-debiased error of Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
+
+    Parameters
+    ----------
+    residuals, variances : float array, shape (..., B)
+        Sums over a bin of :math:`p - y` and of :math:`p (1 - p)`.
+    n : float array, shape (...)
+        Rows in all bins.
+    """
+    from scipy.special import ndtr
+
+    # both sides times the rows of a bin: w d = residual / n and w s = sqrt(variance) / n
+    size, sd = np.abs(residuals), np.sqrt(variances)
+    # beyond 40 standard errors the normal terms vanish; without the limit the square could overflow
+    z = np.full(size.shape, 40.0)
+    np.divide(size, sd, out=z, where=sd * 40.0 > size)
+    expected = sd * np.sqrt(2.0 / np.pi) * np.exp(-(z**2) / 2.0) + size * (1.0 - 2.0 * ndtr(-z))
+    return np.maximum(ratio((2.0 * size - expected).sum(axis=-1), n), 0.0)
+
+
+def reliability(
+    outcomes: Outcomes, *, bins: int = 10, min_cell: int = 5, level: float = 0.95
+) -> dict[str, Any]:
+    """Compare mean probability and share of positives in bins of about equal row count, as plain JSON types.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+    bins : int
+        Most bins of the table and of every group, at least 1; fewer where they would hold fewer than
+        `min_cell` people. Equal scores share a bin.
+    min_cell : int
+        A bin of fewer people is left out, because it would show single people.
+    level : float
+        Coverage of Wilson's intervals of the share of positives.
+
+    Returns
+    -------
+    dict
+        ``overall``: a list of bins by rising probability, each with ``mean`` (probability), ``share`` (of
+        positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list, with bins
+        of the group's own people. A list can be empty.
+
+    Raises
+    ------
+    ValueError
+        If `bins` is less than 1.
+    """
+    if bins < 1:
+        raise ValueError(f"bins: got {bins}, expected at least 1")
+
+    def curve(rows: NDArray[np.bool_]) -> list[dict[str, Any]]:
+        order = np.argsort(outcomes.score[rows], kind="stable")
+        score, label = outcomes.score[rows][order], outcomes.y_true[rows][order]
+        if len(score) < min_cell or not len(score):
+            return []
+        code = score_bins(score, max(1, min(bins, len(score) // min_cell)))
+        counts, sums, hits = (np.bincount(code, weights=weights) for weights in (None, score, label))
+        return [
+            {
+                "mean": float(total / n),
+                "share": float(positive / n),
+                **dict(zip(("low", "high"), wilson_interval(int(positive), int(n), level), strict=True)),
+                "n": int(n),
+            }
+            for n, total, positive in zip(counts, sums, hits, strict=True)
+            if n >= min_cell
+        ]
+
+    groups: dict[str, Mapping[str, Any]] = {}
+    for attribute, column in outcomes.sensitive.items():
+        names, codes = encode_groups(column, outcomes.groups.get(attribute, ()))
+        groups[attribute] = {name: curve(codes == k) for k, name in enumerate(names)}
+    return {"overall": curve(np.ones(outcomes.n, dtype=bool)), "groups": groups}

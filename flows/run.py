@@ -71,6 +71,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
             verdict.notes.append(judged.decision["degenerate"])
         documents = steps.documents()
         verdict.add_metrics(documents["metrics"]["metrics"])
+        verdict.controls = documents.get("controls", {}).get("controls", {})
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
 

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.distances.base import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit
+from evenhand.fairlib.evaluation.drivers import drivers
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import Flips, flips
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
+from evenhand.fairlib.evaluation.probabilities import reliability
 from evenhand.fairlib.evaluation.selection import selection_report
 from evenhand.fairlib.execution import Progress, available_cores, derive_seed, generator
 from evenhand.fairlib.methods.decided import DecidedModel
@@ -119,6 +121,21 @@ def evaluate(context: StepContext) -> StepResult:
         "controls", controls_content(outcomes, certificates, measured, settings_of_pairs)
     )
 
+    min_cell = settings["min_cell"]
+    special |= context.write_json(
+        "reliability", reliability(outcomes, min_cell=min_cell, level=settings["level"])
+    )
+    if acquired is None:
+        found_drivers = drivers(
+            model,
+            data.X,
+            data.y,
+            data.groups,
+            outcomes.sensitive,
+            seed=derive_seed(context.parameters["seed"], "drivers"),
+            min_cell=min_cell,
+        )
+        special |= context.write_json("drivers", found_drivers)
     outputs = context.write_json("metrics", replace(evaluation, metrics=metrics).to_json())
     outputs |= context.write_json("histograms", score_histograms(outcomes, min_cell=settings["min_cell"]))
     predictions = {

@@ -236,10 +236,11 @@ class Rate(NamedTuple):
 
 
 class GroupRates(NamedTuple):
-    """One group: selection rate, true positive rate, true negative rate."""
+    """One group: share of positives, selection rate, true positive rate, true negative rate."""
 
     group: str
     n: int
+    positive: Rate
     selected: Rate
     tpr: Rate
     tnr: Rate
@@ -274,7 +275,14 @@ def group_rates(cells: Sequence[Mapping[str, Any]], min_cell: int, level: float 
         rows[cell["label"]][0] += cell["n"]
         rows[cell["label"]][1] += cell["predicted_positive"]
     return [
-        GroupRates(group, n0 + n1, rate(p0 + p1, n0 + n1), rate(p1, n1), rate(n0 - p0, n0))
+        GroupRates(
+            group,
+            n0 + n1,
+            positive=rate(n1, n0 + n1),
+            selected=rate(p0 + p1, n0 + n1),
+            tpr=rate(p1, n1),
+            tnr=rate(n0 - p0, n0),
+        )
         for group, ((n0, p0), (n1, p1)) in tally.items()
     ]
 

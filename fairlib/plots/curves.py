@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale
+from evenhand.fairlib.plots.theme import Rows, colour, data, finish, records, series_scale, shape_scale
 
 # A logarithmic axis has no 0: an interval that reaches towards it is cut at this part of the smallest value.
 LEAST_PART = 0.1
@@ -81,3 +81,70 @@ def budget_curve(
         mark.mark_point(filled=True, size=170, opacity=1, color=colour("c1"), shape="diamond").encode(y=y),
     )
     return finish(layered, width, 250)
+
+
+def reliability(rows: Rows, *, width: int = 680) -> Any:
+    """
+    Share of positives against mean probability, with intervals, beside the line on which they are equal.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``series``, ``mean``, ``share``, ``low``, ``high``; all shares.
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    names = list(dict.fromkeys(record["series"] for record in found))
+    unit = alt.Scale(domain=[0, 1])
+    x = alt.X("mean:Q", title="mean probability", scale=unit, axis=alt.Axis(format="%"))
+    y = alt.Y("share:Q", title="share of positives", scale=unit, axis=alt.Axis(format="%"))
+    legend = alt.Legend() if len(names) > 1 else None
+    base = alt.Chart(data(found)).encode(
+        x=x, color=alt.Color("series:N", scale=series_scale(names), legend=legend)
+    )
+    equal = alt.Chart(alt.Data(values=[{"mean": 0.0, "share": 0.0}, {"mean": 1.0, "share": 1.0}]))
+    layered = alt.layer(
+        equal.mark_line(color=colour("muted"), strokeDash=[4, 3]).encode(x=x, y=y),
+        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q", scale=unit), y2="high:Q"),
+        base.mark_line(strokeWidth=1.2, opacity=0.6).encode(y=y),
+        base.mark_point(filled=True, size=60, opacity=1).encode(
+            y=y, shape=alt.Shape("series:N", scale=shape_scale(names), legend=legend)
+        ),
+    )
+    return finish(layered, width, 300)
+
+
+def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680) -> Any:
+    """
+    Shares by decision threshold, a line each.
+
+    Parameters
+    ----------
+    rows : records or data frame
+        ``threshold``, ``series``, ``value``; all shares.
+    marked : float, optional
+        Threshold that a dashed line marks.
+    width : int
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    found = records(rows)
+    names = list(dict.fromkeys(record["series"] for record in found))
+    dashes = alt.Scale(domain=names, range=[DASHES[i % len(DASHES)] for i in range(len(names))])
+    x = alt.X("threshold:Q", title="threshold", axis=alt.Axis(format="%"))
+    lines = alt.Chart(data(found)).mark_line(strokeWidth=2)
+    encoded = lines.encode(
+        x=x,
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+        color=alt.Color("series:N", scale=series_scale(names), legend=alt.Legend()),
+        strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=alt.Legend()),
+    )
+    mark = alt.Chart(data([] if marked is None else [{"threshold": marked}]))
+    rule = mark.mark_rule(color=colour("ink"), strokeDash=[4, 3]).encode(x=x)
+    return finish(alt.layer(encoded, rule), width, 240)

@@ -70,6 +70,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     print_steps(verdict)
     print_metrics(verdict)
+    print_controls(verdict)
     print_gates(verdict.gates["results"])
     if verdict.gates["note"] == "default gates":
         print("  the job sets no gates: it was only checked that the model is of use")
@@ -78,6 +79,15 @@ def _print(verdict: Verdict, seconds: float) -> None:
     print()
     print_published(verdict)
     print_end(verdict, seconds)
+
+
+def print_controls(verdict: Verdict) -> None:
+    """Print in one line what the method bought beside its controls."""
+    if verdict.controls:
+        from evenhand.tasks.pages.sections.controls import answers
+
+        print("  what the method bought:", " ".join(answers(verdict.controls)).replace("**", ""))
+        print()
 
 
 def print_published(verdict: Verdict) -> None:

@@ -152,12 +152,13 @@ def _table(controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Seq
         for control in shown:
             value = controls[control]["metrics"].get(name)
             row.append(lack("not measured") if value is None else value)
-            row.append(_difference(name, controls[control]["differences"].get(name)))
+            if control != "majority":
+                row.append(_difference(name, controls[control]["differences"].get(name)))
         rows.append(row)
     columns = ["Metric", "This model"]
     for control in shown:
         named = "Plain, blind too" if control == "plain" and "blind" not in shown and _both(controls) else ""
-        columns += [named or COLUMNS[control], "Difference"]
+        columns += [named or COLUMNS[control], *(["Difference"] if control != "majority" else [])]
     return Table("The model and its controls", columns, rows)
 
 

@@ -16,6 +16,7 @@ NEEDS = ("metrics",)
 # A chart with more groups cannot be read; the tables have every group.
 MOST_GROUPS = 8
 RATES = {
+    "positive": "Base rate",
     "selected": title("prediction_rate"),
     "tpr": "True positive rate (TPR)",
     "tnr": "True negative rate (TNR)",
@@ -32,7 +33,8 @@ def build(documents: Documents) -> list[Section]:
 def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     lead = (
-        "The selection rate is the share of a group that is predicted positive; TPR and TNR are the shares "
+        "The base rate is the share of a group that is positive; the selection rate is the share that is "
+        "predicted positive; TPR and TNR are the shares "
         "of its true positives and of its true negatives that are predicted right. The shaded span reaches "
         f"from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s (Wilson); a "
         f"rate over fewer than {settings.get('min_cell', 5)} rows is not shown."

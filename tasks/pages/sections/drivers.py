@@ -1,0 +1,67 @@
+"""What drives the model: the importance of each table column, overall and by group."""
+
+from __future__ import annotations
+
+from evenhand.fairlib.catalogue import spoken
+from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages.model import Block, Chart, Documents, Section, Table
+
+PAGES = {"run": 55}
+NEEDS = ("drivers",)
+
+MOST = 15
+KINDS = {
+    "contribution": (
+        "mean absolute contribution to the log-odds",
+        "For each person, a column's contribution is how far its value moves the log-odds (TreeSHAP). The mean "
+        "of its size over {rows} test rows is shown. A column can matter although leaving it out would change "
+        "little, because others tell the same.",
+    ),
+    "permutation": (
+        "rise of the log loss",
+        "The values of one column are exchanged between people at random, and the mean rise of the log loss "
+        "(nats) over {rows} test rows is shown. A column whose information others have too seems less "
+        "important than it is.",
+    ),
+}
+
+
+def build(documents: Documents) -> Section:
+    """A bar a column, and a table with the groups."""
+    content = documents["drivers"]
+    unit, text = KINDS[content["kind"]]
+    columns = content["columns"]
+    shown = columns[:MOST]
+    top = max([entry["value"] for entry in shown], default=0.0)
+    rows = [
+        {"label": entry["name"], "value": max(entry["value"], 0.0), "text": formats.number(entry["value"])}
+        for entry in shown
+    ]
+    first = formats.join([f"{entry['name']} ({formats.number(entry['value'])})" for entry in shown[:3]])
+    blocks: list[Block] = [
+        f"Most important: {first}. {text.format(rows=formats.count(content['rows']))}",
+        Chart(
+            "bars.ranked_bars",
+            {"rows": rows, "x_title": unit, "domain": [0.0, top or 1.0]},
+            "What drives the model",
+            f"From the most important column down: {formats.join([entry['name'] for entry in shown])}.",
+            texts.left_out(shown, columns, "The most important columns"),
+        ),
+    ]
+    for attribute in columns[0]["groups"] if columns else ():
+        groups = list(columns[0]["groups"][attribute])
+        table = [
+            [
+                entry["name"],
+                entry["value"],
+                *(
+                    texts.lack("too few rows") if entry["groups"][attribute][group] is None
+                    else entry["groups"][attribute][group]
+                    for group in groups
+                ),
+            ]
+            for entry in columns
+        ]
+        caption = f"{formats.sentence(unit)}, by {spoken(attribute)}"
+        blocks.append(Table(caption, ["Column", "Everybody", *groups], table, folded=True))
+    return Section("drivers", "What drives the model", blocks)

@@ -246,13 +246,24 @@ _CLASSIFIER = (
         "certificate.drf",
         "Loss increase under comparable treatment",
         "How much the mean loss rises when every person may be treated as another given person within the "
-        "stated mean squared fair distance.",
+        "stated mean squared fair distance; it depends on the scale of the scores, so scores shrunken "
+        "towards one value look better.",
         "lower",
         "a person and other given people",
         "max over plans with mean d²(xᵢ, xⱼ) ≤ ε of mean loss(xⱼ, yᵢ) − mean loss(xᵢ, yᵢ)",
         "Vargo, eq. 2.5",
         (0.0, None),
         "nats",
+    ),
+    MetricInfo(
+        "certificate.flips",
+        "Decisions changed under comparable treatment",
+        "The largest share of people whose decision changes when every person may be treated as another "
+        "given person within the stated mean squared fair distance; it does not depend on the scale of the "
+        "scores, and among arbitrary people the share can be larger.",
+        "lower",
+        "a person and other given people",
+        "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest xⱼ with ŷⱼ ≠ ŷᵢ) ≤ n ε",
     ),
     MetricInfo(
         "features_asked",

@@ -1,0 +1,150 @@
+"""Share of people whose decision changes when they are treated as comparable other people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval, score_bins
+from evenhand.fairlib.evaluation.evaluate import check_settings
+from evenhand.fairlib.execution import generator
+
+MAX_DISTANCES = 10_000
+"""Distances kept in the bootstrap; more of them are merged with their neighbours."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Flips:
+    r"""
+    Decisions that an adversary can change within a budget.
+
+    Parameters
+    ----------
+    budget : float
+        :math:`\epsilon`, squared fair distance.
+    share : float
+        Largest share of people with a changed decision when the mean squared fair distance over all people is
+        at most the budget.
+    low, high : float or None
+        Bootstrap interval of `share` over the people, given the distances.
+    radius_share : float
+        Share of people with a differently decided row within the squared fair distance `budget`.
+    nearest : ndarray of float64, shape (n,)
+        Squared fair distance to the nearest row with the other decision; infinite without such a row.
+    """
+
+    budget: float
+    share: float
+    low: float | None
+    high: float | None
+    radius_share: float
+    nearest: Floats
+
+
+def flips(
+    points: ArrayLike,
+    decision: ArrayLike,
+    budget: float,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Flips:
+    r"""
+    Largest share of people whose decision changes when each may be treated as another given row.
+
+    .. math:: \max_{S} \frac{|S|}{n} \quad \text{s.t.} \quad \frac1n \sum_{i \in S} d_i^2 \le \epsilon, \qquad
+              d_i^2 = \min_{j:\, c_j \ne c_i} \|x_i - x_j\|^2
+
+    People are counted whole, so taking the smallest distances first is optimal. The share depends on the
+    decisions alone: unlike ``certificate.drf`` it cannot be reduced by shrinking the scores. The adversary
+    has the given rows only, so against arbitrary comparable people the share can be larger.
+
+    Parameters
+    ----------
+    points : array-like, shape (n, d)
+        Rows projected by the fair metric, so that Euclidean distance is fair distance.
+    decision : array-like of 0 and 1, shape (n,)
+    budget : float
+        :math:`\epsilon`, squared fair distance.
+    draws : int
+        Bootstrap resamples of the people, with their distances held fixed; 0 for no interval.
+    level : float
+        Coverage of the interval, in (0, 1).
+    seed : int
+        The result does not depend on the order of the rows.
+
+    Returns
+    -------
+    Flips
+        Exact up to rounding of the distances.
+
+    Raises
+    ------
+    ValueError
+        No row, points or decisions of another form, a negative or non-finite budget, a setting out of range.
+    """
+    check_settings(draws, level)
+    if not (np.isfinite(budget) and budget >= 0):
+        raise ValueError(f"budget must be finite and at least 0, got {budget!r}.")
+    rows, decided = np.asarray(points, dtype=np.float64), np.asarray(decision)
+    if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():
+        raise ValueError("points must be a table of finite numbers with at least one row.")
+    if decided.shape != (len(rows),) or not np.isin(decided, (0, 1)).all():
+        raise ValueError(f"decision must hold {len(rows)} values, each 0 or 1, as many as points has rows.")
+    nearest = _nearest_of_other_decision(rows, decided.astype(bool))
+    distances, counts = np.unique(nearest, return_counts=True)
+    share = float(_affordable(distances, counts[None], budget)[0])
+    low = high = None
+    if draws:
+        bins = score_bins(nearest, MAX_DISTANCES)
+        counts = np.bincount(bins)
+        # summed by rising distance, for the order of the rows must not matter
+        means = np.bincount(np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows)))))
+        chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
+        drawn = np.concatenate([_affordable(means / counts, chunk, budget) for chunk in chunks])
+        low, high = percentile_interval(drawn, level, share) or (None, None)
+    return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
+
+
+def _nearest_of_other_decision(points: Floats, decided: NDArray[np.bool_]) -> Floats:
+    """Squared distance of every row to the nearest row with the other decision, infinite without one."""
+    from sklearn.metrics import pairwise_distances_argmin
+
+    nearest = np.full(len(points), np.inf)
+    if decided.all() or not decided.any():
+        return nearest
+    sides = [np.unique(points[decided == side], axis=0, return_inverse=True) for side in (False, True)]
+    for side, (own, place), (other, _) in zip((False, True), sides, sides[::-1], strict=True):
+        # the search subtracts squared norms, which are needlessly large far from the origin
+        centre = other.mean(axis=0)
+        found = other[pairwise_distances_argmin(own - centre, other - centre)]
+        # directly, for the search's own distances carry the rounding of the norms
+        nearest[decided == side] = ((own - found) ** 2).sum(axis=1)[place.ravel()]
+    return nearest
+
+
+def _beyond(budget: float, n: int) -> float:
+    """A squared distance that the whole budget cannot pay for; finite, so that none of it costs nothing."""
+    return 2.0 * budget * n + 1.0
+
+
+def _affordable(distances: Floats, counts: NDArray[np.int64], budget: float) -> Floats:
+    """Share of people within the budget; distances rise, shape (k,), with counts of shape (draws, k)."""
+    n = int(counts[0].sum())
+    limit = budget * n
+    price = np.minimum(distances, _beyond(budget, n))
+    spent = np.cumsum(counts * price, axis=1)
+    people = np.cumsum(counts, axis=1)
+    # all people of the distances that can be paid for, and some of the first that can be paid for in part
+    full = (spent <= limit).sum(axis=1)
+    before = np.arange(len(counts)), full - 1
+    paid = np.where(full > 0, spent[before], 0.0)
+    whole = np.where(full > 0, people[before], 0)
+    next_price = np.append(price, np.inf)[full]
+    some = np.floor(np.divide(limit - paid, next_price, out=np.zeros(len(counts)), where=next_price > 0))
+    return (whole + some) / n

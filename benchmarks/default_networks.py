@@ -73,7 +73,8 @@ def encoded(frame: pd.DataFrame, label: str, sensitive: dict[str, NDArray[Any]])
     for name, values in sensitive.items():
         inputs[name] = values
     specs = [
-        ColumnSpec(name, "standard" if inputs[name].dtype.kind in "if" else "onehot") for name in inputs.columns
+        ColumnSpec(name, "standard" if inputs[name].dtype.kind in "if" else "onehot")
+        for name in inputs.columns
     ]
     inputs = inputs.assign(**{s.name: inputs[s.name].astype(str) for s in specs if s.kind == "onehot"})
     encoder = TableEncoder(specs, "ignore").fit(inputs)

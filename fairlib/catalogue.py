@@ -266,6 +266,40 @@ _CLASSIFIER = (
         "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest xⱼ with ŷⱼ ≠ ŷᵢ) ≤ n ε",
     ),
     MetricInfo(
+        "certificate.drf_relative",
+        "Loss increase relative to no mitigation",
+        "The loss increase under comparable treatment divided by that of the learner without mitigation, "
+        "whose probabilities are first drawn towards the base rate until its log loss is no better: below 1, "
+        "the method reduces the increase by more than shrinking the scores would.",
+        "lower",
+        "the model and its plain control",
+        "drf(model) / drf(σ(t z + (1 − t) z̄)), z the plain log-odds, z̄ those of the base rate",
+        "",
+        (0.0, None),
+        "ratio",
+    ),
+    MetricInfo(
+        "probability_spread",
+        "Spread of the probabilities",
+        "How far the 5th and the 95th percentile of the predicted probabilities are apart: near 0, everybody "
+        "gets the same answer, and gaps and certificates are small for that reason alone.",
+        None,
+        "people",
+        "q₀.₉₅(p) − q₀.₀₅(p)",
+        unit="difference of probabilities",
+    ),
+    MetricInfo(
+        "leak_suspected",
+        "Columns suspected of a leak",
+        "The number of model inputs that tell the label of the training rows almost perfectly.",
+        "lower",
+        "model inputs and the label",
+        "number of columns with an AUC of at least 0.98",
+        "",
+        (0.0, None),
+        "columns",
+    ),
+    MetricInfo(
         "features_asked",
         "Features asked",
         "The mean number of features that the model asks of a person before it predicts.",

@@ -96,9 +96,8 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     known += ["features_asked"] if method.asks else []
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
     known += [f"{kind}.{column.name}" for kind in GROUP_METRICS for column in resolved.contract.sensitive]
-    known.append("leak_suspected")
     if resolved.has_certificate:
-        known += ["certificate.drf", "certificate.flips"]
+        known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
         known += ["certificate.dif"] if method.differentiable else []
     return known
 
@@ -308,7 +307,9 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         "majority": steps.output("controls", "majority"),
     }
     inputs |= {
-        name: steps.output("controls", name) for name in ("plain", "blind") if steps.has_output("controls", name)
+        name: steps.output("controls", name)
+        for name in ("plain", "blind")
+        if steps.has_output("controls", name)
     }
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")

@@ -203,7 +203,7 @@ class Verdict:
     `status` is ``published``, ``gated``, ``up_to_date`` (a retraining had nothing to do), ``evaluated`` (a
     sweep or an evaluation), ``filtered``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a gate refused,
     2 the job, the data or the contract is wrong, 3 not enough evidence for a gate, 4 could not be carried
-    out. `controls` has the differences from each control of a run. `notes` are sentences for the reader of the verdict.
+    out. `controls` has a run's metrics and differences by control; `notes` are sentences for the reader.
     """
 
     run_id: str

@@ -363,7 +363,7 @@ class Job(Section):
     method: dict[str, Any]
     """The method's name and its own keys; a name alone is enough, as in `method: gbdt`."""
     calibration: Literal["auto", "none", "sigmoid", "isotonic", "beta"] = "auto"
-    """Calibration of the probabilities on held-out training rows; `auto` chooses by cross-validated log loss."""
+    """Calibration of the probabilities on held-out rows; `auto` chooses by cross-validated log loss."""
     decision: DecisionRule = DecisionRule()
     """How decisions are made from the probabilities; a threshold alone is enough, as in `decision: own`."""
     evaluate: Evaluate = Evaluate()

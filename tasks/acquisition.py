@@ -18,6 +18,7 @@ from evenhand.fairlib.evaluation.acquisition import (
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress
+from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
 
@@ -67,10 +68,14 @@ class FullInformation:
         known = np.broadcast_to(self.model.allowed_, (len(X), len(self.model.allowed_)))
         return self.model.predict_proba_known(X, known)
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
-        """Most probable labels."""
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return labels
+    @property
+    def decides_by(self) -> str | None:
+        """Sensitive attribute whose groups the decisions depend on, if any."""
+        return getattr(self.model, "decides_by", None)
+
+    def predict(self, X: Matrix, groups: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Labels by the model's rule."""
+        return labels_of(self.model, self.predict_proba(X)[:, 1], X, groups)
 
 
 def questions_of(model: Acquires, acquired: Acquired) -> Questions:

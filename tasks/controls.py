@@ -28,14 +28,14 @@ def controls(context: StepContext) -> StepResult:
     spec, seed = METHODS[parameters["method"]], parameters["seed"]
     plain_spec = METHODS[spec.plain]
     columns = sensitive_columns(data)
-    names = [name for name, is_trained in (("plain", spec.name != spec.plain), ("blind", columns)) if is_trained]
+    names = [
+        name for name, is_trained in (("plain", spec.name != spec.plain), ("blind", columns)) if is_trained
+    ]
     outputs = context.write_json("majority", {"positive_share": float(data.y.mean())})
-    for done, name in enumerate(names):
+    for name in names:
 
         def build() -> Any:
-            own = method_class(spec.name)(
-                **parameters["arguments"], random_state=derive_seed(seed, "train")
-            )
+            own = method_class(spec.name)(**parameters["arguments"], random_state=derive_seed(seed, "train"))
             return own.plain(len(data.y))
 
         learner = Learner(plain_spec, build)

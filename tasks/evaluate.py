@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.fairlib.distances.base import load_metric
-from evenhand.fairlib.evaluation.audit import Audit, audit
+from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.drivers import drivers
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
@@ -24,6 +24,7 @@ from evenhand.fairlib.evaluation.selection import selection_report
 from evenhand.fairlib.execution import Progress, available_cores, derive_seed, generator
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import METHODS, load_model
+from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import Acquired, Acquires, FullInformation, acquisition_content, questions_of
@@ -116,6 +117,8 @@ def evaluate(context: StepContext) -> StepResult:
     if has_trait(model, "selects"):
         special |= context.write_json("selection", selection_content(model, data.X, settings["min_cell"]))
     measured = list(_measured_controls(test, model, outcomes, certificates))
+    if found is not None:
+        metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
     settings_of_pairs = bootstrap_settings(context.parameters)
     special |= context.write_json(
         "controls", controls_content(outcomes, certificates, measured, settings_of_pairs)
@@ -279,6 +282,20 @@ def _measured_controls(
             yield known
         else:
             yield replace(known, name=name, same_as=known.same_as or known.name)
+
+
+def _relative_increase(test: _Test, found: Audit, measured: Sequence[MeasuredControl]) -> MetricValue:
+    """The loss increase divided by the plain control's at a log loss that is no better than the model's."""
+    plain = next(control for control in measured if control.name == PLAIN).outcomes
+    drawn = drawn_together(plain.score, plain.y_true, found.loss)
+    losses = log_losses(np.stack([1.0 - drawn, drawn], axis=1))
+    points = load_metric(test.context.inputs["metric"]).project(test.data.X)
+    increase = audit_losses(
+        losses, points, plain.y_true, found.budget, draws=0, seed=0, jobs=available_cores()
+    ).gap
+    if increase <= 0.0:
+        return MetricValue.insufficient("the plain control's loss does not rise either")
+    return MetricValue(found.gap / increase)
 
 
 def _certificate_metrics(

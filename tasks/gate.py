@@ -109,8 +109,8 @@ def degenerate(metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibra
     cure = CURES[METHODS[method].plain]
     if spread == 0.0 or (calibrated and spread < LEAST_SPREAD):
         return (
-            f"the model gives nearly everybody the same probability (from the 5th to the 95th percentile they "
-            f"differ by {spread:.3g}): {cure}."
+            "the model gives nearly everybody the same probability (from the 5th to the 95th percentile: "
+            f"{spread:.3g}): {cure}."
         )
     if area["value"] is not None and (area["value"] if area["high"] is None else area["high"]) <= 0.5:
         return f"the model orders people no better than chance (AUC {area['value']:.3f}): {cure}."

@@ -30,8 +30,8 @@ def train(context: StepContext) -> StepResult:
     """
     Write ``model/``, and ``history.json`` if the method has one, with values per training step.
 
-    With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not trained
-    on, by position.
+    With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
+    trained on, by position.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):

@@ -43,8 +43,8 @@ class HeldOut:
     def read(cls, path: Path) -> HeldOut:
         """Read the file of :meth:`write`."""
         table = pq.read_table(path)
-        columns = (table[name].to_numpy() for name in ("row", "label", "probability"))
-        return cls(*columns, float(table.schema.metadata[b"shift"]))
+        row, label, probability = (table[name].to_numpy() for name in ("row", "label", "probability"))
+        return cls(row, label, probability, float(table.schema.metadata[b"shift"]))
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,7 @@ class Learner:
         groups = {name: values[chosen] for name, values in self.groups.items()}
         model: Any = self.build()
         try:
-            model.fit(
-                data.X[chosen], data.y[chosen], sensitive_features=groups, callback=progress, **options
-            )
+            model.fit(data.X[chosen], data.y[chosen], sensitive_features=groups, callback=progress, **options)
         except FloatingPointError as error:
             raise NotCarriedOut(f"training with {self.spec.name} failed: {error}") from None
         except (ValueError, TypeError) as error:

@@ -13,7 +13,7 @@ from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, generator, shifted
-from evenhand.fairlib.numerics import log_losses
+from evenhand.fairlib.numerics import log_losses, logistic_losses
 from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
@@ -149,6 +149,46 @@ def audit(
         jobs=jobs,
         callback=callback,
     )
+
+
+def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
+    r"""
+    Probabilities drawn towards the base rate until their log loss is `loss`; unchanged where it is no better.
+
+    .. math:: p_t = \sigma(t z + (1 - t) \bar z), \qquad t \in [0, 1],
+
+    with the log-odds z of the probabilities and :math:`\bar z` of the share of positives. Gaps between such
+    scores shrink with t, so a model must be compared with these to tell mitigation from shrinkage.
+
+    Parameters
+    ----------
+    probability : array-like, shape (n,)
+        Of label 1.
+    y : array-like of 0 and 1, shape (n,)
+    loss : float
+        Wanted mean log loss (nats).
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        At the base rate for everybody if `loss` is larger than that gives.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import expit, logit
+
+    p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y, dtype=np.int64)
+    z = logit(np.clip(p, 1e-12, 1.0 - 1e-12))
+    centre = float(logit(np.clip(labels.mean(), 1e-12, 1.0 - 1e-12)))
+
+    def excess(t: float) -> float:
+        losses = logistic_losses(t * z + (1.0 - t) * centre)
+        return float(losses[labels, np.arange(len(labels))].mean()) - loss
+
+    if excess(1.0) >= 0.0:
+        return p
+    # the loss is convex in t, so it crosses the wanted one once
+    t = 0.0 if excess(0.0) <= 0.0 else float(brentq(excess, 0.0, 1.0, xtol=1e-10))
+    return np.asarray(expit(t * z + (1.0 - t) * centre), dtype=np.float64)
 
 
 def audit_losses(

@@ -67,7 +67,7 @@ def drivers(
         else _permutations(model, data, labels, columns, generator(seed, "drivers", "permutations"))
     )
     groups = {name: np.asarray(column).astype(str)[chosen] for name, column in sensitive.items()}
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "name": name,
             "value": float(value.mean()),

@@ -303,7 +303,9 @@ def _compare_with_control(
     shown, allowed = _distinct(gain, limit)
     end_name = f" ({name} end of the paired interval)" if gate.bound == "interval" else ""
     verdict = f"refused, {shortfall:.3g} too little" if shortfall else "passed"
-    text = f"{gate.metric} is {shown} better than {control}'s{end_name} and must be {allowed} better: {verdict}"
+    text = (
+        f"{gate.metric} is {shown} better than {control}'s{end_name} and must be {allowed} better: {verdict}"
+    )
     return GateResult(gate.metric, gate.bound, limit, kind, gain, not shortfall, "ok", shortfall, text)
 
 

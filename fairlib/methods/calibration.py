@@ -1,4 +1,4 @@
-"""Calibration: from a model's probability to one that equals the share of positives, fitted on held-out rows."""
+"""Calibration on held-out rows: a probability that equals the share of positives."""
 
 from __future__ import annotations
 
@@ -78,12 +78,13 @@ class Calibration:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Read the result of :meth:`to_json`."""
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in data.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        return cls(**values)
 
 
 def fit_calibration(
     probability: ArrayLike, y: ArrayLike, kind: Kind | Literal["auto"] = "auto", *, shift: float = 0.0
-) -> tuple[Calibration, dict[str, float]]:
+) -> tuple[Calibration, dict[Kind, float]]:
     """
     Fit a calibration to rows that the model was not trained on.
 
@@ -113,7 +114,7 @@ def fit_calibration(
     if kind != "auto":
         return _fit(kind, p, labels, shift), {}
     kinds = [one for one in KINDS if one != "isotonic" or len(p) >= LEAST_ISOTONIC]
-    losses = dict.fromkeys(kinds, 0.0)
+    losses: dict[Kind, float] = dict.fromkeys(kinds, 0.0)
     # Rows come in the table's order, so the folds are of shuffled rows; the seed only has to be fixed.
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(p, labels):
         for one in kinds:

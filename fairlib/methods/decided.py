@@ -1,4 +1,4 @@
-"""A trained classifier with its calibration and its decision rule: probabilities first, decisions from them."""
+"""A trained classifier with a calibration of its probabilities and a rule that decides from them."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class DecidedModel:
         return np.asarray(self.base.classes_[decided.astype(np.int64)])
 
     @property
-    def attribute(self) -> str | None:
+    def decides_by(self) -> str | None:
         """Sensitive attribute whose groups the decisions depend on; None for most models."""
         return self.rule.attribute if isinstance(self.rule, GroupRule) else None
 
@@ -233,9 +233,7 @@ class DecidedModel:
 
             thresholds = GroupThresholds.from_json(rule.pop("thresholds"))
             bins = None if rule["bins"] is None else tuple(rule["bins"])
-            read = GroupRule(
-                thresholds=thresholds, **{**rule, "bins": bins, "names": tuple(rule["names"])}
-            )
+            read = GroupRule(thresholds=thresholds, **{**rule, "bins": bins, "names": tuple(rule["names"])})
         else:
             read = ThresholdRule(**rule)
         return cls(base, Calibration.from_json(content["calibration"]), read)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.evaluation.acquisition import features_asked
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
-from evenhand.fairlib.methods.decided import DecidedModel, labels_of
+from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -36,7 +36,7 @@ class Decides(Protocol):
     def predict_proba(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Class probabilities, shape (n, 2)."""
 
-    def predict(self, X: NDArray[np.float32], **groups: Any) -> NDArray[Any]:
+    def predict(self, X: NDArray[np.float32]) -> NDArray[Any]:
         """Labels, shape (n,)."""
 
 
@@ -62,7 +62,7 @@ class Decisions:
 
 
 def decide_rows(
-    model: Decides,
+    model: Any,
     encoder: TableEncoder,
     X: NDArray[np.float32],
     counterfactuals: Counterfactuals,
@@ -98,7 +98,7 @@ def decide_rows(
 
 def _groups(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[str, Any]:
     """Argument `groups` of a model whose decisions depend on a sensitive attribute; empty for all others."""
-    attribute = getattr(model, "attribute", None) if isinstance(model, DecidedModel) else None
+    attribute = getattr(model, "decides_by", None)
     if attribute is None:
         return {}
     if sensitive is None or attribute not in sensitive:
@@ -166,9 +166,7 @@ def decide_table(
             X = encoded[one.encoder_file]
             here = {name: values[start : start + CHUNK_ROWS] for name, values in (sensitive or {}).items()}
             acquired = acquire(one.model, X)
-            part.append(
-                decide_rows(one.model, one.encoder, X, counterfactuals, acquired, sensitive=here)
-            )
+            part.append(decide_rows(one.model, one.encoder, X, counterfactuals, acquired, sensitive=here))
         progress(min(start + CHUNK_ROWS, rows), rows, {})
     return [Decisions.concatenate(part) for part in parts]
 

@@ -33,7 +33,7 @@ def _booleans(values: pd.Series) -> pd.Series:
 def _classifier(folder: Path, negative: Any, positive: Any) -> Answer:
     """Predictions and probabilities of encoded rows; the raw rows have the groups that a few models need."""
     model = load_model(folder)
-    model_groups = model.rule.groups_of if getattr(model, "attribute", None) is not None else None
+    model_groups = model.rule.groups_of if getattr(model, "decides_by", None) is not None else None
 
     def answer(matrix: Any, rows: pd.DataFrame) -> dict[str, Any]:
         asked = {}

@@ -8,7 +8,15 @@ from typing import Any
 from evenhand.fairlib.catalogue import better_or_worse, direction, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import ROUNDING, ends, estimate_cell, interval_name, lack, metric_cell, summary_of
+from evenhand.tasks.pages.texts import (
+    ROUNDING,
+    ends,
+    estimate_cell,
+    interval_name,
+    lack,
+    metric_cell,
+    summary_of,
+)
 
 PAGES = {"run": 5}
 NEEDS = ("controls", "metrics")
@@ -85,7 +93,8 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
 def verdict(differences: Mapping[str, Json]) -> str:
     """Say in which metrics a model differs from a control by more than chance."""
     names = [name for name in answered(differences) if direction(name) is not None]
-    better, worse = [], []
+    better: list[str] = []
+    worse: list[str] = []
     for name in names:
         found = differences[name]
         low, high = found["low"], found["high"]
@@ -112,8 +121,8 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
     chance = told["low"] is not None and told["low"] <= 0.0 <= told["high"]
     said = "which cannot be told from" if chance else "against"
     text = (
-        f"The model is right about {formats.percent(own)} of people, {said} {formats.percent(common)} for the "
-        "commonest answer for everybody."
+        f"The model is right about {formats.percent(own)} of people, {said} {formats.percent(common)} for "
+        "the commonest answer for everybody."
     )
     if own < common:
         text += " A threshold that treats both labels alike trades accuracy for balanced accuracy."

@@ -13,14 +13,14 @@ MOST = 15
 KINDS = {
     "contribution": (
         "mean absolute contribution to the log-odds",
-        "For each person, a column's contribution is how far its value moves the log-odds (TreeSHAP). The mean "
+        "A column's contribution for a person is how far its value moves the log-odds (TreeSHAP). The mean "
         "of its size over {rows} test rows is shown. A column can matter although leaving it out would change "
         "little, because others tell the same.",
     ),
     "permutation": (
         "rise of the log loss",
-        "The values of one column are exchanged between people at random, and the mean rise of the log loss "
-        "(nats) over {rows} test rows is shown. A column whose information others have too seems less "
+        "The values of one column are exchanged between people at random, and the mean rise of the log "
+        "loss (nats) over {rows} test rows is shown. A column whose information others have too seems less "
         "important than it is.",
     ),
 }
@@ -55,7 +55,8 @@ def build(documents: Documents) -> Section:
                 entry["name"],
                 entry["value"],
                 *(
-                    texts.lack("too few rows") if entry["groups"][attribute][group] is None
+                    texts.lack("too few rows")
+                    if entry["groups"][attribute][group] is None
                     else entry["groups"][attribute][group]
                     for group in groups
                 ),

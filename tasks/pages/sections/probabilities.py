@@ -29,18 +29,26 @@ def build(documents: Documents) -> list[Section]:
 def _reliability(documents: Documents) -> Section:
     content, metrics = documents["reliability"], documents["metrics"]["metrics"]
     error, rule = metrics.get("ece", {}).get("value"), documents.get("rule")
-    known = "" if error is None else (
-        f" On average they differ by {formats.number(error)} (expected calibration error, without the part "
-        "that chance alone would give)."
+    known = (
+        ""
+        if error is None
+        else (
+            f" On average they differ by {formats.number(error)} (expected calibration error, less the part "
+            "that chance alone would give)."
+        )
     )
     blocks: list[Block] = [
         "Of the people with a probability near 30%, 30% should be positive. Each point is a tenth of the "
         f"people.{known}"
     ]
     if rule:
-        shift = "" if rule["shift"] == 0 else (
-            " The class weights of the training were corrected for first, by "
-            f"{formats.number(abs(rule['shift']))} in log-odds."
+        shift = (
+            ""
+            if rule["shift"] == 0
+            else (
+                " The class weights of the training were corrected for first, by "
+                f"{formats.number(abs(rule['shift']))} in log-odds."
+            )
         )
         blocks.append(
             f"The probabilities are calibrated on {formats.count(rule['rows'])} training rows that the model "
@@ -64,7 +72,8 @@ def _reliability(documents: Documents) -> Section:
 def _chosen(rule: Json) -> str:
     said = CALIBRATIONS[rule["calibration"]]
     others = [
-        f"{name} {formats.number(loss)}" for name, loss in sorted(rule["losses"].items(), key=lambda one: one[1])
+        f"{name} {formats.number(loss)}"
+        for name, loss in sorted(rule["losses"].items(), key=lambda one: one[1])
     ]
     return f"{said} (cross-validated log loss: {formats.join(others)})" if others else said
 
@@ -87,7 +96,9 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
         [
             name,
             formats.percent(one["mean"]),
-            Cell(formats.percent(one["share"]), (formats.interval(one["low"], one["high"], formats.percent),)),
+            Cell(
+                formats.percent(one["share"]), (formats.interval(one["low"], one["high"], formats.percent),)
+            ),
             one["n"],
         ]
         for name in kept
@@ -111,19 +122,25 @@ def _decisions(rule: Json) -> Section:
         text = "The method itself decides, not a threshold on the probability."
     else:
         text = (
-            f"A person is predicted positive from a probability of **{formats.percent(chosen['threshold'])}** "
-            f"on, which was chosen for {chosen['wanted']} on {formats.count(rule['rows'])} training rows that "
-            f"the model was not trained on; {formats.percent(rule['base_rate'])} of them are positive."
+            f"A person is predicted positive from a probability of **{formats.percent(chosen['threshold'])}** on, "
+            f"chosen for {chosen['wanted']} on {formats.count(rule['rows'])} training rows that the model "
+            f"was not trained on; {formats.percent(rule['base_rate'])} of them are positive."
         )
     marked = chosen.get("threshold")
-    names = {"selected": "predicted positive", "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}
+    names = {
+        "selected": "predicted positive",
+        "accuracy": "accuracy",
+        "balanced_accuracy": "balanced accuracy",
+    }
     rows = [
         {"threshold": point["threshold"], "series": text_of, "value": point[name]}
         for name, text_of in names.items()
         for point in rule["curve"]
     ]
     best = max(rule["curve"], key=lambda point: point["balanced_accuracy"])
-    described = f"Balanced accuracy is largest, {formats.percent(best['balanced_accuracy'])}, at a threshold of "
+    described = (
+        f"Balanced accuracy is largest, {formats.percent(best['balanced_accuracy'])}, at a threshold of "
+    )
     table = Table(
         "Decisions by threshold",
         ["Threshold", *(formats.sentence(name) for name in names.values())],

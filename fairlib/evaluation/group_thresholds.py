@@ -314,7 +314,8 @@ def _solve(prices: list[Floats], limited: list[list[Floats]], tolerance: float) 
         raise FloatingPointError(f"HiGHS ended with status {program.status}.")
     found = []
     for weights in mixtures:
-        kept = np.where(weights.value > LEAST_WEIGHT, weights.value, 0.0)
+        value = np.asarray(weights.value, dtype=np.float64)
+        kept = np.where(value > LEAST_WEIGHT, value, 0.0)
         found.append(kept / kept.sum())
     return found
 

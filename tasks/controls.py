@@ -20,7 +20,7 @@ def controls(context: StepContext) -> StepResult:
     Write ``plain/`` and ``blind/``, two trained controls, and ``majority.json``.
 
     ``plain`` is the method's learner without mitigation; a method that has none is its own plain control, and
-    the folder is missing. ``blind`` is the same without the sensitive columns; it is missing where no
+    the folder is missing, unless decisions have thresholds by group. ``blind`` is the same without the sensitive columns; it is missing where no
     sensitive column is a model input. Both are calibrated and decide as the job's model does, but with one
     threshold for all groups. ``majority`` has the share of positives in the training rows.
     """
@@ -28,9 +28,8 @@ def controls(context: StepContext) -> StepResult:
     spec, seed = METHODS[parameters["method"]], parameters["seed"]
     plain_spec = METHODS[spec.plain]
     columns = sensitive_columns(data)
-    names = [
-        name for name, is_trained in (("plain", spec.name != spec.plain), ("blind", columns)) if is_trained
-    ]
+    mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
+    names = [name for name, trained in (("plain", mitigates), ("blind", columns)) if trained]
     outputs = context.write_json("majority", {"positive_share": float(data.y.mean())})
     for name in names:
 

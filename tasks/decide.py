@@ -103,7 +103,7 @@ def _by_group(
 ) -> GroupRule:
     from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
 
-    equal, attribute, costs = (parameters["decision"]["equal"], parameters["attribute"], None)
+    equal, attribute = parameters["decision"]["equal"], parameters["attribute"]
     costs = parameters["decision"]["costs"]
     if costs is None:
         share = float(label.mean())
@@ -113,10 +113,11 @@ def _by_group(
         p,
         label,
         groups,
+        attribute=attribute["name"],
         criterion=equal["criterion"],
         tolerance=equal["tolerance"],
-        false_positive_cost=costs["false_positive"],
-        false_negative_cost=costs["false_negative"],
+        false_positive=costs["false_positive"],
+        false_negative=costs["false_negative"],
     )
     words = f"{equal['criterion'].replace('_', ' ')} by {attribute['name']} within {equal['tolerance']:g}"
     return GroupRule(

@@ -14,7 +14,7 @@ KINDS = {
     "contribution": (
         "mean absolute contribution to the log-odds",
         "A column's contribution for a person is how far its value moves the log-odds (TreeSHAP). The mean "
-        "of its size over {rows} test rows is shown. A column can matter although leaving it out would change "
+        "of its size over {rows} test rows is shown. A column can matter although leaving it out changes "
         "little, because others tell the same.",
     ),
     "permutation": (

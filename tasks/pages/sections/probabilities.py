@@ -122,9 +122,10 @@ def _decisions(rule: Json) -> Section:
         text = "The method itself decides, not a threshold on the probability."
     else:
         text = (
-            f"A person is predicted positive from a probability of **{formats.percent(chosen['threshold'])}** on, "
-            f"chosen for {chosen['wanted']} on {formats.count(rule['rows'])} training rows that the model "
-            f"was not trained on; {formats.percent(rule['base_rate'])} of them are positive."
+            "A person is predicted positive from a probability of "
+            f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on "
+            f"{formats.count(rule['rows'])} training rows that the model was not trained on; "
+            f"{formats.percent(rule['base_rate'])} of them are positive."
         )
     marked = chosen.get("threshold")
     names = {

@@ -19,13 +19,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    r"""
+    """
     Decisions that an adversary can change within a budget.
 
     Parameters
     ----------
     budget : float
-        :math:`\epsilon`, squared fair distance.
+        Squared fair distance.
     share : float
         Largest share of people with a changed decision when the mean squared fair distance over all people is
         at most the budget.
@@ -129,7 +129,7 @@ def _nearest_of_other_decision(points: Floats, decided: NDArray[np.bool_]) -> Fl
 
 
 def _beyond(budget: float, n: int) -> float:
-    """A squared distance that the whole budget cannot pay for; finite, so that none of it costs nothing."""
+    """A squared distance above the whole budget; finite, because 0 times infinity is undefined."""
     return 2.0 * budget * n + 1.0
 
 

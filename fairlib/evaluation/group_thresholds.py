@@ -9,34 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.evaluate import reading_json
-from evenhand.fairlib.evaluation.outcomes import encode_groups
+from evenhand.fairlib.evaluation.metrics import ratio
+from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 
 Criterion = Literal["equalized_odds", "equal_opportunity", "demographic_parity"]
 Floats = NDArray[np.float64]
 
+LIMITED: dict[Criterion, tuple[str, ...]] = {
+    "equalized_odds": ("fpr", "tpr"),
+    "equal_opportunity": ("tpr",),
+    "demographic_parity": ("selection",),
+}
+"""Rates that each criterion limits."""
+
 NOBODY = 2.0
 """Threshold above every probability."""
 
-ABOVE_ONE = float(np.nextafter(1.0, 2.0))
-
 LEAST_WEIGHT = 1e-9
 """Smaller weights are rounding of the solver."""
-
-
-@dataclass(frozen=True)
-class RuleRates:
-    """Rows of a group and its rates under the rule: false positive, true positive and selection rate."""
-
-    n: int
-    fpr: float
-    tpr: float
-    selection: float
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,8 @@ class GroupThresholds:
     thresholds : mapping of str to tuple of (float, float)
         Group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is 1 for a
         probability at or above the threshold. ``NOBODY`` is above every probability.
-    rates : mapping of str to RuleRates
-        Rates on the rows of the fit.
+    rates : mapping of str to mapping
+        Group to ``n``, ``fpr``, ``tpr`` and ``selection`` (rate) on the rows of the fit.
     cost : float
         Mean cost per person on the rows of the fit.
     cost_without_limit : float
@@ -71,7 +67,7 @@ class GroupThresholds:
     false_positive: float
     false_negative: float
     thresholds: Mapping[str, tuple[tuple[float, float], ...]]
-    rates: Mapping[str, RuleRates]
+    rates: Mapping[str, Mapping[str, float]]
     cost: float
     cost_without_limit: float
 
@@ -94,11 +90,12 @@ class GroupThresholds:
         ValueError
             Columns of different lengths, numbers out of range, or a group without thresholds.
         """
-        p = _in_range("probability", probability)
+        p, u = (np.asarray(column, dtype=np.float64) for column in (probability, uniform))
         names = np.asarray(group, dtype=object)
-        u = _in_range("uniform", uniform, len(p), below=1.0)
-        if names.shape != p.shape:
-            raise ValueError(f"group must have one value per row, got {names.shape} for {len(p)} rows.")
+        if p.ndim != 1 or not p.shape == names.shape == u.shape:
+            raise ValueError("probability, group and uniform must have one value per row each.")
+        if not ((p >= 0) & (p <= 1) & (u >= 0) & (u < 1)).all():
+            raise ValueError("probability must be in [0, 1] and uniform in [0, 1): some numbers are not.")
         decided = np.full(len(p), -1, dtype=np.int64)
         for name, mixture in self.thresholds.items():
             rows = names == name
@@ -135,7 +132,6 @@ class GroupThresholds:
                 name: tuple((float(threshold), float(weight)) for threshold, weight in rule)
                 for name, rule in data["thresholds"].items()
             }
-            parts["rates"] = {name: RuleRates(**rates) for name, rates in data["rates"].items()}
             found = cls(**parts)
         for rule in found.thresholds.values():
             weights = [weight for _, weight in rule]
@@ -146,8 +142,7 @@ class GroupThresholds:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class RocHull:
+class RocHull(NamedTuple):
     """Vertices of the upper convex hull of a ROC curve from (0, 0) to (1, 1), each of shape (k,)."""
 
     thresholds: Floats
@@ -155,36 +150,31 @@ class RocHull:
     tpr: Floats
 
 
-def roc_hull(probability: ArrayLike, label: ArrayLike) -> RocHull:
+def roc_hull(probability: Floats, label: NDArray[np.int64]) -> RocHull:
     """
-    Upper convex hull of the ROC curve of the rule "probability at or above the threshold".
+    Upper convex hull of the ROC curve of probabilities in [0, 1], shape (n,), of labels 0 and 1.
 
-    Thresholds are halfway between two neighbouring probabilities; the first is ``NOBODY``, the last 0.
-
-    Raises
-    ------
-    ValueError
-        Probabilities outside [0, 1], labels other than 0 and 1, or only one of them.
+    Thresholds are halfway between two neighbouring probabilities; the first is ``NOBODY``, the last 0. A rate
+    without rows of its label is NaN.
     """
-    p = _in_range("probability", probability)
-    y = _labels(label, len(p))
-    values, place = np.unique(p, return_inverse=True)
-    positives, negatives = (np.bincount(place, weights=y == value)[::-1] for value in (1, 0))
+    values, place = np.unique(probability, return_inverse=True)
+    positives, negatives = (np.bincount(place, weights=label == value)[::-1] for value in (1, 0))
     tp, fp = (np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives))
-    if not tp[-1] or not fp[-1]:
-        raise ValueError("label: a ROC curve needs rows of both labels.")
     falling = values[::-1]
     middle = (falling[:-1] + falling[1:]) / 2
     # between neighbouring floats the middle may round to the lower one, which must stay below the threshold
     middle = np.where(middle > falling[1:], middle, falling[:-1])
     thresholds = np.concatenate([[NOBODY], middle, [0.0]])
-    vertices: list[int] = []
+    kept: list[int] = []
     for k in range(len(tp)):
-        # counts are whole numbers, so the side of a vertex is found without rounding
-        while len(vertices) > 1 and _not_above(fp, tp, vertices[-2], vertices[-1], k):
-            vertices.pop()
-        vertices.append(k)
-    return RocHull(thresholds[vertices], fp[vertices] / fp[-1], tp[vertices] / tp[-1])
+        # a vertex on or below the line between its neighbours is none; counts are whole, so this is exact
+        while len(kept) > 1:
+            a, b = kept[-2:]
+            if (fp[b] - fp[a]) * (tp[k] - tp[a]) < (fp[k] - fp[a]) * (tp[b] - tp[a]):
+                break
+            kept.pop()
+        kept.append(k)
+    return RocHull(thresholds[kept], ratio(fp[kept], fp[-1]), ratio(tp[kept], tp[-1]))
 
 
 def fit_group_thresholds(
@@ -207,9 +197,9 @@ def fit_group_thresholds(
         \max_{g,h} |r_g - r_h| \le t \text{ for every limited rate } r
 
     over points :math:`(\mathrm{FPR}_g, \mathrm{TPR}_g)` between the diagonal and the hull of each group's ROC
-    curve, with the share of positives :math:`\pi_g`. A point below the diagonal is never better: raising all
-    such points onto it lowers the cost and no difference grows. With a tolerance of 1 or more, every group
-    gets the thresholds of least cost of its own.
+    curve, with the share of positives :math:`\pi_g`. Points below the diagonal need not be tried: moved onto
+    it, with FPR held fixed (for demographic parity the selection rate), they cost no more and no difference
+    of a limited rate grows. With a tolerance of 1 or more, every group gets its own thresholds of least cost.
 
     Parameters
     ----------
@@ -235,40 +225,31 @@ def fit_group_thresholds(
         Columns of different lengths, no row, numbers out of range, an unknown criterion, or a group without
         rows of both labels.
     """
-    if criterion not in get_args(Criterion):
-        raise ValueError(f"criterion: got {criterion!r}, expected one of {', '.join(get_args(Criterion))}.")
+    if criterion not in LIMITED:
+        raise ValueError(f"criterion: got {criterion!r}, expected one of {', '.join(LIMITED)}.")
     if not (np.isfinite(tolerance) and tolerance >= 0):
         raise ValueError(f"tolerance: got {tolerance!r}, expected a number of at least 0, such as 0.05.")
     costs = np.array([false_positive, false_negative], dtype=np.float64)
     if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
         raise ValueError("costs: expected two finite numbers of at least 0, and not both 0.")
-    p = _in_range("probability", probability)
-    y = _labels(label, len(p))
-    column = np.asarray(group, dtype=object)
-    if column.shape != p.shape or not len(p):
-        raise ValueError(f"group must have one value per row, got {column.shape} for {len(p)} rows.")
-    names, code = encode_groups(column)
-    counts = np.bincount(code * 2 + y, minlength=2 * len(names)).reshape(-1, 2)
+    y = np.asarray(label)
+    rows = Outcomes(y, y, np.asarray(probability), {attribute: np.asarray(group)})  # checks the columns
+    names, code = encode_groups(rows.sensitive[attribute])
+    counts = np.bincount(code * 2 + rows.y_true, minlength=2 * len(names)).reshape(-1, 2)
     if short := int((counts == 0).any(axis=1).sum()):
         raise ValueError(
             f"{attribute!r}: {short} of {len(names)} groups lack rows of one label, so their error rates are "
             "unknown; merge them with other groups or use more rows."
         )
-    hulls = [roc_hull(p[code == k], y[code == k]) for k in range(len(names))]
-    # cost per person of all groups at every vertex
-    prices = [
-        (false_positive * negative * hull.fpr + false_negative * positive * (1.0 - hull.tpr)) / len(p)
-        for hull, (negative, positive) in zip(hulls, counts, strict=True)
-    ]
-    limited = [
-        {
-            "equalized_odds": [hull.fpr, hull.tpr],
-            "equal_opportunity": [hull.tpr],
-            "demographic_parity": [_selection(hull, *row)],
-        }[criterion]
-        for hull, row in zip(hulls, counts.tolist(), strict=True)
-    ]
-    mixtures = _solve(prices, limited, tolerance)
+    hulls = [roc_hull(rows.score[code == k], rows.y_true[code == k]) for k in range(len(names))]
+    rates: list[dict[str, Floats]] = []
+    prices: list[Floats] = []  # of every vertex, as cost per person of all groups
+    for hull, (negative, positive) in zip(hulls, counts, strict=True):
+        selection = (negative * hull.fpr + positive * hull.tpr) / (negative + positive)
+        rates.append({"fpr": hull.fpr, "tpr": hull.tpr, "selection": selection})
+        errors = false_positive * negative * hull.fpr + false_negative * positive * (1.0 - hull.tpr)
+        prices.append(errors / rows.n)
+    mixtures = _solve(prices, [[each[name] for name in LIMITED[criterion]] for each in rates], tolerance)
     return GroupThresholds(
         attribute,
         criterion,
@@ -277,18 +258,13 @@ def fit_group_thresholds(
         float(false_negative),
         {
             name: tuple(
-                (float(threshold), float(weight))
-                for threshold, weight in zip(hull.thresholds, weights, strict=True)
-                if weight > 0
+                zip(hull.thresholds[weights > 0].tolist(), weights[weights > 0].tolist(), strict=True)
             )
             for name, hull, weights in zip(names, hulls, mixtures, strict=True)
         },
         {
-            name: RuleRates(
-                int(row.sum()),
-                *(float(weights @ rate) for rate in (hull.fpr, hull.tpr, _selection(hull, *row.tolist()))),
-            )
-            for name, hull, weights, row in zip(names, hulls, mixtures, counts, strict=True)
+            name: {"n": int(row.sum()), **{key: float(weights @ rate) for key, rate in each.items()}}
+            for name, row, weights, each in zip(names, counts, mixtures, rates, strict=True)
         },
         float(sum(weights @ price for weights, price in zip(mixtures, prices, strict=True))),
         float(sum(price.min() for price in prices)),
@@ -306,7 +282,9 @@ def _solve(prices: list[Floats], limited: list[list[Floats]], tolerance: float) 
         lowest = cvxpy.Variable()
         for weights, rate in zip(mixtures, rates, strict=True):
             limits += [weights @ rate >= lowest, weights @ rate <= lowest + tolerance]
-    cost = sum(weights @ price for weights, price in zip(mixtures, prices, strict=True))
+    # the solver's tolerances are absolute, so the largest price becomes 1
+    scale = max(price.max() for price in prices)
+    cost = sum(weights @ (price / scale) for weights, price in zip(mixtures, prices, strict=True))
     program = cvxpy.Problem(cvxpy.Minimize(cost), limits)
     exact = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     program.solve(solver=cvxpy.HIGHS, highs_options={"solver": "simplex", **exact})
@@ -318,29 +296,3 @@ def _solve(prices: list[Floats], limited: list[list[Floats]], tolerance: float) 
         kept = np.where(value > LEAST_WEIGHT, value, 0.0)
         found.append(kept / kept.sum())
     return found
-
-
-def _selection(hull: RocHull, negatives: int, positives: int) -> Floats:
-    """Share of the group's rows at or above each threshold."""
-    return (negatives * hull.fpr + positives * hull.tpr) / (negatives + positives)
-
-
-def _not_above(x: Floats, y: Floats, a: int, b: int, c: int) -> bool:
-    """Whether vertex b lies on or below the line from a to c."""
-    return bool((x[b] - x[a]) * (y[c] - y[a]) >= (x[c] - x[a]) * (y[b] - y[a]))
-
-
-def _in_range(argument: str, values: ArrayLike, n: int | None = None, *, below: float = ABOVE_ONE) -> Floats:
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1 or (n is not None and len(numbers) != n):
-        raise ValueError(f"{argument} must have one number per row, got the shape {numbers.shape}.")
-    if not ((numbers >= 0) & (numbers < below)).all():
-        raise ValueError(f"{argument}: some numbers are negative, too large or NaN; give numbers in [0, 1].")
-    return numbers
-
-
-def _labels(values: ArrayLike, n: int) -> NDArray[np.int64]:
-    label = np.asarray(values)
-    if label.shape != (n,) or not np.isin(label, (0, 1)).all():
-        raise ValueError(f"label must hold {n} values, each 0 or 1.")
-    return label.astype(np.int64)

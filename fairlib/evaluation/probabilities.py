@@ -67,8 +67,8 @@ def probability_draws(
     Returns
     -------
     list of dict
-        Metric name to values, shape (draws,), per model. NaN where a draw lacks a group. The bins of the
-        calibration error are those of all rows in every draw.
+        Metric name to values, shape (draws,), per model; NaN where a draw lacks a group. The bins of the
+        calibration error stay those of all rows.
     """
     from scipy.sparse import csr_array
 
@@ -129,7 +129,8 @@ class _Sums:
             (bins, n_bins, p * (1.0 - p)),
         ]
         for code, n_groups in codes.values():
-            self.columns += [(code[order], n_groups, ones), (code[order], n_groups, residual)]
+            group = code[order]
+            self.columns += [(group, n_groups, ones), (group, n_groups, residual)]
 
     def table(self, block: Ints, n_blocks: int) -> Floats:
         """Sums per block, one column per cell of every value, shape (n_blocks, C)."""

@@ -95,12 +95,12 @@ def measured(rule: GroupThresholds, rows: Rows, uniform: np.ndarray) -> dict[str
 
 def test_hull_by_hand() -> None:
     # by falling probability: 1, 0, 1, 0; the point after the first 0 lies below the hull
-    hull = roc_hull([0.9, 0.7, 0.5, 0.1], [1, 0, 1, 0])
+    hull = roc_hull(np.array([0.9, 0.7, 0.5, 0.1]), np.array([1, 0, 1, 0]))
     assert_allclose(hull.thresholds, [NOBODY, 0.8, 0.3, 0.0])
     assert_allclose(hull.fpr, [0, 0, 0.5, 1])
     assert_allclose(hull.tpr, [0, 0.5, 1, 1])
     # equal probabilities cannot be told apart
-    flat = roc_hull([0.4] * 4, [1, 0, 1, 0])
+    flat = roc_hull(np.full(4, 0.4), np.array([1, 0, 1, 0]))
     assert_allclose([flat.thresholds, flat.fpr, flat.tpr], [[NOBODY, 0], [0, 1], [0, 1]])
 
 
@@ -126,7 +126,7 @@ def test_hull_is_that_of_the_roc_curve() -> None:
 def test_neighbouring_floats_are_told_apart() -> None:
     low = 0.3
     high = float(np.nextafter(low, 1.0))
-    hull = roc_hull([high, low], [1, 0])
+    hull = roc_hull(np.array([high, low]), np.array([1, 0]))
     assert_array_equal(np.array([high, low]) >= hull.thresholds[1], [True, False])
 
 
@@ -152,11 +152,28 @@ def test_cost_is_that_of_scipys_linear_program(
         "demographic_parity": ("selection",),
     }[criterion]
     for rate in limited:
-        values = [getattr(rates, rate) for rates in rule.rates.values()]
+        values = [rates[rate] for rates in rule.rates.values()]
         assert max(values) - min(values) <= tolerance + 1e-8
     for mixture in rule.thresholds.values():
         assert 1 <= len(mixture) <= 3
         assert sum(weight for _, weight in mixture) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_points_below_the_diagonal_are_not_needed(criterion: Any) -> None:
+    # probabilities that say nothing or the opposite: many thresholds lie below the diagonal
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        probability, group = np.round(rng.random(40), 1), np.array(["A", "B", "C", "D"] * 10)
+        label = (rng.random(40) < np.where(group < "C", 0.5, 1 - probability)).astype(int)
+        label[:4], label[4:8] = 0, 1
+        rows = probability, label, group
+        for tolerance, fp, fn in ((0.0, 1.0, 1.0), (0.1, 1.0, 300.0), (0.1, 2.0, 1.0)):
+            costs = {"false_positive": fp, "false_negative": fn}
+            rule = fit_group_thresholds(
+                *rows, attribute="g", criterion=criterion, tolerance=tolerance, **costs
+            )
+            assert rule.cost == pytest.approx(lowest_cost(rows, criterion, tolerance, fp, fn), abs=1e-6 * fn)
 
 
 def test_no_rule_on_a_grid_is_cheaper() -> None:
@@ -207,8 +224,8 @@ def test_decisions_have_the_rates_of_the_fit() -> None:
     rule = fit_group_thresholds(*rows, attribute="race", tolerance=0.01)
     found = measured(rule, rows, np.random.default_rng(0).random(20_000))
     for name, rates in rule.rates.items():
-        assert found[name] == pytest.approx((rates.fpr, rates.tpr, rates.selection), abs=0.02)
-        assert rates.n == (rows[2] == name).sum()
+        assert found[name] == pytest.approx((rates["fpr"], rates["tpr"], rates["selection"]), abs=0.02)
+        assert rates["n"] == (rows[2] == name).sum()
     assert any(len(mixture) > 1 for mixture in rule.thresholds.values())
 
 
@@ -266,13 +283,13 @@ def test_unknown_group_is_named_by_its_attribute() -> None:
         ({"tolerance": float("nan")}, "tolerance: got nan"),
         ({"false_positive": -1.0}, "costs: expected"),
         ({"false_positive": 0.0, "false_negative": 0.0}, "costs: expected"),
-        ({"probability": [0.1, 1.2, 0.3, 0.4]}, "probability: some numbers"),
-        ({"probability": [0.1, float("nan"), 0.3, 0.4]}, "probability: some numbers"),
-        ({"probability": [[0.1, 0.2, 0.3, 0.4]]}, "probability must have one number"),
-        ({"label": [0, 1, 2, 1]}, "label must hold 4 values"),
-        ({"label": [0, 1]}, "label must hold 4 values"),
-        ({"group": ["A", "B"]}, "group must have one value"),
-        ({"probability": [], "label": [], "group": []}, "group must have one value"),
+        ({"probability": [0.1, 1.2, 0.3, 0.4]}, "score: 1 of 4 values lie outside"),
+        ({"probability": [0.1, float("nan"), 0.3, 0.4]}, "score: 1 of 4 values are NaN"),
+        ({"probability": [[0.1, 0.2, 0.3, 0.4]]}, "score: got 2 dimensions"),
+        ({"label": [0, 1, 2, 1]}, "y_true: 1 of 4 values are not 0 or 1"),
+        ({"label": [0, 1]}, "got 4 rows, expected 2"),
+        ({"group": ["A", "B"]}, "'sex'.*got 2 rows, expected 4"),
+        ({"probability": [], "label": [], "group": []}, "got 0 rows"),
         ({"label": [0, 1, 1, 1]}, "'sex': 1 of 2 groups lack rows of one label"),
     ],
 )

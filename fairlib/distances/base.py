@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import sys
@@ -115,6 +116,17 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         self.basis_ = np.ascontiguousarray(basis, dtype=np.float64)
         self.feature_bounds_ = FeatureBounds.of(rows, self.basis_)
         self._tensors: dict[Any, Any] = {}
+
+    def __sklearn_clone__(self) -> Self:
+        """
+        A fitted metric is copied with what it learned, which a method with this parameter needs.
+
+        A clone that is fitted again learns everything anew.
+        """
+        if hasattr(self, "n_features_in_"):
+            return copy.deepcopy(self)
+        unfitted: Self = super().__sklearn_clone__()
+        return unfitted
 
     def project(self, X: Any) -> Any:
         r"""
@@ -284,13 +296,53 @@ def load_metric(folder: str | Path) -> Metric:
     return METRICS[kind].load(source)
 
 
-def fitted_metric(
-    metric: Metric | None, X: ArrayLike, sensitive_features: Mapping[str, ArrayLike] | None
-) -> Metric:
+def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
+    r"""
+    Mean squared fair distance between two random people, the unit of a relative budget.
+
+    .. math:: E\, d_x^2(X_1, X_2) = 2 \sum_j \operatorname{Var} p_j(X)
+
+    for independent draws :math:`X_1, X_2` of the rows and the metric's coordinates :math:`p`.
+
+    Parameters
+    ----------
+    metric : fitted fair metric or None
+        Any object with ``project``. None: Euclidean distance.
+    X : array-like, shape (n, d)
+    """
+    points = np.asarray(X if metric is None else metric.project(X), dtype=np.float64)
+    return 2.0 * float(points.var(axis=0).sum())
+
+
+def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
+    """
+    Values of every sensitive feature by name.
+
+    Parameters
+    ----------
+    sensitive_features : mapping, table, column, array-like of shape (n,) or (n, k), or None
+        A mapping of names to values; a DataFrame or Arrow table; a Series, by its name; or an array, whose
+        columns are named ``group``, or ``group0``, ``group1`` and so on. None gives no feature.
+    """
+    given = sensitive_features
+    if given is None:
+        return {}
+    if hasattr(given, "to_pandas"):
+        given = given.to_pandas()
+    if isinstance(given, Mapping) or getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
+        return {str(name): np.asarray(given[name]) for name in given}
+    values = np.asarray(given)
+    if values.ndim == 2:
+        return {f"group{j}": values[:, j] for j in range(values.shape[1])}
+    name = getattr(given, "name", None)
+    return {"group" if name is None else str(name): values}
+
+
+def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) -> Metric:
     """
     The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
 
-    X has the shape (n, d), every sensitive feature the shape (n,).
+    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`.
 
     Raises
     ------

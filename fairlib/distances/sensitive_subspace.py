@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.distances.base import Metric, sensitive_columns
 from evenhand.fairlib.numerics import orthonormal_basis
 
 Float = NDArray[np.float64]
@@ -62,14 +62,15 @@ class SensitiveSubspace(Metric):
         X: ArrayLike,
         y: ArrayLike | None = None,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
     ) -> Self:
         """
         Learn the subspace from training rows, shape (n, d); y is ignored.
 
         Parameters
         ----------
-        sensitive_features : mapping of str to array-like, shape (n,)
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array
+            As in :func:`evenhand.fairlib.distances.base.sensitive_columns`.
             An attribute with two values gives one l2-logistic direction, one with more categories one for
             each category (one against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
 
@@ -81,7 +82,7 @@ class SensitiveSubspace(Metric):
         """
         data = check_array(X, dtype=np.float64)
         width = data.shape[1]
-        attributes = {name: np.asarray(values) for name, values in (sensitive_features or {}).items()}
+        attributes = sensitive_columns(sensitive_features)
         learned = self.learned
         if learned is None:
             learned = [LearnedDirection(name) for name in attributes]

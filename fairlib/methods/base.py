@@ -84,19 +84,22 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     multiclass: ClassVar[bool] = False
+    # whether NaN may stand for a missing value
+    takes_missing: ClassVar[bool] = False
     validation_: Validation | None = None
     prior_shift_: float = 0.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.multiclass
+        tags.input_tags.allow_nan = self.takes_missing
         return tags
 
     def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, NDArray[np.int64]]:
         """Validate and give X as float32 and y as class positions."""
         from sklearn.utils.multiclass import check_classification_targets
 
-        data, labels = validate_data(self, X, y, dtype=np.float32, order="C")
+        data, labels = self._validated(X, y=y)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if self.classes_.size > 2 and not self.multiclass:
@@ -123,6 +126,25 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shared = sorted({*cls._get_param_names()} & {*self._get_param_names()})
         return cls(**{name: getattr(self, name) for name in shared})
 
+    def _validated(self, X: Any, **options: Any) -> Any:
+        """Rows as float32, and the labels if there are any; ``reset=False`` checks rows to predict."""
+        finite: bool | str = "allow-nan" if self.takes_missing else True
+        table = self._coded(X, reset=options.get("reset", True))
+        options |= {"dtype": np.float32, "order": "C", "ensure_all_finite": finite}
+        try:
+            return validate_data(self, table, **options)
+        except ValueError as error:
+            if not str(error).startswith("Input X contains NaN"):
+                raise
+            raise ValueError(
+                f"Input X contains NaN: {type(self).__name__} takes no missing values. Fill them in, or use "
+                "a method that takes them, such as gbdt."
+            ) from None
+
+    def _coded(self, X: Any, *, reset: bool) -> Any:
+        """Rows before the check, for a method that takes more than numbers."""
+        return X
+
     @abstractmethod
     def _probabilities(self, X: Float32) -> Float64:
         """Probabilities of all classes, shape (n, K)."""
@@ -130,8 +152,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> Float64:
         """Class probabilities, shape (n, K), of rows, shape (n, d)."""
         check_is_fitted(self)
-        data = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        return self._probabilities(data)
+        return self._probabilities(self._validated(X, reset=False))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Label of the likeliest class, the first of equally likely ones. Deterministic."""

@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.distances.base import Metric
-from evenhand.fairlib.execution import available_cores
+from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
 from evenhand.fairlib.methods.base import (
     Callback,
     Float32,
     Float64,
     Method,
+    Validation,
     check_choice,
     check_counts,
     check_interval,
+    check_sample_weight,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
-from evenhand.fairlib.methods.gbdt import GBDTClassifier, without_cache
-from evenhand.fairlib.methods.groups import hold_out
+from evenhand.fairlib.methods.gbdt import (
+    GBDTClassifier,
+    corrected_losses,
+    prior_shift,
+    thread_count,
+    validation_of,
+    without_cache,
+)
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
 
@@ -32,9 +39,10 @@ if TYPE_CHECKING:
 
 Int = NDArray[np.int64]
 
-SMALL_TABLE = 2500
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
+# With more distinct points each person is moved to one of the nearest ones, unless all are asked for.
+ALL_PLACES, NEIGHBOURS = 5000, 250
 HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
 
 
@@ -55,34 +63,43 @@ class BudroClassifier(GBDTClassifier):
 
     Parameters
     ----------
-    metric : fitted fair metric or None
-        Any object with ``project``. None: Euclidean distance on X, which protects nothing in particular.
-    perturbation_budget : float
+    metric : fair metric or None
+        Any object with ``project``; a metric that is not fitted is cloned and fitted at ``fit``. None:
+        Euclidean distance on X, which protects nothing in particular.
+    perturbation_budget : float or None
         :math:`\epsilon`, mean squared fair distance that the adversary may move people. At 0 it moves people
-        only between rows at distance 0.
+        only between rows at distance 0. None: by `budget_share`.
+    budget_share : float
+        Without `perturbation_budget`: :math:`\epsilon` as a share of the mean squared fair distance between
+        two random training rows, so that it depends on no feature's scale.
     n_steps : int
-        Fair boosting steps T, after the plain one.
-    min_child_weight : float
-        Least sum of hessians in a child, in units in which all rows together weigh 1, as in the paper's
-        tables.
+        Fair boosting steps T, after the plain one; at most, with early stopping.
+    max_depth : int
+        Depth of a tree.
+    reg_lambda, min_child_weight : float
+        l2 penalty of leaf weights and least sum of hessians in a child, in units in which all rows together
+        weigh 1, as in the paper's tables: they mean the same on any number of rows.
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     solver : str
         Of the transport problem: ``dual`` (exact), ``entropic``, ``dual-sgd``, ``entropic-sgd`` or ``lp``.
-    neighbours : int or None
+    neighbours : int, "auto" or None
         With ``dual``: each person may be treated only as one of this many nearest distinct points, the own
         one included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people
-        for whom no other row is worse.
+        for whom no other row is worse. None: all rows. ``"auto"``: all rows of a table of up to 5,000
+        distinct points, else the 250 nearest.
     entropy : float or None
         With the entropic solvers: :math:`\gamma` (nats). None: one percent of the range of the losses.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.
-    validation_fraction : float
-        Share of the rows held out for it, stratified by label.
+    validation_fraction : float or None
+        Share of the rows held out for it, stratified by label, which do not train. None: 0.15 of a large
+        table; on a small one, as in the base class, the number of steps is chosen by cross-validation, and
+        all rows train.
     validation_metric : str
-        ``balanced_accuracy``, ``accuracy``, ``log_loss`` or ``adversarial_loss`` (the worst-case loss among
-        the held-out rows, at the same budget).
+        ``log_loss`` (of probabilities without the class weights' effect), ``adversarial_loss`` (the
+        worst-case loss among the held-out rows, at the same budget), ``balanced_accuracy`` or ``accuracy``.
     random_state : int or None
         Breaks ties between equally bad transports, and draws the held-out rows.
     n_jobs : int or None
@@ -91,6 +108,10 @@ class BudroClassifier(GBDTClassifier):
 
     Attributes
     ----------
+    metric_ : Metric or None
+        The metric used.
+    perturbation_budget_ : float
+        :math:`\epsilon` as it was used.
     history_ : dict of str to list of float
         Per fair step: ``multiplier`` (:math:`\eta^*`), ``spent`` (mean squared distance),
         ``adversarial_loss`` and ``loss`` (nats), ``proven`` (share of people), and with early stopping
@@ -99,19 +120,22 @@ class BudroClassifier(GBDTClassifier):
         Fair steps in the model: fewer than were taken if it stopped early.
     """
 
-    multiclass: ClassVar[bool] = True
+    # a distance between people needs all of their values
+    takes_missing: ClassVar[bool] = False
 
     metric: Metric | None = field(default=None, kw_only=False)
-    perturbation_budget: float = 1.0
-    max_depth: int = 4
-    eta: float = 0.005
-    min_child_weight: float = 0.0125
+    perturbation_budget: float | None = None
+    budget_share: float = 0.01
+    n_steps: int = 200
+    max_depth: int | None = 4
+    eta: float = 0.1
+    reg_lambda: float = 0.001
+    min_child_weight: float = 0.002
     solver: SolverName = "dual"
-    neighbours: int | None = None
+    neighbours: int | Literal["auto"] | None = "auto"
     entropy: float | None = None
-    n_iter_no_change: int | None = None
-    validation_fraction: float = 0.1
-    validation_metric: ValidationMetric = "balanced_accuracy"
+    n_iter_no_change: int | None = 10
+    validation_metric: ValidationMetric = "log_loss"
 
     def fit(
         self,
@@ -119,98 +143,131 @@ class BudroClassifier(GBDTClassifier):
         y: ArrayLike,
         *,
         sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
         """
         Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        ``sensitive_features`` are ignored: the metric defines the sensitive directions. The callback is
-        called after every step, and gets its ``seconds`` too.
+        ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is called after
+        every step, and gets its ``seconds`` too. A checkpoint holds no cross-validation, which starts anew.
 
         Raises
         ------
         ValueError
             A metric of another dimension or at which all people are at distance 0, an unknown solver, or an
-            option of another solver.
+            option of another solver; weights of rows with another solver than ``dual``.
         """
         import xgboost as xgb
 
         data, codes = self._check_training(X, y)
         self._check_parameters()
-        seed = 0 if self.random_state is None else int(self.random_state)
-        points = self._points(data)
-        kept, held = np.arange(len(codes)), np.arange(0)
-        if self.n_iter_no_change is not None:
-            try:
-                kept, held = hold_out(codes, self.validation_fraction, seed)
-            except ValueError:
-                raise ValueError(
-                    f"validation_fraction {self.validation_fraction!r} of {len(codes)} rows cannot hold "
-                    "every class on both sides."
-                ) from None
-        training = _Training(self, data[kept], points[kept], codes[kept], seed)
-        if len(held):
-            training.validation = _Validation(self, data[held], points[held], codes[held])
+        weights = check_sample_weight(sample_weight, len(codes))
+        self.metric_ = self.metric
+        if isinstance(self.metric, Metric):
+            self.metric_ = fitted_metric(self.metric, data, sensitive_features)
+        people = _People(data, self._points(data), codes, weights)
+        self.perturbation_budget_ = self._budget(people.points)
+        folds = [] if self.n_iter_no_change is None else self._folds(codes)
+        steps, self.validation_ = self.n_steps, None
+        searches = [_Training(self, people, *fold) for fold in folds] if len(folds) > 1 else []
+        total = self.n_steps * (2 if searches else 1)
+        while searches and searches[0].step < steps and not self._is_over(searches):
+            first, *_ = [search.advance() for search in searches]
+            if callback is not None:
+                callback(searches[0].step, total, first)
+        if searches:
+            # the number of steps is chosen by all folds together; then all rows train
+            scores = _mean_scores(searches)
+            steps = int(np.argmax(scores)) + 1
+            self.validation_ = _predictions(searches, steps)
+        everybody = np.arange(len(codes))
+        training = _Training(self, people, *(folds[0] if len(folds) == 1 else (everybody, everybody[:0])))
         # the training depends on all parameters but the metric's object and the threads
         parameters = self.get_params(deep=False)
         named = [(name, parameters[name]) for name in sorted({*parameters} - {"metric", "n_jobs"})]
-        stored = Checkpoint(checkpoint, fingerprint([xgb.__version__, *named], data, codes, points))
+        given = [] if weights is None else [weights]
+        stored = Checkpoint(
+            checkpoint, fingerprint([xgb.__version__, *named], data, codes, people.points, *given)
+        )
         arrays = stored.load()
         if arrays is not None:
             training.restore(arrays)
-        while training.step < self.n_steps and not training.is_over(self.n_iter_no_change):
+        while training.step < steps and not self._is_over([training]):
             started = time.perf_counter()
             progress = training.advance()
             if callback is not None:
-                callback(training.step, self.n_steps, {**progress, "seconds": time.perf_counter() - started})
+                seconds = time.perf_counter() - started
+                done = total - self.n_steps + training.step
+                callback(done, total, {**progress, "seconds": seconds})
             if stored.due():
                 stored.save(training.state())
-        self.history_ = training.history
-        self.best_step_ = training.best_step
+        self.history_, self.best_step_ = training.history, training.best_step
+        if searches:
+            self.history_["validation"] = scores[:steps]
+        elif training.validation is not None:
+            self.validation_ = _predictions([training], self.best_step_)
         # and the plain step
         self.booster_ = without_cache(training.booster[: self.best_step_ + 1])
+        self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
+        self.prior_shift_ = prior_shift(self._class_weights(codes, weights))
         stored.remove()
         return self
 
+    def _is_over(self, trainings: list[_Training]) -> bool:
+        """Whether too many steps were no better than the best."""
+        scores = _mean_scores(trainings)
+        return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (self.n_iter_no_change or 0)
+
+    def _budget(self, points: Float64) -> float:
+        """The budget in squared distance."""
+        if self.perturbation_budget is not None:
+            return float(self.perturbation_budget)
+        return self.budget_share * mean_squared_distance(None, points)
+
+    def _read(self, folder: Path) -> None:
+        super()._read(folder)
+        budget = self.booster_.attr("perturbation_budget")
+        if budget is not None:
+            self.perturbation_budget_ = float(budget)
+
     def plain(self, n_rows: int) -> Method:
         """
-        Plain boosting with the same trees and steps, for two classes: the baseline of the adversary's effect.
+        Plain boosting with the same trees and steps: the baseline of the adversary's effect.
 
         Parameters
         ----------
         n_rows : int
             Training rows: there every row weighs 1, here all weigh 1 together.
         """
-        plain: Method = (
-            super()
-            .plain(n_rows)
-            .set_params(
-                n_steps=self.n_steps + 1,
-                reg_lambda=self.reg_lambda * n_rows,
-                min_child_weight=self.min_child_weight * n_rows,
-            )
+        plain: Method = super().plain(n_rows)
+        if self.n_iter_no_change is None:
+            # and the plain step
+            plain.set_params(n_steps=self.n_steps + 1)
+        return plain.set_params(  # type: ignore[no-any-return]
+            reg_lambda=self.reg_lambda * n_rows, min_child_weight=self.min_child_weight * n_rows
         )
-        return plain
 
     def _check_parameters(self) -> None:
-        check_counts(self, "n_steps")
-        check_counts(self, "n_iter_no_change", optional=True)
+        super()._check_parameters()
+        check_interval(self, "[0, inf)", "budget_share")
         if self.n_iter_no_change is not None:
-            check_interval(self, "(0, 1)", "validation_fraction")
             check_choice(self, "validation_metric", VALIDATION_METRICS)
+        if self.neighbours != "auto":
+            check_counts(self, "neighbours", optional=True)
 
     def _points(self, data: Float32) -> Float64:
         """The rows in the metric's coordinates."""
-        if self.metric is None:
+        if self.metric_ is None:
             return data.astype(np.float64)
-        basis = getattr(self.metric, "basis_", None)
+        basis = getattr(self.metric_, "basis_", None)
         if basis is not None and basis.shape[1] == 0:
             raise ValueError(
                 "metric has an empty subspace: it protects nothing. Give it a sensitive direction, or pass "
                 "None for plain Euclidean distance."
             )
-        points = np.asarray(self.metric.project(data), dtype=np.float64)
+        points = np.asarray(self.metric_.project(data), dtype=np.float64)
         spread = np.ptp(data.astype(np.float64), axis=0).max(initial=0.0)
         if spread > 0 and np.ptp(points, axis=0).max(initial=0.0) <= 1e-9 * spread:
             raise ValueError(
@@ -219,31 +276,50 @@ class BudroClassifier(GBDTClassifier):
         return points
 
 
-class _Training:
-    """Booster, adversary, history and validation of one training, step by step."""
+@dataclass(frozen=True, eq=False)
+class _People:
+    """Training rows: features, coordinates of the metric, labels as numbers, and weights."""
 
-    def __init__(self, model: BudroClassifier, data: Float32, points: Float64, codes: Int, seed: int) -> None:
+    data: Float32
+    points: Float64
+    codes: Int
+    weights: Float64 | None
+
+    def of(self, rows: Int) -> _People:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return _People(self.data[rows], self.points[rows], self.codes[rows], weights)
+
+
+class _Training:
+    """Booster, adversary, history and validation of one training on some rows, step by step."""
+
+    def __init__(self, model: BudroClassifier, everybody: _People, kept: Int, held: Int) -> None:
         import xgboost as xgb
 
+        people = everybody.of(kept)
+        data, codes = people.data, people.codes
+        seed = 0 if model.random_state is None else int(model.random_state)
         self.codes = codes
         self.rows = np.arange(len(codes))
+        self.held = held
         classes = len(model.classes_)
-        jobs = _threads(model.n_jobs, len(codes))
-        problem = TransportProblem(points, codes, float(model.perturbation_budget))
+        jobs = thread_count(model.n_jobs, len(codes))
+        problem = _problem(model, people)
+        self.mass = problem.mass
+        neighbours = model.neighbours
+        if neighbours == "auto":
+            many = model.solver == "dual" and problem.n_places > ALL_PLACES
+            neighbours = NEIGHBOURS if many else None
         self.solver = make_solver(
-            model.solver, problem, seed=seed, jobs=jobs, neighbours=model.neighbours, entropy=model.entropy
+            model.solver, problem, seed=seed, jobs=jobs, neighbours=neighbours, entropy=model.entropy
         )
-        self.parameters = {**model._booster_parameters(codes), "nthread": jobs}
-        self.importance = np.ones(classes)
-        if classes > 2:
-            if model.scale_pos_weight is not None:
-                raise ValueError("scale_pos_weight is for two classes: leave it None.")
-            del self.parameters["scale_pos_weight"]
-            self.parameters |= {"objective": "multi:softprob", "num_class": classes}
-            if model.balance_classes:
-                self.importance = len(codes) / (classes * np.bincount(codes, minlength=classes))
+        weights = model._class_weights(codes, people.weights)
+        self.parameters = model._booster_parameters(codes, people.weights, weights) | {"nthread": jobs}
+        # with two classes XGBoost weighs the label itself
+        self.importance = weights if classes > 2 else np.ones(classes)
         plain = np.zeros((classes, len(codes)))
-        plain[codes, self.rows] = 1.0 / len(codes)
+        plain[codes, self.rows] = self.mass / len(codes)
         # one matrix for the whole training: its bins and cached margins stay, only its weights change
         self.support = xgb.QuantileDMatrix(
             np.concatenate([data] * classes),
@@ -256,14 +332,10 @@ class _Training:
         self.booster.update(self.support, 0)
         self.step = 0
         self.history: dict[str, list[float]] = {name: [] for name in HISTORY}
-        self.validation: _Validation | None = None
+        self.validation = _Validation(model, everybody.of(held), weights) if len(held) else None
 
     def _weigh(self, distribution: Float64) -> None:
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
-
-    def is_over(self, patience: int | None) -> bool:
-        """Whether too many steps were no better than the best."""
-        return patience is not None and self.step - self.best_step >= patience
 
     @property
     def best_step(self) -> int:
@@ -282,7 +354,7 @@ class _Training:
             "multiplier": plan.multiplier,
             "spent": plan.spent,
             "adversarial_loss": plan.value,
-            "loss": float(losses[self.codes, self.rows].mean()),
+            "loss": float((self.mass * losses[self.codes, self.rows]).mean()),
             "proven": plan.proven,
         }
         if self.validation is not None:
@@ -321,39 +393,61 @@ class _Training:
 class _Validation:
     """Scores of the booster on held-out rows; higher is better."""
 
-    def __init__(self, model: BudroClassifier, data: Float32, points: Float64, codes: Int) -> None:
+    def __init__(self, model: BudroClassifier, people: _People, importance: Float64) -> None:
         import xgboost as xgb
 
-        self.matrix = xgb.DMatrix(data)
-        self.codes = codes
+        self.matrix = xgb.DMatrix(people.data)
+        self.codes = people.codes
+        self.weights = people.weights
+        self.importance = importance
         self.metric = model.validation_metric
         self.solver: Solver | None = None
         if self.metric == "adversarial_loss":
-            problem = TransportProblem(points, codes, float(model.perturbation_budget))
-            self.solver = make_solver("dual", problem)
+            self.solver = make_solver("dual", _problem(model, people))
 
     def score(self, booster: xgb.Booster) -> float:
         """Score of the booster as it is now."""
         from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
+        if self.metric == "log_loss":
+            margins = booster.predict(self.matrix, output_margin=True)
+            losses = corrected_losses(margins, self.importance)
+            right = losses[self.codes, np.arange(len(self.codes))]
+            return -float(np.average(right, weights=self.weights))
         losses = losses_of(booster, self.matrix, len(self.codes))
         if self.solver is not None:
             return -self.solver.solve(losses).value
-        if self.metric == "log_loss":
-            return -float(losses[self.codes, np.arange(len(self.codes))].mean())
         score = balanced_accuracy_score if self.metric == "balanced_accuracy" else accuracy_score
-        return float(score(self.codes, losses.argmin(axis=0)))
+        return float(score(self.codes, losses.argmin(axis=0), sample_weight=self.weights))
+
+
+def _problem(model: BudroClassifier, people: _People) -> TransportProblem:
+    """The adversary's problem for some people."""
+    return TransportProblem(people.points, people.codes, model.perturbation_budget_, people.weights)
+
+
+def _mean_scores(trainings: list[_Training]) -> list[float]:
+    """Validation scores by step, weighted by the numbers of held-out rows; none without validation."""
+    if trainings[0].validation is None:
+        return []
+    sizes = [len(training.held) for training in trainings]
+    scores = [training.history.get("validation", []) for training in trainings]
+    return [float(np.average(step, weights=sizes)) for step in zip(*scores, strict=True)]
+
+
+def _predictions(trainings: list[_Training], steps: int) -> Validation:
+    """Probabilities of the held-out rows after some steps, in the order of the rows."""
+    rows = np.concatenate([training.held for training in trainings])
+    margins = [
+        training.booster[: steps + 1].predict(training.validation.matrix, output_margin=True)
+        for training in trainings
+        if training.validation is not None
+    ]
+    order = np.argsort(rows)
+    return validation_of(rows[order], np.concatenate(margins)[order])
 
 
 def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float64:
     """Loss (nats) of the first n rows under every label, shape (classes, n)."""
     margin = booster.predict(matrix, output_margin=True)[:n]
     return logistic_losses(margin) if margin.ndim == 1 else softmax_losses(margin)
-
-
-def _threads(n_jobs: int | None, n: int) -> int:
-    """Threads for transport and trees: on a small table starting them takes longer than they save."""
-    available = available_cores()
-    if n_jobs is not None and n_jobs < 0:
-        return max(1, available + 1 + n_jobs)
-    return n_jobs or (1 if n < SMALL_TABLE else available)

@@ -2,59 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, softmax
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, check_counts
+from evenhand.fairlib.execution import available_cores, derive_seed
+from evenhand.fairlib.methods.base import (
+    Callback,
+    Float32,
+    Float64,
+    Method,
+    Validation,
+    check_counts,
+    check_interval,
+    check_sample_weight,
+)
+from evenhand.fairlib.methods.groups import hold_out
+from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 
 if TYPE_CHECKING:
     import xgboost as xgb
 
 BOOSTER_FILE = "booster.ubj"
-TREE_PARAMETERS = ("max_depth", "eta", "reg_lambda", "min_child_weight")
+TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight")
+# Numbers of leaves that are tried where no depth is given.
+LEAVES = (8, 31)
+# With fewer rows, or fewer held-out rows of a class, the steps are chosen by cross-validation.
+LARGE_TABLE, LEAST_HELD_OUT = 5000, 50
+HELD_OUT, FOLDS = 0.15, 5
+# Limits of a share of label 1 that training starts from: XGBoost refuses 0 and 1.
+LEAST_SHARE = 1e-6
+# With fewer rows starting threads takes longer than they save.
+SMALL_TABLE = 2500
 Codes: TypeAlias = NDArray[np.int64]
+Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stop:
+    """The chosen number of steps, predictions of the held-out rows, and XGBoost's parameters."""
+
+    steps: int
+    validation: Validation
+    parameters: dict[str, Any]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class GBDTClassifier(Method):
     """
-    Gradient boosted trees on the logistic loss.
+    Gradient boosted trees on the logistic loss, for any number of classes.
 
     The base of all methods whose model is one XGBoost booster. Subclasses are dataclasses too: their fields
     are the keyword arguments of the constructor.
 
+    The number of steps is chosen on rows that are held out: a share of a large table, and by
+    cross-validation five times a fifth of a small one (below 5,000 rows, or with fewer than 50 held-out rows
+    of a class). All rows then train so many steps. Missing numbers (NaN) are allowed, and columns of pandas'
+    categorical dtype are split by sets of categories; one not seen in training counts as missing.
+
     Parameters
     ----------
     n_steps : int
-        Boosting steps.
-    max_depth, eta, reg_lambda, min_child_weight
-        As XGBoost names them: depth of a tree, learning rate, l2 penalty of leaf weights, least sum of
-        hessians in a child.
+        Boosting steps, at most.
+    max_depth : int or None
+        Depth of a tree. None: leaf-wise growth up to 8 or 31 leaves, whichever has the lower validation loss
+        (8 without validation).
+    eta, reg_lambda, min_child_weight
+        As XGBoost names them: learning rate, l2 penalty of leaf weights, least sum of hessians in a child,
+        where a row of an even chance counts 1/4.
+    base_score : float or None
+        Probability of label 1 before the first step. None: its weighted share of the training rows. With more
+        than two classes all start equal.
     balance_classes : bool
-        Weight label 1 by n0 / n1 of the training labels.
+        Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     scale_pos_weight : float or None
         Weight of label 1, instead of the one that `balance_classes` gives; for two classes.
+    n_iter_no_change : int or None
+        Stop after this many steps without a lower log loss of the held-out rows, corrected for the class
+        weights. None takes `n_steps` steps, and so does a table with a single row of a class.
+    validation_fraction : float or None
+        Share of the rows that is held out, stratified by label. None: 0.15 of a large table, and
+        cross-validation of a small one.
     random_state : int or None
+        Draws the held-out rows.
     n_jobs : int or None
-        Threads; None for all.
+        Threads; None for all, or one on a table below 2,500 rows.
 
     Attributes
     ----------
     booster_ : xgboost.Booster
+    best_step_ : int
+        Steps in the model.
     """
 
-    n_steps: int = 100
-    max_depth: int = 6
-    eta: float = 0.3
-    reg_lambda: float = 1.0
-    min_child_weight: float = 1.0
-    balance_classes: bool = True
+    multiclass: ClassVar[bool] = True
+    takes_missing: ClassVar[bool] = True
+
+    n_steps: int = 1000
+    max_depth: int | None = None
+    eta: float = 0.05
+    reg_lambda: float = 5.0
+    min_child_weight: float = 5.0
+    base_score: float | None = None
+    balance_classes: bool = False
     scale_pos_weight: float | None = None
+    n_iter_no_change: int | None = 30
+    validation_fraction: float | None = None
     random_state: int | None = None
     n_jobs: int | None = None
 
@@ -63,56 +122,189 @@ class GBDTClassifier(Method):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
         """
         Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        ``sensitive_features`` are ignored without mitigation. The callback is called after every step.
+        ``sensitive_features`` are ignored without mitigation. The callback is called after every step of the
+        search for the number of steps, which may end early.
 
         Raises
         ------
         ValueError
             No sensitive features where the method needs them.
         """
-        import xgboost as xgb
-
         data, codes = self._check_training(X, y)
-        rows, weights = self._prepare(data, codes, sensitive_features)
-        check_counts(self, "n_steps")
-        matrix = xgb.QuantileDMatrix(rows, label=codes, weight=weights, nthread=self.n_jobs or 0)
-        booster = xgb.Booster(self._booster_parameters(codes), [matrix])
-        for step in range(self.n_steps):
+        self._check_parameters()
+        weights = check_sample_weight(sample_weight, len(codes))
+        rows, weights = self._prepare(data, codes, sensitive_features, weights)
+        importance = self._class_weights(codes, weights)
+        parameters = self._booster_parameters(codes, weights, importance)
+        if len(importance) > 2 and self.balance_classes:
+            weights = importance[codes] * (1.0 if weights is None else weights)
+        self.best_step_, self.validation_ = self.n_steps, None
+        stop = None
+        if self.n_iter_no_change is not None:
+            stop = self._choose_steps(rows, codes, weights, parameters, importance, callback)
+        if stop is not None:
+            parameters, self.best_step_, self.validation_ = stop.parameters, stop.steps, stop.validation
+        # the booster starts with the matrix, so that its cached margins are updated with every tree
+        booster, matrix = self._start(parameters, rows, codes, weights)
+        for step in range(self.best_step_):
             booster.update(matrix, step)
-            if callback is not None:
+            if callback is not None and stop is None:
                 callback(step + 1, self.n_steps, {})
         self.booster_ = without_cache(booster)
+        if self.categories_:
+            self.booster_.set_attr(categories=json.dumps(self.categories_))
+        self.prior_shift_ = prior_shift(importance)
         return self
 
+    def _check_parameters(self) -> None:
+        check_counts(self, "n_steps")
+        check_counts(self, "max_depth", "n_iter_no_change", optional=True)
+        check_interval(self, "(0, 1)", "base_score", optional=True)
+        if self.n_iter_no_change is not None:
+            check_interval(self, "(0, 1)", "validation_fraction", optional=True)
+
+    def _coded(self, X: Any, *, reset: bool) -> Any:
+        """Replace the categorical columns of a table by numbers; a category not seen in training by NaN."""
+        import pandas as pd
+
+        if reset:
+            self.categories_: dict[str, list[Any]] = {}
+        if hasattr(X, "to_pandas"):
+            X = X.to_pandas()
+        if not isinstance(X, pd.DataFrame):
+            return X
+        if reset and self.takes_missing:
+            for j, dtype in enumerate(X.dtypes):
+                if isinstance(dtype, pd.CategoricalDtype):
+                    self.categories_[str(j)] = dtype.categories.tolist()
+        X = X.copy(deep=False)
+        for column, known in self.categories_.items():
+            codes = pd.Categorical(X.iloc[:, int(column)].astype(object), categories=known).codes
+            X.isetitem(int(column), np.where(codes < 0, np.nan, codes))
+        return X
+
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float64 | None
     ) -> tuple[Float32, Float64 | None]:
         """Rows and weights that the trees are trained on."""
-        return X, None
+        return X, weights
 
-    def _booster_parameters(self, codes: Codes) -> dict[str, Any]:
-        """XGBoost's parameters; a fixed ``base_score`` keeps it from fitting an intercept of its own."""
+    def _class_weights(self, codes: Codes, weights: Float64 | None = None) -> Float64:
+        """Relative weight of a row of each class in the loss, shape (K,)."""
+        counts = np.bincount(codes, weights)
+        if len(counts) > 2:
+            if self.scale_pos_weight is not None:
+                raise ValueError("scale_pos_weight is for two classes: leave it None.")
+            return counts.sum() / (len(counts) * counts) if self.balance_classes else np.ones(len(counts))
         weight = self.scale_pos_weight
         if weight is None:
-            positives = int(codes.sum())
-            weight = (len(codes) - positives) / positives if self.balance_classes else 1.0
-        elif not (np.isfinite(weight) and weight > 0):
+            weight = counts[0] / counts[1] if self.balance_classes else 1.0
+        if not (np.isfinite(weight) and weight > 0):
             raise ValueError(f"scale_pos_weight must be positive and finite, got {weight!r}.")
+        return np.array([1.0, weight])
+
+    def _booster_parameters(
+        self, codes: Codes, weights: Float64 | None, importance: Float64
+    ) -> dict[str, Any]:
+        """XGBoost's parameters; a given ``base_score`` keeps it from fitting an intercept of its own."""
+        classes, score = len(importance), self.base_score
+        kind: dict[str, Any] = {"objective": "multi:softprob", "num_class": classes, "base_score": 0.5}
+        if classes == 2:
+            if score is None:
+                counts = np.bincount(codes, weights) * importance
+                score = float(np.clip(counts[1] / counts.sum(), LEAST_SHARE, 1.0 - LEAST_SHARE))
+            kind = {"objective": "binary:logistic", "base_score": score, "scale_pos_weight": importance[1]}
+        trees = _leaf_wise(LEAVES[0]) if self.max_depth is None else {"max_depth": self.max_depth}
+        threads = self.n_jobs or 0
+        if self.n_iter_no_change is not None:
+            threads = thread_count(self.n_jobs, len(codes))
         return {
-            "objective": "binary:logistic",
             "tree_method": "hist",
-            "base_score": 0.5,
+            **kind,
+            **trees,
             **{name: getattr(self, name) for name in TREE_PARAMETERS},
-            "scale_pos_weight": weight,
             "seed": 0 if self.random_state is None else int(self.random_state),
-            "nthread": self.n_jobs or 0,
+            "nthread": threads,
         }
+
+    def _start(
+        self,
+        parameters: dict[str, Any],
+        rows: Float32,
+        codes: Codes,
+        weights: Float64 | None,
+        held_out: xgb.DMatrix | None = None,
+    ) -> tuple[xgb.Booster, xgb.DMatrix]:
+        """A booster without trees and its training matrix."""
+        import xgboost as xgb
+
+        matrix = xgb.QuantileDMatrix(
+            rows, label=codes, weight=weights, nthread=parameters["nthread"], **self._types(rows)
+        )
+        return xgb.Booster(parameters, [matrix, *([] if held_out is None else [held_out])]), matrix
+
+    def _types(self, rows: Float32) -> dict[str, Any]:
+        """What XGBoost needs to know about a matrix with categorical columns."""
+        if not self.categories_:
+            return {}
+        types = ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
+        return {"feature_types": types, "enable_categorical": True}
+
+    def _choose_steps(
+        self,
+        rows: Float32,
+        codes: Codes,
+        weights: Float64 | None,
+        parameters: dict[str, Any],
+        importance: Float64,
+        callback: Callback | None,
+    ) -> _Stop | None:
+        """Best number of steps, and of leaves where no depth is given; None if no row can be held out."""
+        folds = self._folds(codes)
+        if not folds:
+            return None
+        growths = [_leaf_wise(leaves) for leaves in LEAVES] if self.max_depth is None else [{}]
+        found = []
+        for number, growth in enumerate(growths):
+            search = _Search(self, rows, codes, weights, parameters | growth, importance, folds)
+            done, total = number * self.n_steps, len(growths) * self.n_steps
+            assert self.n_iter_no_change is not None
+            while search.step < self.n_steps and search.step - search.steps < self.n_iter_no_change:
+                search.advance()
+                if callback is not None:
+                    callback(done + search.step, total, {})
+            found.append(search)
+        best = min(found, key=lambda search: search.loss)
+        return _Stop(best.steps, best.validation(), best.parameters)
+
+    def _folds(self, codes: Codes) -> list[Fold]:
+        """Training and held-out rows; none if a class has a single row and no share is given."""
+        from sklearn.model_selection import StratifiedKFold
+
+        counts = np.bincount(codes)
+        share = self.validation_fraction
+        if share is None and len(codes) >= LARGE_TABLE and counts.min() * HELD_OUT >= LEAST_HELD_OUT:
+            share = HELD_OUT
+        if share is not None:
+            try:
+                return [hold_out(codes, share, self.random_state)]
+            except ValueError:
+                raise ValueError(
+                    f"validation_fraction {share!r} of {len(codes)} rows cannot hold every class on both "
+                    "sides."
+                ) from None
+        if counts.min() < 2:
+            return []
+        seed = derive_seed(self.random_state, "validation")
+        folds = StratifiedKFold(min(FOLDS, int(counts.min())), shuffle=True, random_state=seed)
+        return list(folds.split(codes, codes))
 
     def _probabilities(self, X: Float32) -> Float64:
         found: Float64 = self.booster_.inplace_predict(X).astype(np.float64)
@@ -125,6 +317,97 @@ class GBDTClassifier(Method):
         import xgboost as xgb
 
         self.booster_ = xgb.Booster(model_file=folder / BOOSTER_FILE)
+        self.categories_ = json.loads(self.booster_.attr("categories") or "{}")
+
+
+class _Search:
+    """Boosting of all folds step by step, and the best step so far by the loss of their held-out rows."""
+
+    def __init__(
+        self,
+        model: GBDTClassifier,
+        rows: Float32,
+        codes: Codes,
+        weights: Float64 | None,
+        parameters: dict[str, Any],
+        importance: Float64,
+        folds: Sequence[Fold],
+    ) -> None:
+        import xgboost as xgb
+
+        self.parameters = parameters
+        self.importance = importance
+        self.rows = np.concatenate([held for _, held in folds])
+        self.codes = codes[self.rows]
+        # the weights of the class are taken out again: the loss is that of probabilities
+        self.weights = None if weights is None else weights[self.rows]
+        if self.weights is not None and len(importance) > 2:
+            self.weights = self.weights / importance[self.codes]
+        self.parts = []
+        for kept, held in folds:
+            matrix = xgb.DMatrix(rows[held], nthread=parameters["nthread"], **model._types(rows))
+            mine = None if weights is None else weights[kept]
+            self.parts.append((*model._start(parameters, rows[kept], codes[kept], mine, matrix), matrix))
+        self.step, self.steps, self.loss = 0, 0, np.inf
+        self.margins = np.empty(0)
+
+    def advance(self) -> None:
+        """One step of every fold."""
+        for booster, matrix, _ in self.parts:
+            booster.update(matrix, self.step)
+        self.step += 1
+        margins = np.concatenate([part[0].predict(part[2], output_margin=True) for part in self.parts])
+        losses = corrected_losses(margins, self.importance)
+        loss = np.average(losses[self.codes, np.arange(len(self.codes))], weights=self.weights)
+        if loss < self.loss:
+            self.loss, self.steps, self.margins = loss, self.step, margins
+
+    def validation(self) -> Validation:
+        """Probabilities of the held-out rows at the best step, in the order of the rows."""
+        order = np.argsort(self.rows)
+        return validation_of(self.rows[order], self.margins[order])
+
+
+def validation_of(rows: NDArray[np.int64], margins: NDArray[Any]) -> Validation:
+    """Validation rows, shape (m,), with the probabilities of margins, shape (m,) or (m, K)."""
+    margins = margins.astype(np.float64)
+    if margins.ndim == 1:
+        positive = expit(margins)
+        return Validation(rows, np.stack([1.0 - positive, positive], axis=1))
+    return Validation(rows, softmax(margins, axis=1))
+
+
+def corrected_losses(margins: NDArray[Any], importance: Float64) -> Float64:
+    """
+    Loss (nats) under every label, shape (K, m), of margins without the effect of the class weights.
+
+    Parameters
+    ----------
+    margins : ndarray, shape (m,) or (m, K)
+    importance : ndarray of float64, shape (K,)
+        Weight of a row of each class in the training loss: it raises the log-odds by its logarithm.
+    """
+    if margins.ndim == 1:
+        return logistic_losses(margins - prior_shift(importance))
+    return softmax_losses(margins - np.log(importance))
+
+
+def prior_shift(importance: Float64) -> float:
+    """Log of the ratio of two class weights; 0 for more classes."""
+    return float(np.log(importance[1] / importance[0])) if len(importance) == 2 else 0.0
+
+
+def _leaf_wise(leaves: int) -> dict[str, Any]:
+    """XGBoost's parameters of trees that grow where the loss falls most."""
+    return {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves}
+
+
+def thread_count(n_jobs: int | None, n: int) -> int:
+    """Threads for n rows: on a small table starting them takes longer than they save."""
+    available = available_cores()
+    if n_jobs is not None and n_jobs < 0:
+        return max(1, available + 1 + n_jobs)
+    return n_jobs or (1 if n < SMALL_TABLE else available)
 
 
 def without_cache(booster: xgb.Booster) -> xgb.Booster:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.base import Float32
 
@@ -44,7 +45,7 @@ class Groups:
 
 
 def read_groups(
-    sensitive_features: Mapping[str, ArrayLike] | None,
+    sensitive_features: Any,
     attributes: Sequence[str] | None,
     n: int,
     *,
@@ -55,7 +56,8 @@ def read_groups(
 
     Parameters
     ----------
-    sensitive_features : mapping of str to array-like, shape (n,)
+    sensitive_features : mapping of str to array-like, DataFrame, Series or array
+        As in :func:`evenhand.fairlib.distances.base.sensitive_columns`.
     attributes : sequence of str or None
         None: all.
     n : int
@@ -69,11 +71,10 @@ def read_groups(
         There are no sensitive features, an attribute is unknown or has another number of rows, or there are
         too few groups.
     """
-    if sensitive_features is not None and not isinstance(sensitive_features, Mapping):
-        raise ValueError("sensitive_features must map names to values, as in {'sex': sex}.")
-    if not sensitive_features:
+    columns_by_name = sensitive_columns(sensitive_features)
+    if not columns_by_name:
         raise ValueError("sensitive_features are needed to fit: give each row's group.")
-    known = [str(name) for name in sensitive_features]
+    known = list(columns_by_name)
     chosen = known if attributes is None else list(attributes)
     if not chosen:
         raise ValueError("attributes is empty: name a sensitive feature, or leave it None for all.")
@@ -82,7 +83,7 @@ def read_groups(
             raise ValueError(
                 f"the attribute {name!r} is not in sensitive_features, which has {', '.join(known)}."
             )
-    columns = [np.asarray(sensitive_features[name]) for name in chosen]
+    columns = [columns_by_name[name] for name in chosen]
     for name, column in zip(chosen, columns, strict=True):
         if column.shape != (n,):
             raise ValueError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from evenhand.fairlib.methods.gbdt import Codes, GBDTClassifier
 from evenhand.fairlib.methods.groups import read_groups
 
 
-def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike) -> Float64:
+def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float64 | None = None) -> Float64:
     r"""
     Weights that make group and label independent.
 
@@ -24,22 +25,22 @@ def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike) -> Float64:
     (Kamiran and Calders 2011). The weighted share of every label is then the same in every group, and
     :math:`\sum_i w_i = n` if every cell has a row.
 
-    Groups, labels and weights have the shape (n,).
+    Groups, labels and weights have the shape (n,). Given weights of the rows count in all shares, and
+    multiply the result.
     """
     group_codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     label_codes = np.unique(np.asarray(codes), return_inverse=True)[1]
     joint = np.zeros((group_codes.max() + 1, label_codes.max() + 1))
-    np.add.at(joint, (group_codes, label_codes), 1.0)
+    np.add.at(joint, (group_codes, label_codes), 1.0 if weights is None else weights)
     expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True) / joint.sum()
-    return (expected / np.where(joint > 0, joint, 1.0))[group_codes, label_codes]
+    found: Float64 = (expected / np.where(joint > 0, joint, 1.0))[group_codes, label_codes]
+    return found if weights is None else found * weights
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class ReweighedGBDTClassifier(GBDTClassifier):
     """
     Gradient boosted trees on rows weighted so that group and label are independent.
-
-    The defaults are XGBoost's, as in the comparison of Vargo et al. 2021.
 
     Parameters
     ----------
@@ -48,13 +49,12 @@ class ReweighedGBDTClassifier(GBDTClassifier):
     """
 
     attributes: Sequence[str] | None = None
-    balance_classes: bool = False
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float64 | None
     ) -> tuple[Float32, Float64 | None]:
         groups = read_groups(sensitive_features, self.attributes, len(codes), least=1)
-        return X, kamiran_calders_weights(groups.codes, codes)
+        return X, kamiran_calders_weights(groups.codes, codes, weights)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -75,13 +75,16 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     metric_ : Metric
     """
 
+    # a distance between people needs all of their values
+    takes_missing: ClassVar[bool] = False
+
     metric: Metric | None = field(default=None, kw_only=False)
 
     def _prepare(
-        self, X: Float32, codes: Codes, sensitive_features: Mapping[str, ArrayLike] | None
+        self, X: Float32, codes: Codes, sensitive_features: Any, weights: Float64 | None
     ) -> tuple[Float32, Float64 | None]:
         self.metric_ = fitted_metric(self.metric, X, sensitive_features)
-        return self._project(X), None
+        return self._project(X), weights
 
     def _project(self, X: Float32) -> Float32:
         return self.metric_.project(X).astype(np.float32)

@@ -99,6 +99,7 @@ METHODS: dict[str, MethodSpec] = {
             "gradient-boosted trees without mitigation",
             "XGBoost",
             plain="gbdt",
+            tasks=ANY_CLASSES,
         ),
         MethodSpec(
             "nn",
@@ -154,6 +155,7 @@ METHODS: dict[str, MethodSpec] = {
             "gradient-boosted trees on features with the sensitive subspace projected out",
             "Yurochkin, Bower and Sun, ICLR 2020",
             plain="gbdt",
+            tasks=ANY_CLASSES,
             needs_metric=True,
         ),
         MethodSpec(
@@ -163,6 +165,7 @@ METHODS: dict[str, MethodSpec] = {
             "gradient-boosted trees on rows reweighed by group and label",
             "Kamiran and Calders, 2011",
             plain="gbdt",
+            tasks=ANY_CLASSES,
             needs_groups=True,
         ),
         MethodSpec(

@@ -31,7 +31,7 @@ class Allocation:
     """
     Allocation of a budget to envelopes: query q ends at vertex ``chosen[q]``.
 
-    Of the query `divided`, so many `columns`, the last one in part, are at the next vertex.
+    Of the query `divided`, columns of the mass `columns`, the last one in part, are at the next vertex.
     """
 
     multiplier: float
@@ -207,7 +207,7 @@ def allocate_budget(
         ``"over"`` if even the cheapest vertices cost more than the budget, ``"under"`` if the dearest cost no
         more than it.
     """
-    weights = problem.query_size[slice(None) if queries is None else queries].astype(np.float64)
+    weights = problem.query_mass[slice(None) if queries is None else queries]
     total = problem.budget * weights.sum()
     start = envelopes.start
     base = float(weights @ envelopes.cost[start[:-1]])
@@ -241,21 +241,25 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         # which columns of the divided query go further is random: they differ in nothing else
         mine = np.flatnonzero(problem.query_of == allocation.divided)
         mine = mine[np.argsort(search.draws(mine), kind="stable")]
-        whole = int(allocation.columns)
+        upto = np.cumsum(problem.mass[mine])
+        whole = int(np.searchsorted(upto, allocation.columns, side="right"))
         vertex[mine[:whole]] += 1
-        if allocation.columns > whole and whole < len(mine):
-            split = (int(mine[whole]), -1, allocation.columns - whole)
+        rest = allocation.columns - (upto[whole - 1] if whole else 0.0)
+        if rest > 0 and whole < len(mine):
+            split = (int(mine[whole]), -1, float(rest / problem.mass[mine[whole]]))
     target = search.members(envelopes.place[vertex], problem.labels, columns)
     cost, loss = envelopes.cost[vertex], envelopes.loss[vertex]
-    spent, value = float(cost.mean()), float(loss.mean())
-    support = np.bincount(problem.labels * n + target, minlength=classes * n) / n
+    mass = problem.mass
+    spent, value = float((mass * cost).mean()), float((mass * loss).mean())
+    support = np.bincount(problem.labels * n + target, mass, minlength=classes * n) / n
     if split is not None:
         # move the share of the one divided column to its next vertex
-        column, _, share = split
+        column, _, part = split
         further = vertex[column] + 1
         label = problem.labels[column]
         row = int(search.members(envelopes.place[[further]], label[None], np.array([n + column]))[0])
-        split = (column, row, share)
+        split = (column, row, part)
+        share = part * float(mass[column])
         support[label * n + target[column]] -= share / n
         support[label * n + row] += share / n
         spent += share * float(envelopes.cost[further] - cost[column]) / n
@@ -264,7 +268,7 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
     eta = allocation.multiplier
     best = envelopes.loss[at] - eta * envelopes.cost[at]
     ceiling = search.unproven(eta, best)
-    size = problem.query_size
+    size = problem.query_mass
     return TransportPlan(
         support=np.maximum(support, 0.0).reshape(classes, n),
         target=target,

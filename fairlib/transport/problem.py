@@ -46,6 +46,9 @@ class TransportProblem:
         Class index of every row.
     budget : float
         :math:`\epsilon`, largest mean squared distance of a plan. 0 allows moves within a place only.
+    mass : array-like, shape (n,), or None
+        Weights of the columns, at least 0 and not all 0, in place of the equal ones; only the exact solver
+        ``dual`` takes them.
 
     Raises
     ------
@@ -54,7 +57,9 @@ class TransportProblem:
         that are not finite.
     """
 
-    def __init__(self, points: ArrayLike, labels: ArrayLike, budget: float) -> None:
+    def __init__(
+        self, points: ArrayLike, labels: ArrayLike, budget: float, mass: ArrayLike | None = None
+    ) -> None:
         data = np.ascontiguousarray(points, dtype=np.float64)
         codes = _check(labels, budget, data)
         if not (np.abs(data) < LARGEST).all():
@@ -70,6 +75,12 @@ class TransportProblem:
         # (n, n): the cost matrix, where one was given
         self.costs: Float | None = None
         self._index(place_of.reshape(-1), codes, float(budget))
+        if mass is not None:
+            # the mean is 1, as without weights
+            given = np.asarray(mass, dtype=np.float64)
+            self.mass = given / given.mean()
+            self.weighted = True
+            self.query_mass = np.bincount(self.query_of, self.mass, minlength=len(self.query_size))
 
     @classmethod
     def from_costs(cls, costs: ArrayLike, labels: ArrayLike, budget: float) -> TransportProblem:
@@ -110,6 +121,10 @@ class TransportProblem:
             self.place_of * self.classes + labels, return_inverse=True, return_counts=True
         )
         self.query_place, self.query_label = np.divmod(keys, self.classes)
+        # (n,) and (queries,): mass of every column, with a mean of 1, and of every query
+        self.mass = np.ones(self.n)
+        self.query_mass = self.query_size.astype(np.float64)
+        self.weighted = False
 
     @property
     def n_places(self) -> int:
@@ -323,6 +338,8 @@ def make_solver(
     if name not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}.")
     kind = _solver_class(name)
+    if problem.weighted and name != "dual":
+        raise ValueError(f"the solver {name!r} takes no weights of rows: use 'dual'.")
     given = {key: value for key, value in options.items() if value is not None}
     known = {item.name for item in fields(kind)}
     for key in given:

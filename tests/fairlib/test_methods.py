@@ -22,6 +22,14 @@ from evenhand.fairlib.methods.preprocessed_gbdt import (
 )
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
+# Depth-wise growth from one half for a given number of steps, as in the papers.
+FIXED: dict[str, Any] = {
+    "max_depth": 1,
+    "eta": 0.3,
+    "min_child_weight": 0.0,
+    "base_score": 0.5,
+    "n_iter_no_change": None,
+}
 
 # --- gradient boosted trees ---
 
@@ -30,7 +38,7 @@ def test_one_stump_by_hand() -> None:
     # p = 1/2 everywhere. Right leaf: gradient 3 * (-1/2), hessian 3 * 1/4 (scale_pos_weight 3); left: 3 * 1/2
     # and 3 * 1/4. Leaf value: -eta * G / (H + lambda) = 0.3 * 1.5 / 1.75.
     X, y = np.array([[0.0], [0.0], [0.0], [1.0]]), np.array([0, 0, 0, 1])
-    model = GBDTClassifier(n_steps=1, max_depth=1, eta=0.3, reg_lambda=1.0, min_child_weight=0.0).fit(X, y)
+    model = GBDTClassifier(n_steps=1, reg_lambda=1.0, balance_classes=True, **FIXED).fit(X, y)
     value = 0.3 * 1.5 / 1.75
     expected = 1 / (1 + np.exp(-np.array([-value, value])))
     np.testing.assert_allclose(model.predict_proba([[0.0], [1.0]])[:, 1], expected, rtol=1e-6)
@@ -39,16 +47,14 @@ def test_one_stump_by_hand() -> None:
 
 def test_balancing_is_the_ratio_of_the_labels() -> None:
     X, y = np.array([[0.0], [0.0], [0.0], [1.0]]), np.array([0, 0, 0, 1])
-    plain = GBDTClassifier(
-        n_steps=1, max_depth=1, eta=0.3, reg_lambda=1.0, min_child_weight=0.0, balance_classes=False
-    ).fit(X, y)
+    plain = GBDTClassifier(n_steps=1, reg_lambda=1.0, **FIXED).fit(X, y)
     # right leaf alone: G = -1/2, H = 1/4
     assert plain.predict_proba([[1.0]])[0, 1] == pytest.approx(1 / (1 + np.exp(-0.3 * 0.5 / 1.25)), rel=1e-6)
 
 
 def test_labels_of_any_kind_come_back(people: People) -> None:
     X, y, _ = people(120)
-    model = GBDTClassifier(n_steps=20).fit(X, np.where(y == 1, "bad", "good"))
+    model = GBDTClassifier(n_steps=20, eta=0.3, min_child_weight=1.0).fit(X, np.where(y == 1, "bad", "good"))
     assert list(model.classes_) == ["bad", "good"]
     assert (model.predict(X) == np.where(y == 1, "bad", "good")).mean() > 0.9
     # "good" is the second class: the last column of predict_proba
@@ -59,6 +65,12 @@ def test_callback_sees_every_step(people: People) -> None:
     X, y, _ = people(50)
     seen: list[tuple[int, int]] = []
     GBDTClassifier(n_steps=4).fit(X, y, callback=lambda step, steps, _: seen.append((step, steps)))
+    # two numbers of leaves are tried
+    assert seen == [(step, 8) for step in range(1, 9)]
+    seen.clear()
+    GBDTClassifier(n_steps=4, n_iter_no_change=None).fit(
+        X, y, callback=lambda step, steps, _: seen.append((step, steps))
+    )
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
@@ -259,7 +271,7 @@ def test_groups_are_the_intersection_of_the_attributes(people: People) -> None:
 
 def test_reweighing_narrows_the_gap_between_groups(people: People) -> None:
     X, y, group = people(2000)
-    arguments = {"n_steps": 30, "max_depth": 3, "balance_classes": False}
+    arguments = {"n_steps": 30, "max_depth": 3, "eta": 0.3, "n_iter_no_change": None}
     plain = GBDTClassifier(**arguments).fit(X, y).predict(X)
     weighed = ReweighedGBDTClassifier(**arguments).fit(X, y, sensitive_features={"g": group}).predict(X)
     violet = group == "violet"

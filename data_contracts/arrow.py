@@ -252,7 +252,18 @@ def without_spellings(values: pa.ChunkedArray, missing: Sequence[str | int | flo
         listed = pa.array([float(item) for item in missing if not isinstance(item, str)], pa.float64())
     else:
         return values
-    return pc.if_else(pc.is_in(probe, value_set=listed), pa.scalar(None, values.type), values)
+    absent = pc.is_in(probe, value_set=listed)
+    if "NaN" in missing and pa.types.is_floating(values.type):
+        absent = pc.or_(absent, pc.is_nan(values).fill_null(False))
+    return pc.if_else(absent, pa.scalar(None, values.type), values)
+
+
+def convert(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray | None:
+    """Return text as a logical type; None if some of it cannot be read so."""
+    try:
+        return _parse(values, logical_type)
+    except _UnfitError:
+        return None
 
 
 def _is_day(text: str) -> bool:
@@ -268,10 +279,7 @@ def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
     present = values.drop_null()
     if not len(present) or pc.any(pc.equal(pc.utf8_trim_whitespace(present), "")).as_py():
         return None
-    try:
-        return _parse(values, "date")
-    except _UnfitError:
-        return None
+    return convert(values, "date")
 
 
 def bin_names(column: Column) -> tuple[str, ...]:

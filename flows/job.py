@@ -311,6 +311,10 @@ class Job(Section):
     """The fair metric, for methods that use one: which differences between people count."""
     method: dict[str, Any]
     """The method's name and its own keys; a name alone is enough, as in `method: gbdt`."""
+    calibration: str = "auto"
+    """How probabilities are calibrated on held-out training rows."""
+    decision: dict[str, Any] = {"threshold": "balanced"}
+    """How probabilities become decisions."""
     evaluate: Evaluate = Evaluate()
     """Measurements and their intervals."""
     gates: dict[str, dict[str, Any]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -24,8 +25,10 @@ _TYPES = {
 _INTEGER = r"^[+-]?\d+(\.0+)?$"
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:nan|inf|infinity))$"
 _DATE = r"^\d{4}-\d{2}-\d{2}([T ][0-9:.]+(Z|[+-]\d{2}:?\d{2})?)?$"
-_TRUE = ("true", "yes", "1")
-_FALSE = ("false", "no", "0")
+# a number as people write it: $1,234.50, 12 %
+_WRITTEN = r"^[+-]?[$€£]?\s*(\d{1,3}(,\d{3})+|\d+)(\.\d*)?\s*%?$"
+TRUE = ("true", "yes", "1", "y", "t", "on")
+FALSE = ("false", "no", "0", "n", "f", "off")
 _INT64 = 2**63
 MISSING_GROUP = "missing"
 
@@ -94,7 +97,9 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     """Order the columns of a table as its contract does, and convert them to the declared types.
 
     Text that parses in full as the declared type (as read from CSV) becomes that type, integers become
-    ``float64`` for a number, timestamps lose their time of day for a date, dictionaries become text.
+    ``float64`` for a number, timestamps lose their time of day for a date, dictionaries become text. Numbers may
+    have a currency sign, separators of thousands and a percent sign. A column's spellings of missing values
+    become missing.
     Columns that the contract does not name stay, after the others, and missing columns stay missing:
     the check reports both.
 
@@ -150,6 +155,8 @@ class _UnfitError(Exception):
 def _convert(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     """Convert a column to its declared type; values that do not fit it raise _UnfitError."""
     values = decode(values)
+    if column.missing is not None:
+        values = without_spellings(values, column.missing)
     target, _ = _TYPES[column.logical_type]
     if values.type == target or pa.types.is_null(values.type):
         return values.cast(target)
@@ -202,6 +209,7 @@ def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
     text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
     match logical_type:
         case "integer":
+            text = _plain_digits(text)
             _require(pc.match_substring_regex(text, _INTEGER), "text that is no whole number")
             digits = pc.replace_substring_regex(text, r"^\+|\.0+$", "")
             try:
@@ -210,13 +218,14 @@ def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
                 large = sum(abs(int(item)) >= _INT64 for item in digits.drop_null().to_pylist())
                 raise _UnfitError(large, "whole numbers too large for 64 bits") from None
         case "number":
+            text = _plain_digits(text)
             _require(pc.match_substring_regex(text, _NUMBER), "text that is no number")
             return pc.replace_substring_regex(text, r"^\+", "").cast(pa.float64())
         case "boolean":
             lower = pc.utf8_lower(text)
-            known = pc.is_in(lower, value_set=pa.array([*_TRUE, *_FALSE]))
+            known = pc.is_in(lower, value_set=pa.array([*TRUE, *FALSE]))
             _require(pc.or_(known, pc.is_null(lower)), "text that is neither true nor false")
-            truth = pc.is_in(lower, value_set=pa.array(_TRUE))
+            truth = pc.is_in(lower, value_set=pa.array(TRUE))
             return pc.if_else(pc.is_null(lower), pa.scalar(None, pa.bool_()), truth)
         case _:
             _require(pc.match_substring_regex(text, _DATE), "text that is no date")
@@ -226,6 +235,35 @@ def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
             except pa.ArrowInvalid:
                 wrong = sum(not _is_day(item) for item in days.drop_null().to_pylist())
                 raise _UnfitError(wrong, "dates that do not exist") from None
+
+
+def _plain_digits(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Remove a currency sign, separators of thousands and a percent sign from numbers; other text stays."""
+    plain = pc.replace_substring_regex(text, r"[$€£,%\s]", "")
+    return pc.if_else(pc.match_substring_regex(text, _WRITTEN), plain, text)
+
+
+def without_spellings(values: pa.ChunkedArray, missing: Sequence[str | int | float]) -> pa.ChunkedArray:
+    """Return decoded values, null where they equal a spelling of a missing value, surrounding blanks aside."""
+    if is_text(values.type):
+        probe, listed = pc.utf8_trim_whitespace(values), pa.array([str(item) for item in missing])
+    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        probe = values.cast(pa.float64(), safe=False)
+        listed = pa.array([float(item) for item in missing if not isinstance(item, str)], pa.float64())
+    else:
+        return values
+    absent = pc.is_in(probe, value_set=listed)
+    if "NaN" in missing and pa.types.is_floating(values.type):
+        absent = pc.or_(absent, pc.is_nan(values).fill_null(False))
+    return pc.if_else(absent, pa.scalar(None, values.type), values)
+
+
+def convert(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray | None:
+    """Return text as a logical type; None if some of it cannot be read so."""
+    try:
+        return _parse(values, logical_type)
+    except _UnfitError:
+        return None
 
 
 def _is_day(text: str) -> bool:
@@ -241,10 +279,7 @@ def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
     present = values.drop_null()
     if not len(present) or pc.any(pc.equal(pc.utf8_trim_whitespace(present), "")).as_py():
         return None
-    try:
-        return _parse(values, "date")
-    except _UnfitError:
-        return None
+    return convert(values, "date")
 
 
 def bin_names(column: Column) -> tuple[str, ...]:

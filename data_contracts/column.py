@@ -15,14 +15,14 @@ Value = bool | int | float | str | dt.date
 
 ROLES = ("label", "sensitive", "feature", "id", "ignore")
 _ENCODINGS_OF = {
-    "string": ("onehot", "binary"),
-    "integer": ("standard", "unit", "onehot", "binary"),
+    "string": ("onehot", "binary", "ordinal"),
+    "integer": ("standard", "unit", "onehot", "binary", "ordinal"),
     "number": ("standard", "unit", "binary"),
     "boolean": ("onehot", "binary"),
-    "date": ("standard",),
+    "date": ("standard", "calendar"),
 }
 LOGICAL_TYPES = tuple(_ENCODINGS_OF)
-ENCODINGS = ("onehot", "binary", "standard", "unit")
+ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar")
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,21 @@ class Column:
     minimum, maximum : int, float, datetime.date or None
         Inclusive bounds; None leaves a side open.
     allowed : tuple or None
-        The values that the column may hold; None allows all.
+        The values that the column may hold, for the encoding ``ordinal`` in their order; None allows all.
     role : {'label', 'sensitive', 'feature', 'id', 'ignore'}
         Use of the column.
     is_feature : bool
         True for features, and for sensitive columns that are model inputs too.
     positive : str, int, float, bool or None
         The label's value that becomes 1; for a binary encoding the value that becomes 1.
-    encoding : {'onehot', 'binary', 'standard', 'unit'} or None
-        How a model input becomes numbers: a 0/1 column per category, one 0/1 column, (x - mean) / standard
-        deviation, or (x - minimum) / (maximum - minimum). None for columns that are no input.
+    encoding : {'onehot', 'binary', 'ordinal', 'standard', 'unit', 'calendar'} or None
+        How a model input becomes numbers: a 0/1 column per category, one 0/1 column, the standardised position
+        in ``allowed``, (x - mean) / standard deviation, (x - minimum) / (maximum - minimum), or a date's age,
+        month and weekday. None for columns that are no input.
     bins : tuple of float or None
         Cut points of a numeric sensitive column, for group metrics only.
+    missing : tuple of str, int or float, or None
+        Texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as missing.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class Column:
     positive: Value | None = None
     encoding: str | None = None
     bins: tuple[float, ...] | None = None
+    missing: tuple[str | int | float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check every attribute and convert values to the column's type."""
@@ -122,6 +126,12 @@ class Column:
             if len(set(allowed)) < len(allowed):
                 raise ContractError(f"{where}: validValues names a value twice: keep one of them")
             object.__setattr__(self, "allowed", allowed)
+        if self.missing is not None:
+            if not self.missing or not all(
+                isinstance(value, str | int | float) and not isinstance(value, bool) for value in self.missing
+            ):
+                raise ContractError(f"{where}: missing must list texts or numbers, such as ['?', 999]")
+            object.__setattr__(self, "missing", tuple(self.missing))
         if self.positive is not None:
             positive = _typed(where, "positive", self.positive, self.logical_type)
             if self.allowed is not None and positive not in self.allowed:
@@ -148,6 +158,10 @@ class Column:
                 raise ContractError(f"{where}: encoding: binary needs validValues with exactly two values")
         elif self.positive is not None and self.role != "label":
             raise ContractError(f"{where}: positive is for the label and for encoding: binary: remove it")
+        if encoding == "ordinal" and len(self.allowed or ()) < 2:
+            raise ContractError(
+                f"{where}: encoding: ordinal needs validValues with at least two values, in their order"
+            )
         if encoding == "unit":
             low, high = self.minimum, self.maximum
             if low is None or high is None or not 0 < float(high) - float(low) < math.inf:  # type: ignore[arg-type]
@@ -181,7 +195,9 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the column as plain JSON types; dates as ISO text."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        # a contract without such values keeps the digest that it had before they could be declared
+        return plain if self.missing is not None else {k: v for k, v in plain.items() if k != "missing"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Column:

@@ -1,32 +1,30 @@
-"""A starter contract inferred from a table, and contracts as YAML."""
+"""A starter contract inferred from a table: the label, the sensitive columns, and every other column."""
 
 from __future__ import annotations
 
-import datetime as dt
+import hashlib
 import math
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
+from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import dates_in_text, decode, logical_type_of
+from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
-from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature, words_of
+from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers
 
-MAX_CATEGORIES = 50
 MAX_GROUPS = 10
+# Smallest share of the rows in a group of a cut number.
+GROUP_SHARE = 0.05
+# Where people cut an age.
+AGES = (25, 40, 60)
 _POSITIVE_WORDS = ("1", "true", "yes", "y", "t", "positive", "pos")
-_DESCRIPTIONS = {
-    "string": "Category.",
-    "integer": "Whole number.",
-    "number": "Number.",
-    "boolean": "True or false.",
-    "date": "Date.",
-}
-_ID_NAME = re.compile(r"(^|[_\-. ])(id|ids|key|uuid|guid|index|idx|nr|no|number)$", re.IGNORECASE)
 
 
 def infer_contract(
@@ -36,6 +34,8 @@ def infer_contract(
     sensitive: Sequence[str],
     positive: Any = None,
     ids: Sequence[str] = (),
+    *,
+    use_sensitive: bool = False,
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
@@ -48,23 +48,26 @@ def infer_contract(
     label : str
         Column to predict; it must hold two values and none may be missing.
     sensitive : sequence of str
-        Columns whose groups are compared. They do not become model inputs.
+        Columns whose groups are compared.
     positive : optional
         The label's value that becomes 1, as a value or as text. Default: 1, true, yes or a value such as
         ``>50K`` if the label has it, else the rarer value.
     ids : sequence of str, default=()
         Columns that identify rows.
+    use_sensitive : bool, default=False
+        Make the sensitive columns model inputs too.
 
     Returns
     -------
     Contract
-        The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes its check.
+        The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes its check. The description of a
+        column is the reason for its role.
 
     Raises
     ------
     ContractError
-        If a named column does not exist, the label does not have exactly two values, or a column has a type
-        or values that no contract describes.
+        If a named column does not exist, the label does not have exactly two values, no column can be a model
+        input, or a column has a type or values that no contract describes.
     """
     names = table.column_names
     if not table.num_rows:
@@ -79,9 +82,34 @@ def infer_contract(
                 raise ContractError(f"{role} column '{item}' is not in the table{did_you_mean(item, names)}")
             if roles.setdefault(item, role) != role:
                 raise ContractError(f"column '{item}' is named as {roles[item]} and as {role}: choose one")
-    columns = [_infer(table.column(item), item, roles.get(item), positive) for item in names]
+    target = read_values(table.column(label), label, plain=True)
+    described = {label: _label(target, positive)}
+    outcome = Outcome.of(target.data, described[label].positive)
+    first: dict[bytes, str] = {}
+    for item in names:
+        if item == label:
+            continue
+        role = roles.get(item)
+        values = read_values(table.column(item), item, plain=role == "id")
+        if role == "id":
+            text = "Identifies a row; never a model input."
+            described[item] = Column(item, values.kind, values.required, text, role="id")
+        elif role == "sensitive":
+            described[item] = _sensitive(values, use_sensitive)
+        else:
+            described[item] = describe_feature(values, outcome)
+            _leave_out_copy(described, first, values)
+    columns = [described[item] for item in names]
+    if not any(column.is_feature for column in columns):
+        raise ContractError(
+            f"no column is a model input: of {len(names)} columns all are ignored, sensitive, ids or the label; "
+            "give a table with other columns"
+        )
+    gaps = [column for column in columns if column.role == "sensitive" and not column.required]
+    missing = "error" if not gaps else "own_group"
+    if any(column.is_feature and column.encoding != "onehot" for column in gaps):
+        missing = "drop"  # a missing number as a model input can be no group
     rows = table.num_rows
-    gaps = any(column.role == "sensitive" and not column.required for column in columns)
     return Contract(
         name=name,
         version="0.1.0",
@@ -90,41 +118,25 @@ def infer_contract(
         min_rows=min(max(100, rows // 10), rows),
         max_rows=rows * 10,
         unseen_categories="ignore",
-        missing_sensitive="own_group" if gaps else "error",
+        missing_sensitive=missing,
     )
 
 
-def _infer(values: pa.ChunkedArray, name: str, role: str | None, positive: Any) -> Column:
-    values = decode(values)
-    kind = logical_type_of(values.type)
-    if kind == "string" and (dates := dates_in_text(values)) is not None:
-        kind, values = "date", dates
-    if pa.types.is_null(values.type):
-        kind, values = "string", values.cast(pa.string())
-    if kind is None:
-        raise ContractError(
-            f"column '{name}' has type {values.type}, which no contract describes: drop or convert it first"
-        )
-    required = values.null_count == 0
-    present = values.drop_null()
-    if pa.types.is_floating(values.type):
-        present = present.filter(pc.is_finite(present))
-    if role == "label":
-        return _label(present, name, kind, positive, len(values))
-    if role == "sensitive":
-        return _sensitive(present, name, kind, required)
-    if role == "id":
-        return Column(name, kind, required, "Identifies a row; never a model input.", role="id")
-    return _feature(present, name, kind, required)
+def ignored(column: Column, reason: str) -> Column:
+    """Return a column that is no model input, with the reason as its description."""
+    return replace(
+        column, role="ignore", is_feature=False, encoding=None, positive=None, description=f"Ignored: {reason}."
+    )
 
 
-def _label(present: pa.ChunkedArray, name: str, kind: str, positive: Any, rows: int) -> Column:
+def _label(values: Values, positive: Any) -> Column:
+    name, present, rows = values.name, values.present, len(values.data)
     if len(present) < rows:
         raise ContractError(
             f"label column '{name}' has no usable value in {rows - len(present):,} of {rows:,} rows: "
             "fill them or drop these rows"
         )
-    if kind == "date":
+    if values.kind == "date":
         raise ContractError(f"label column '{name}' holds dates; expected two values: choose another label")
     distinct = pc.count_distinct(present).as_py()
     if distinct != 2:
@@ -138,8 +150,15 @@ def _label(present: pa.ChunkedArray, name: str, kind: str, positive: Any, rows: 
         chosen, why = _guess_positive(counts)
     else:
         chosen, why = _match_positive(positive, allowed, name), "as asked"
-    description = f"Outcome to predict; {chosen!r} becomes 1 ({why})."
-    return Column(name, kind, True, description, allowed=tuple(allowed), role="label", positive=chosen)
+    text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {counts[chosen] / rows:.0%} of rows)."
+    return Column(name, values.kind, True, text, allowed=tuple(allowed), role="label", positive=chosen)
+
+
+def in_words(value: Any) -> str:
+    """Return a label's value as people write it: true, 1, yes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value).strip()
 
 
 def _guess_positive(counts: dict[Any, int]) -> tuple[Any, str]:
@@ -152,8 +171,9 @@ def _guess_positive(counts: dict[Any, int]) -> tuple[Any, str]:
 
 
 def _match_positive(positive: Any, allowed: list[Any], name: str) -> Any:
+    wanted = str(positive).strip().lower()
     for value in allowed:
-        if str(value).lower() == str(positive).strip().lower() or value == positive:
+        if str(value).strip().lower() == wanted or value == positive or _same_number(value, wanted):
             return value
     shown = " and ".join(repr(value) for value in allowed)
     raise ContractError(
@@ -161,179 +181,145 @@ def _match_positive(positive: Any, allowed: list[Any], name: str) -> Any:
     )
 
 
-def _sensitive(present: pa.ChunkedArray, name: str, kind: str, required: bool) -> Column:
+def _same_number(value: Any, text: str) -> bool:
+    """Whether 1, 1.0, '1' and true are meant alike."""
+    number = {"true": "1", "false": "0"}
+    try:
+        return float(value) == float(number.get(text, text))
+    except ValueError:
+        return False
+
+
+def _sensitive(values: Values, is_feature: bool) -> Column:
+    present, kind, name = values.present, values.kind, values.name
     distinct = pc.count_distinct(present).as_py()
     where = f"sensitive column '{name}'"
-    description = "Sensitive: its groups are compared; not a model input."
+    use = "a model input too" if is_feature else "not a model input"
     if kind == "date":
         raise ContractError(f"{where} holds dates: derive a numeric column (age, year) and name that instead")
     if distinct < 2:
-        raise ContractError(f"{where} holds {distinct} distinct values: there are no groups to compare")
+        found = f"{distinct} distinct value{'' if distinct == 1 else 's'}"
+        raise ContractError(f"{where} holds {found}: there are no groups to compare")
     allowed: tuple[Any, ...] | None = None
     bins: tuple[float, ...] | None = None
+    text = f"Sensitive: its {distinct} groups are compared; {use}."
     if kind in ("integer", "number") and distinct > MAX_GROUPS:
-        bins = (_cut(present, kind),)
-        description = "Sensitive: groups below and above the cut point are compared; not a model input."
+        bins = round_cuts(present, name)
+        *others, last = (f"{cut:g}" for cut in bins)
+        cuts = f"{', '.join(others)} and {last}" if others else last
+        text = f"Sensitive: {len(bins) + 1} groups, cut at {cuts}, are compared; {use}."
     elif kind == "string" and distinct > MAX_CATEGORIES:
         raise ContractError(
             f"{where} holds {distinct:,} distinct values, too many groups to compare: derive a coarser column"
         )
     elif kind != "boolean":
         allowed = tuple(sorted(pc.unique(present).to_pylist()))
-    return Column(name, kind, required, description, allowed=allowed, role="sensitive", bins=bins)
-
-
-def _cut(present: pa.ChunkedArray, kind: str) -> float:
-    """Return the rounded median, moved so that both groups have rows."""
-    wide = present.cast(pa.float64(), safe=False)
-    median = pc.quantile(wide, q=0.5)[0].as_py()
-    low, high = (pc.min(wide).as_py(), pc.max(wide).as_py())
-    if kind == "integer":
-        return float(min(max(round(median), low + 1), high))
-    digits = 2 - math.floor(math.log10(abs(median))) if median else 0
-    for candidate in (round(median, digits), median):
-        if low < candidate <= high:
-            return float(candidate)
-    return float(pc.min(wide.filter(pc.greater(wide, low))).as_py())
-
-
-def _feature(present: pa.ChunkedArray, name: str, kind: str, required: bool) -> Column:
-    rows = len(present)
-    distinct = pc.count_distinct(present).as_py()
-    useless = None
-    if distinct < 2:
-        useless = f"it holds {'one value only' if distinct else 'no value'}, nothing to learn from"
-    elif kind == "integer" and distinct == rows and rows > MAX_GROUPS and _ID_NAME.search(name):
-        useless = "differs in every row, like an id"
-    elif kind == "string" and distinct == rows:
-        useless = "differs in every row, like an identifier or free text"
-    elif kind == "string" and (distinct > MAX_CATEGORIES or distinct * 2 >= rows):
-        useless = f"{distinct:,} distinct values are too many categories; group them to use it"
-    if useless is not None:
-        return Column(name, kind, required and distinct > 1, f"Ignored: {useless}.", role="ignore")
+    coded = kind == "integer" and bins is None
     return Column(
         name,
         kind,
-        required,
-        _DESCRIPTIONS[kind],
-        minimum=0 if kind in ("integer", "number") and pc.min(present).as_py() >= 0 else None,
-        allowed=tuple(sorted(pc.unique(present).to_pylist())) if kind == "string" else None,
-        role="feature",
-        is_feature=True,
+        values.required,
+        text,
+        allowed=allowed,
+        role="sensitive",
+        is_feature=is_feature,
+        encoding="onehot" if is_feature and coded else None,
+        bins=bins,
+        missing=values.missing or None,
     )
 
 
-_HEADER = """\
-# Data contract in the form of the Open Data Contract Standard v3: the columns of the table and their values.
-# A table that breaks it stops the run before a model is trained. Review every column once.
-"""
-_COMMENTS = {
-    "schema:": """\
-# role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
-# id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
-# required: true refuses missing values; validValues and logicalTypeOptions say which values are allowed.
-# A number is standardised by the training rows; with a minimum and a maximum under logicalTypeOptions,
-# {property: encoding, value: unit} scales it to [0, 1] by that range instead.
-""",
-    "customProperties:": """\
-# unseenCategories: error | ignore        for a category that no training row had
-# onViolation: stop | quarantine          end the run, or set bad rows aside up to quarantineShare of all
-# missingSensitive: error | own_group | drop
-""",
-}
-
-
-def to_yaml(contract: Contract) -> str:
-    """Write a contract as an Open Data Contract Standard v3 file.
+def round_cuts(present: pa.ChunkedArray, name: str) -> tuple[float, ...]:
+    """Return one to three round cut points with at least a twentieth of the rows between any two of them.
 
     Parameters
     ----------
-    contract : Contract
-        The contract.
+    present : pyarrow.ChunkedArray
+        Numbers of more than one value, none missing.
+    name : str
+        Name of the column: an age is cut at 25, 40 and 60 where that leaves such groups.
 
     Returns
     -------
-    str
-        YAML with comments; :func:`evenhand.data_contracts.odcs.parse_contract` returns an equal contract.
+    tuple of float
+        In rising order, each above the smallest and at most the largest number. Where no round numbers leave
+        groups of that size, the rounded median, or the second smallest number.
     """
-    table: dict[str, Any] = {
-        "name": contract.name,
-        "logicalType": "object",
-        "properties": [_property(column) for column in contract.columns],
-    }
-    if contract.max_rows is not None:
-        bounds = [contract.min_rows, contract.max_rows]
-        table["quality"] = [{"type": "library", "rule": "rowCount", "mustBeBetween": bounds}]
-    elif contract.min_rows != 1:
-        raise ContractError(f"contract '{contract.name}': a row count needs an upper bound to be written")
-    document = {
-        "apiVersion": "v3.0.2",
-        "kind": "DataContract",
-        "id": f"evenhand-{re.sub(r'[^a-z0-9]+', '-', contract.name.lower()).strip('-') or 'table'}",
-        "name": contract.name,
-        "version": contract.version,
-        "status": "draft" if contract.version.startswith("0.") else "active",
-        "description": {"purpose": contract.description},
-        "schema": [table],
-        "customProperties": [
-            {"property": "unseenCategories", "value": contract.unseen_categories},
-            {"property": "onViolation", "value": contract.on_violation},
-            {"property": "quarantineShare", "value": contract.quarantine_share},
-            {"property": "missingSensitive", "value": contract.missing_sensitive},
-        ],
-    }
-    text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    lines = [_COMMENTS.get(line, "") + line for line in text.split("\n")]
-    return _HEADER + "\n".join(lines)
+    numbers = np.sort(np.asarray(present.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64))
+    whole = whole_numbers(present)
+    if set(words_of(name)) & {"age", "ages", "alter", "years"} and 0 <= numbers[0] and numbers[-1] <= 120:
+        cuts = _large_groups(numbers, AGES)
+        if len(cuts) > 1:
+            return cuts
+    quarters = np.quantile(numbers, [0.25, 0.5, 0.75])
+    spread = quarters[2] - quarters[0] or numbers[-1] - numbers[0]
+    for part in (2.0, 4.0, 10.0):
+        step = _round_step(float(spread) / part, whole)
+        cuts = _large_groups(numbers, sorted({round(float(q) / step) * step for q in quarters}))
+        if cuts:
+            return cuts
+    median = float(quarters[1])
+    digits = 2 - math.floor(math.log10(abs(median))) if median else 0
+    for candidate in (float(round(median)) if whole else round(median, digits), median):
+        if numbers[0] < candidate <= numbers[-1] and (not whole or candidate.is_integer()):
+            return (candidate,)
+    return (float(numbers[numbers > numbers[0]][0]),)
 
 
-class _Dumper(yaml.SafeDumper):
-    """YAML with short lists and mappings on one line, and without anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _represent_list(dumper: yaml.SafeDumper, data: list[Any]) -> yaml.Node:
-    flow = all(isinstance(item, (str, int, float, bool, dt.date)) for item in data)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flow)
+def _round_step(size: float, whole: bool) -> float:
+    """Return the largest of 1, 2 and 5 times a power of ten that is at most ``size``; 1 at least if whole."""
+    power = 10.0 ** math.floor(math.log10(size))
+    step = next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= size * (1 + 1e-9))
+    return max(step, 1.0) if whole else step
 
 
-def _represent_dict(dumper: yaml.SafeDumper, data: dict[str, Any]) -> yaml.Node:
-    small = set(data) in ({"property", "value"}, {"minimum"}, {"maximum"}, {"minimum", "maximum"})
-    return dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=small)
+def _large_groups(numbers: NDArray[np.float64], cuts: Sequence[float]) -> tuple[float, ...]:
+    """Return the cuts without those beside a group that is too small; rounding errors of steps are removed."""
+    kept = [float(f"{cut:.12g}") for cut in cuts if numbers[0] < float(f"{cut:.12g}") <= numbers[-1]]
+    while kept:
+        places = [0, *np.searchsorted(numbers, kept, side="left").tolist(), len(numbers)]
+        sizes = np.diff(places)
+        smallest = int(sizes.argmin())
+        if sizes[smallest] >= GROUP_SHARE * len(numbers):
+            break
+        kept.pop(min(smallest, len(kept) - 1))
+    return tuple(kept)
 
 
-def _represent_str(dumper: yaml.SafeDumper, data: str) -> yaml.Node:
-    # only double quotes keep Unicode's line breaks
-    style = '"' if re.search(r"[\n\r\x85\u2028\u2029]", data) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+def _leave_out_copy(described: dict[str, Column], first: dict[bytes, str], values: Values) -> None:
+    """Ignore a column that is a copy or a recoding of another one; of words and their codes the order stays."""
+    column = described[values.name]
+    if not column.is_feature:
+        return
+    signature = _signature(values)
+    if signature is None:
+        return
+    other = first.setdefault(signature, values.name)
+    if other == values.name:
+        return
+    ranked = ("ordinal", "standard", "calendar")
+    keeps_order = column.encoding in ranked and described[other].encoding not in ranked
+    kept, dropped = (values.name, other) if keeps_order and len(described[other].allowed or ()) > 2 else (other, values.name)
+    first[signature] = kept
+    described[dropped] = ignored(described[dropped], f"says the same as '{kept}', value for value")
 
 
-_Dumper.add_representer(str, _represent_str)
-_Dumper.add_representer(list, _represent_list)
-_Dumper.add_representer(dict, _represent_dict)
+def _signature(values: Values) -> bytes | None:
+    """Return a digest that columns share if their values correspond one to one; None if it cannot be told.
 
-
-def _property(column: Column) -> dict[str, Any]:
-    item: dict[str, Any] = {
-        "name": column.name,
-        "logicalType": column.logical_type,
-        "required": column.required,
-        "description": column.description,
-    }
-    bounds = {"minimum": column.minimum, "maximum": column.maximum}
-    if bounds := {key: value for key, value in bounds.items() if value is not None}:
-        item["logicalTypeOptions"] = bounds
-    if column.allowed is not None:
-        item["quality"] = [{"type": "library", "rule": "validValues", "validValues": list(column.allowed)}]
-    extra = {
-        "role": column.role,
-        "use": "feature" if column.role == "sensitive" and column.is_feature else None,
-        "positive": column.positive,
-        "encoding": column.encoding if column.encoding != column.default_encoding else None,
-        "bins": column.bins
-        and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
-    }
-    item["customProperties"] = [{"property": k, "value": v} for k, v in extra.items() if v is not None]
-    return item
+    Values are numbered in the order in which they first occur. Where nearly all differ that says nothing: then
+    numbers are replaced by their ranks, rising or falling, and a text has no digest.
+    """
+    data = values.data.combine_chunks()
+    data = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+    rows = sample_rows(len(data))
+    sampled = data.take(pa.array(rows))
+    if pc.count_distinct(sampled).as_py() * 2 <= len(rows):
+        codes = data.dictionary_encode().indices.fill_null(-1)
+        return hashlib.sha256(np.ascontiguousarray(codes.to_numpy(zero_copy_only=False), np.int32)).digest()
+    if values.kind not in ("integer", "number") or len(rows) < 20:
+        return None
+    numbers = sampled.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    ranks = np.unique(numbers, return_inverse=True)[1].astype(np.int32)
+    forms = (ranks, ranks.max() - ranks) if not np.isnan(numbers).any() else (ranks,)
+    return min(hashlib.sha256(np.ascontiguousarray(form)).digest() for form in forms)

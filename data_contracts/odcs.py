@@ -26,8 +26,11 @@ COLUMN_PROPERTIES = {
     "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
     "use": "`feature`: a sensitive column that is a model input too.",
     "positive": "The label's value that becomes 1; with `encoding: binary` the value that becomes 1.",
-    "encoding": "How a model input becomes numbers: `onehot`, `binary`, `standard` or `unit`.",
+    "encoding": (
+        "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit` or `calendar`."
+    ),
     "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
+    "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`; they are read as missing.",
 }
 CONTRACT_PROPERTIES = {
     "extends": (
@@ -374,6 +377,9 @@ def _column(item: PropertyDocument) -> Column:
     bins = extra.get("bins")
     if bins is not None and not isinstance(bins, list):
         raise ContractError(f"{where}: bins is {bins!r}, expected a list such as [25]")
+    missing = extra.get("missing")
+    if missing is not None and not isinstance(missing, list):
+        raise ContractError(f"{where}: missing is {missing!r}, expected a list such as ['?', 999]")
     return Column(
         name=item.name,
         logical_type=item.logicalType,
@@ -387,6 +393,7 @@ def _column(item: PropertyDocument) -> Column:
         positive=extra.get("positive"),
         encoding=extra.get("encoding"),
         bins=None if bins is None else tuple(bins),
+        missing=None if missing is None else tuple(missing),
     )
 
 

@@ -220,7 +220,7 @@ def _check_counterfactuals(job: Job, contract: Contract) -> None:
                 )
             column = features[column_name]
             if values == "all":
-                if column.encoding in ("standard", "unit"):
+                if column.encoding in ("standard", "unit", "calendar"):
                     raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
                 continue
             if not values:

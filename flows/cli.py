@@ -245,9 +245,14 @@ def serve(
 
 @command("init")
 def init(
-    table: Annotated[str, typer.Argument(help="CSV or Parquet file, or folder of Parquet files.")],
+    table: Annotated[
+        str,
+        typer.Argument(help="File, folder or URL of a table, a known table, or with --sql a name for it."),
+    ],
     label: Annotated[str, typer.Option("--label", help="Column to predict; it must have two values.")],
-    sensitive: Annotated[list[str], typer.Option("--sensitive", help="Sensitive column; may be repeated.")],
+    sensitive: Annotated[
+        list[str] | None, typer.Option("--sensitive", help="Sensitive column; may be repeated.")
+    ] = None,
     positive: Annotated[
         str | None, typer.Option("--positive", help="The label's value that becomes 1.")
     ] = None,
@@ -258,8 +263,17 @@ def init(
     method: Annotated[str, typer.Option("--method", help="Method of the job.")] = "gbdt",
     folder: Annotated[Path, typer.Option("--into", help="Folder to write into.")] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    use_sensitive: Annotated[
+        bool, typer.Option("--use-sensitive", help="Make the sensitive columns model inputs too.")
+    ] = False,
+    sql: Annotated[str | None, typer.Option("--sql", help="Query to read instead of a file.")] = None,
+    connection: Annotated[
+        str | None,
+        typer.Option("--connection", help="SQLAlchemy URL for --sql, or $NAME of a variable that has it."),
+    ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Write a starter contract and job for a new table, ready to run."""
+    """Understand a new table column by column, and write a contract and a job that runs."""
 
 
 @command("demo")

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet as pq
 
 from evenhand.tasks.errors import InputError
@@ -18,31 +19,48 @@ from evenhand.tasks.step import StepContext, StepResult
 
 DELIMITERS = ",;\t|"
 BLOCK_BYTES = 1 << 24
+ENDINGS = {
+    "csv": (".csv", ".tsv", ".txt", ".data"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+    "excel": (".xlsx", ".xls"),
+}
 
 
 def ingest(context: StepContext) -> StepResult:
     """Read the table and write ``raw.parquet``."""
-    from evenhand.fairlib.datasets.generated import GENERATED
-    from evenhand.fairlib.datasets.recipes import RECIPES
-
-    source = context.parameters["source"]
-    known = not (source.get("path") or source.get("sql"))
-    if known and source["name"] in GENERATED:
-        generated = GENERATED[source["name"]]
-        frame = generated.make(source.get("rows") or generated.rows, seed=context.parameters["seed"])
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-    elif known and source["name"] in RECIPES:
-        table = pa.Table.from_pandas(RECIPES[source["name"]].read(context.inputs), preserve_index=False)
-    else:
-        (path,) = context.inputs.values()
-        table = read_table(path, source)
-        if not table.num_columns:
-            raise InputError(f"{path.name} has no columns: check where it is written.")
-    check_unique(table.column_names, "the table")
+    table = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
     target = context.workdir / "raw.parquet"
     # Without pandas' metadata and the reader's blocks, the digest depends on the content only.
     pq.write_table(table.replace_schema_metadata(None).combine_chunks(), target)
     return StepResult({"raw": (target, "raw")}, {"rows": table.num_rows, "columns": table.num_columns})
+
+
+def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int) -> pa.Table:
+    """
+    Read a table, or generate it.
+
+    `source` is the job's ``table``, and `inputs` are the local paths of its files by name, see
+    :func:`evenhand.tasks.sources.fetch_source`. Raises `InputError` if a file cannot be read, it has no columns, or
+    a name occurs twice.
+    """
+    from evenhand.fairlib.datasets.generated import GENERATED
+    from evenhand.fairlib.datasets.recipes import RECIPES
+
+    known = not (source.get("path") or source.get("sql"))
+    if known and source["name"] in GENERATED:
+        generated = GENERATED[source["name"]]
+        frame = generated.make(source.get("rows") or generated.rows, seed=seed)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    elif known and source["name"] in RECIPES:
+        table = pa.Table.from_pandas(RECIPES[source["name"]].read(inputs), preserve_index=False)
+    else:
+        (path,) = inputs.values()
+        table = read_table(path, source)
+        if not table.num_columns:
+            raise InputError(f"{path.name} has no columns: check where it is written.")
+    check_unique(table.column_names, "the table")
+    return table
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
@@ -57,11 +75,9 @@ def _not_unique(name: str, where: str) -> str:
 
 
 def format_of(name: str) -> str | None:
-    """Format of a table file by the ending of its name: ``csv``, ``parquet``, or None."""
+    """Format of a table file by the ending of its name: ``csv``, ``parquet``, ``arrow``, ``excel``, or None."""
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return "parquet"
-    return "csv" if suffix in (".csv", ".tsv", ".txt", ".data") else None
+    return next((kind for kind, endings in ENDINGS.items() if suffix in endings), None)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -70,10 +86,10 @@ def files_of(folder: Path) -> list[Path]:
 
     Hidden files, and files in hidden folders, are left out. Raises `InputError` if there are both kinds.
     """
-    found: dict[str | None, list[Path]] = {"parquet": [], "csv": [], None: []}
+    found: dict[str | None, list[Path]] = {"parquet": [], "csv": []}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not any(part[0] in "._" for part in path.relative_to(folder).parts):
-            found[format_of(path.name)].append(path)
+            found.setdefault(format_of(path.name), []).append(path)
     parquet, text = found["parquet"], found["csv"]
     if parquet and text:
         raise InputError(
@@ -85,7 +101,8 @@ def files_of(folder: Path) -> list[Path]:
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     """
-    Read a Parquet or CSV file (any delimiter, quoted or not, gzip), or a folder of files of one kind.
+    Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder of Parquet
+    or CSV files.
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and
     ``null_values``. Raises `InputError` if a file is empty, truncated, ragged or of another format.
@@ -106,7 +123,39 @@ def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
                 f"{name} is not a Parquet file, despite its ending: set table.format in the job."
             )
         return _read_parquet([path], name)
+    if kind == "arrow":
+        return _read_arrow(path, name)
+    if kind == "excel":
+        return _read_excel(path, name)
     return _read_csv(path, name, source, is_gzipped(name, magic, "rename it or set table.format"))
+
+
+def _read_arrow(path: Path, name: str) -> pa.Table:
+    try:
+        return pyarrow.feather.read_table(path, memory_map=False)
+    except (pa.ArrowException, OSError):
+        pass
+    try:
+        with pa.ipc.open_stream(path) as reader:
+            return reader.read_all()
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{name} is no Arrow or Feather file, or damaged: write it again.") from None
+
+
+def _read_excel(path: Path, name: str) -> pa.Table:
+    """Read the first sheet."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_excel(path)
+    except ImportError:
+        raise InputError(f"{name} is an Excel file, which needs openpyxl: pip install openpyxl.") from None
+    except Exception as error:  # noqa: BLE001 - every engine has its own exceptions
+        raise InputError(f"{name} cannot be read as Excel ({type(error).__name__}): save it again.") from None
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException:  # its message quotes a value
+        raise InputError(f"a column of {name} mixes types of values: save the sheet as CSV.") from None
 
 
 def is_gzipped(name: str, magic: bytes, cure: str) -> bool:

@@ -212,7 +212,7 @@ def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
             if pa.types.is_floating(values.type):
                 fit &= ~np.isinf(values.to_numpy())
         elif encoder.unseen == "error":
-            known = encoder.categories_[spec.name]
+            known = encoder.accepted(spec.name)
             distinct = [value.as_py() for value in pc.unique(values.combine_chunks())]
             unseen = [value for value in distinct if _category(value) not in known]
             if unseen:

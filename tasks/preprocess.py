@@ -51,12 +51,14 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
     """Encoding of every model input, in the order of the papers' tables: numbers, binary, one-hot."""
     specs = []
     for column in contract.features:
-        kind: Any = "date" if column.logical_type == "date" else column.encoding
+        is_date = column.logical_type == "date" and column.encoding == "standard"
+        kind: Any = "date" if is_date else column.encoding
         positive = category_name(column.positive) if kind == "binary" else None
-        bounds: tuple[Any, ...] = (column.minimum, column.maximum) if kind == "unit" else ()
-        specs.append(ColumnSpec(column.name, kind, positive, *bounds))
-    order = {"standard": 0, "unit": 0, "date": 0, "binary": 1, "onehot": 2}
-    return sorted(specs, key=lambda spec: order[spec.kind])
+        bounds: tuple[Any, ...] = (column.minimum, column.maximum) if kind == "unit" else (None, None)
+        order = tuple(map(category_name, column.allowed or ())) if kind == "ordinal" else ()
+        specs.append(ColumnSpec(column.name, kind, positive, *bounds, order, column.missing or ()))
+    place = {"binary": 1, "onehot": 2}
+    return sorted(specs, key=lambda spec: place.get(spec.kind, 0))
 
 
 def preprocess(context: StepContext) -> StepResult:

@@ -15,6 +15,7 @@ from evenhand.data_contracts.arrow import decode, group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name
+from evenhand.tasks.leaks import leak_report
 from evenhand.tasks.step import StepContext, StepResult
 
 FORMAT = 1
@@ -22,9 +23,9 @@ FORMAT = 1
 
 def profile(context: StepContext) -> StepResult:
     """
-    Write ``reference.json``, which is published with the model.
+    Write ``reference.json``, which is published with the model, and ``leaks.json``, see :func:`leak_report`.
 
-    It has, for each model input, the counts of quantile bins or of categories, and of missing values; for
+    The reference has, for each model input, the counts of quantile bins or of categories, and of missing values; for
     each sensitive attribute, the counts of its groups and of positive labels in each; and the count of
     positive labels. Categories and groups of fewer than `min_cell` rows are counted together as ``other``,
     and bins hold too many rows to describe a single person.
@@ -48,7 +49,9 @@ def profile(context: StepContext) -> StepResult:
         },
         "label": {"name": label.name, "positive": int(positive.sum())},
     }
-    return StepResult(context.write_json("reference", reference), {"rows": table.num_rows})
+    leaks = leak_report(table, contract)
+    outputs = context.write_json("reference", reference) | context.write_json("leaks", leaks)
+    return StepResult(outputs, {"rows": table.num_rows, "leak_suspected": len(leaks["columns"])})
 
 
 def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, Any]:

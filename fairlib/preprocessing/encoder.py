@@ -1,10 +1,10 @@
-"""Encoding of a table: one-hot, standardised or mapped into [0, 1], fitted on training rows only."""
+"""Encoding of a table: one-hot, standardised, ranked or mapped into [0, 1], fitted on training rows only."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MISSING = "(missing)"
-NUMERIC_KINDS = ("standard", "unit", "date")
+DATE_KINDS = ("date", "calendar")
+NUMERIC_KINDS = ("standard", "unit", *DATE_KINDS)
+TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "y", "t", "on"), True) | dict.fromkeys(
+    ("false", "no", "0", "0.0", "n", "f", "off"), False
+)
+"""Spellings of booleans in raw tables, in lower case."""
+# mean and standard deviation of 1 to 12, and of 0 to 6: they do not depend on the training rows
+MONTH, WEEKDAY = (6.5, float(np.sqrt(143 / 12))), (3.0, 2.0)
 Float32 = NDArray[np.float32]
 
 
@@ -28,25 +35,32 @@ class ColumnSpec:
     Parameters
     ----------
     name : str
-    kind : {"standard", "unit", "onehot", "binary", "date"}
+    kind : {"standard", "unit", "onehot", "binary", "date", "ordinal", "calendar"}
         ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
         ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per category seen in
-        training; ``binary``: one 0/1 column.
+        training; ``binary``: one 0/1 column; ``ordinal``: the same as ``standard`` of the position in
+        `order`; ``calendar``: of a date the age in days, the month and the weekday, each standardised.
     positive : str or None
         For ``binary``: the value that becomes 1.
     minimum, maximum : float or None
         For ``unit``: the values that become 0 and 1.
+    order : tuple of str
+        For ``ordinal``: the names of all categories, in their order.
+    missing : tuple of str, int or float
+        Values that stand for a missing one.
     """
 
     name: str
-    kind: Literal["standard", "unit", "onehot", "binary", "date"]
+    kind: Literal["standard", "unit", "onehot", "binary", "date", "ordinal", "calendar"]
     positive: str | None = None
     minimum: float | None = None
     maximum: float | None = None
+    order: tuple[str, ...] = ()
+    missing: tuple[str | int | float, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class FittedColumn:
     """Fitted encoding of one column: numbers and category names, never a row."""
 
     name: str
@@ -56,6 +70,7 @@ class _Fitted:
     categories: tuple[str, ...] = ()
     indicates_missing: bool = False
     minimum: float = 0.0
+    missing: tuple[str | int | float, ...] = ()
 
     @property
     def centre(self) -> float:
@@ -68,7 +83,10 @@ class _Fitted:
             return [f"{self.name}={category}" for category in self.categories]
         if self.kind == "binary":
             return [f"{self.name}={self.categories[1]}"]
-        return [self.name, f"{self.name}={MISSING}"] if self.indicates_missing else [self.name]
+        names = [self.name]
+        if self.kind == "calendar":
+            names += [f"{self.name}={part}" for part in ("month", "weekday")]
+        return [*names, f"{self.name}={MISSING}"] if self.indicates_missing else names
 
 
 class TableEncoder:
@@ -79,7 +97,10 @@ class TableEncoder:
     deviation; a constant column becomes 0. Columns of kind ``unit`` become :math:`(x - a) / (b - a)` with
     given bounds a and b, which do not depend on the split and on no extreme person; a value beyond the bounds
     leaves [0, 1]. A missing number becomes the training rows' mean and, where training rows had missing ones,
-    sets a 0/1 column of its own; a missing category is the category ``(missing)``.
+    sets a 0/1 column of its own; a missing category is the category ``(missing)``. Of a date of kind
+    ``calendar`` the age is minus its standardised days, so that the date on which ages are measured cancels;
+    month (1 to 12) and weekday (Monday is 0) are standardised as if all were equally frequent. The position in
+    an order counts from 0.
 
     Parameters
     ----------
@@ -120,35 +141,53 @@ class TableEncoder:
         self._describe()
         return self
 
-    def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> _Fitted:
-        series = _column(frame, spec.name)
-        if spec.kind in NUMERIC_KINDS:
-            numbers = _numbers(series, spec.kind)
+    def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> FittedColumn:
+        series = _column(frame, spec.name, spec.missing)
+        if spec.kind in NUMERIC_KINDS or spec.kind == "ordinal":
+            numbers = self._ranks(series, spec.order) if spec.kind == "ordinal" else _numbers(series, spec.kind)
             present = numbers[~np.isnan(numbers)]
             if present.size == 0:
                 raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")
             if spec.kind == "unit":
-                return _unit(spec, present, missing=present.size < numbers.size)
+                return replace(_unit(spec, present, present.size < numbers.size), missing=spec.missing)
             with np.errstate(over="ignore", invalid="ignore"):
                 deviation = float(present.std())
             if not np.isfinite(deviation):
                 raise ValueError(f"column {spec.name!r} has numbers too large to standardise: rescale it.")
             missing = present.size < numbers.size
             # The deviation of a constant column is rounding noise, which is no scale.
-            if deviation <= 1e-12 * float(np.abs(present).max()):
-                return _Fitted(spec.name, spec.kind, float(present[0]), 1.0, (), missing)
-            return _Fitted(spec.name, spec.kind, float(present.mean()), deviation, (), missing)
+            constant = deviation <= 1e-12 * float(np.abs(present).max())
+            mean, scale = (float(present[0]), 1.0) if constant else (float(present.mean()), deviation)
+            if spec.kind == "calendar":
+                scale = -scale  # an earlier date is a greater age
+            return FittedColumn(spec.name, spec.kind, mean, scale, spec.order, missing, missing=spec.missing)
         values = _texts(series)
         seen = sorted(set(values))
         if spec.kind == "onehot":
-            return _Fitted(spec.name, "onehot", categories=tuple(seen))
+            return FittedColumn(spec.name, "onehot", categories=tuple(seen), missing=spec.missing)
         others = [value for value in seen if value != spec.positive]
         if spec.positive is None or len(others) > 1 or MISSING in seen:
             raise ValueError(
                 f"column {spec.name!r} is encoded as binary but has {len(seen)} values"
                 f"{', missing ones included' if MISSING in seen else ''}: use the encoding onehot."
             )
-        return _Fitted(spec.name, "binary", categories=(others[0] if others else "other", spec.positive))
+        categories = (others[0] if others else "other", spec.positive)
+        return FittedColumn(spec.name, "binary", categories=categories, missing=spec.missing)
+
+    def _ranks(self, series: pd.Series, order: tuple[str, ...]) -> NDArray[np.float64]:
+        """Positions in the order, NaN where missing; an unknown value is an error, or missing if ignored."""
+        index = {name: float(position) for position, name in enumerate(order)}
+        names = _texts(series)
+        ranks = np.array([index.get(name, np.nan) for name in names], dtype=np.float64)
+        self._refuse_unseen(str(series.name), int(np.isnan(ranks).sum()) - names.count(MISSING))
+        return ranks
+
+    def _refuse_unseen(self, name: str, rows: int) -> None:
+        if self.unseen == "error" and rows:
+            raise ValueError(
+                f"column {name!r} has {rows} rows with a category unseen in training; "
+                "set unseenCategories: ignore in the contract to encode those as zeros."
+            )
 
     def _describe(self) -> None:
         """Derive names, groups and kinds from the fitted columns."""
@@ -160,16 +199,22 @@ class TableEncoder:
             self.feature_names_ += item.columns
             self.groups_[item.name] = list(range(start, len(self.feature_names_)))
             for name in item.columns:
-                shown = "standard" if item.kind == "date" else item.kind
-                indicator = item.kind in NUMERIC_KINDS and name != item.name
+                ranked = item.kind == "ordinal"
+                shown = "standard" if ranked or item.kind in DATE_KINDS else item.kind
+                indicator = (ranked or item.kind in NUMERIC_KINDS) and name == f"{item.name}={MISSING}"
                 if name in self.kinds_:
                     raise ValueError(f"two matrix columns would be named {name!r}: rename a table column.")
                 self.kinds_[name] = "onehot" if indicator else shown
 
     @property
     def categories_(self) -> dict[str, tuple[str, ...]]:
-        """Categories seen in training, for every categorical column."""
+        """Categories seen in training, for every categorical column; of an ordered one, all in their order."""
         return {item.name: item.categories for item in self.fitted_ if item.categories}
+
+    def accepted(self, name: str) -> tuple[str, ...]:
+        """Category names that :meth:`transform` never refuses; an ordered column may also be missing."""
+        ordered = any(item.name == name and item.kind == "ordinal" for item in self.fitted_)
+        return (*self.categories_[name], MISSING) if ordered else self.categories_[name]
 
     def transform(self, frame: pd.DataFrame) -> Float32:
         """
@@ -183,21 +228,20 @@ class TableEncoder:
         parts = [self._transform_column(item, frame) for item in self.fitted_]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
-    def _transform_column(self, item: _Fitted, frame: pd.DataFrame) -> NDArray[Any]:
-        series = _column(frame, item.name)
-        if item.kind in NUMERIC_KINDS:
-            numbers = _numbers(series, item.kind)
+    def _transform_column(self, item: FittedColumn, frame: pd.DataFrame) -> NDArray[Any]:
+        series = _column(frame, item.name, item.missing)
+        if item.kind in NUMERIC_KINDS or item.kind == "ordinal":
+            ranked = item.kind == "ordinal"
+            numbers = self._ranks(series, item.categories) if ranked else _numbers(series, item.kind)
             absent = np.isnan(numbers)
-            scaled = (np.where(absent, item.mean, numbers) - item.centre) / item.scale
-            return np.stack([scaled, absent], axis=1) if item.indicates_missing else scaled[:, None]
+            parts = [(np.where(absent, item.mean, numbers) - item.centre) / item.scale]
+            if item.kind == "calendar":
+                parts += [np.where(absent, 0.0, part) for part in calendar_parts(numbers)]
+            return np.stack([*parts, absent] if item.indicates_missing else parts, axis=1)
         values = _texts(series)
         index = {category: position for position, category in enumerate(item.categories)}
         codes = np.array([index.get(value, -1) for value in values], dtype=np.int64)
-        if self.unseen == "error" and (codes < 0).any():
-            raise ValueError(
-                f"column {item.name!r} has {int((codes < 0).sum())} rows with a category unseen in training; "
-                "set unseenCategories: ignore in the contract to encode those as zeros."
-            )
+        self._refuse_unseen(item.name, int((codes < 0).sum()))
         if item.kind == "binary":
             return (codes == 1)[:, None]
         return codes[:, None] == np.arange(len(item.categories))[None, :]
@@ -218,15 +262,13 @@ class TableEncoder:
         content = json.loads(Path(path).read_text())
         if content.get("format") != FORMAT:
             raise ValueError(f"{path} holds no encoder of format {FORMAT}.")
-        encoder = cls([ColumnSpec(**spec) for spec in content["specs"]], content["unseen"])
-        encoder.fitted_ = tuple(
-            _Fitted(**{**item, "categories": tuple(item["categories"])}) for item in content["fitted"]
-        )
+        encoder = cls([ColumnSpec(**_tuples(spec)) for spec in content["specs"]], content["unseen"])
+        encoder.fitted_ = tuple(FittedColumn(**_tuples(item)) for item in content["fitted"])
         encoder._describe()
         return encoder
 
 
-def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> _Fitted:
+def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> FittedColumn:
     """Bounds from the column's spec; the training rows give only the mean, for missing numbers."""
     low, high = spec.minimum, spec.maximum
     if low is None or high is None or not 0.0 < float(high) - float(low) < np.inf:
@@ -237,15 +279,33 @@ def _unit(spec: ColumnSpec, present: NDArray[np.float64], missing: bool) -> _Fit
     scale = high - low
     # The sum of numbers may overflow; the sum of shares of their range does not.
     mean = low + scale * float(np.mean((present - low) / scale))
-    return _Fitted(spec.name, "unit", mean, scale, (), missing, low)
+    return FittedColumn(spec.name, "unit", mean, scale, (), missing, low)
 
 
-def _column(frame: pd.DataFrame, name: str) -> pd.Series:
-    """Column of a table that must have it exactly once."""
+def _tuples(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
+
+
+def calendar_parts(days: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Standardised month and weekday of days since 1970-01-01, NaN where these are; each of shape (n,)."""
+    whole = np.where(np.isnan(days), 0.0, np.floor(days)).astype(np.int64)
+    months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1.0
+    # 1970-01-01 was a Thursday
+    weekdays = (whole + 3) % 7.0
+    scaled = [(part - mean) / scale for part, (mean, scale) in ((months, MONTH), (weekdays, WEEKDAY))]
+    return [np.where(np.isnan(days), np.nan, part) for part in scaled]
+
+
+def _column(frame: pd.DataFrame, name: str, missing: tuple[str | int | float, ...] = ()) -> pd.Series:
+    """Column of a table that must have it exactly once; spellings of missing values become missing."""
     found = int((frame.columns == name).sum())
     if found != 1:
         raise ValueError(f"column {name!r} is {'given twice in' if found else 'missing from'} the table.")
-    return frame[name]
+    series: pd.Series = frame[name]
+    if not missing:
+        return series
+    spelled = series.astype(str).str.strip() if series.dtype.kind not in "biufM" else series
+    return series.mask(spelled.isin([*missing, *map(str, missing)]))
 
 
 def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
@@ -253,7 +313,7 @@ def _numbers(series: pd.Series, kind: str) -> NDArray[np.float64]:
     import pandas as pd
 
     # The messages of pandas quote the value, which may be sensitive, so they are replaced.
-    if kind == "date":
+    if kind in DATE_KINDS:
         try:
             seconds = pd.to_datetime(series).to_numpy(dtype="datetime64[s]")
         except (ValueError, TypeError):

@@ -8,7 +8,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.encoder import (
+    DATE_KINDS,
+    MISSING,
+    NUMERIC_KINDS,
+    TableEncoder,
+    FittedColumn,
+    calendar_parts,
+    category_name,
+)
 from evenhand.fairlib.proxies.graph import SplittingGraph
 
 Float = NDArray[np.float64]
@@ -78,8 +86,9 @@ class RawAcceptance:
         intercepts, mixture = np.zeros(padded), np.zeros(padded)
         intercepts[:count], mixture[:count] = graph.intercepts, graph.mixture
         plan = self._plan_columns()
-        means = np.array([item.centre for item in self._numeric], dtype=np.float64)
-        scales = np.array([item.scale for item in self._numeric], dtype=np.float64)
+        # a calendar date has three numbers: its days, month and weekday
+        moments = [part for item in self._numeric for part in _moments(item)]
+        means, scales = np.array(moments, dtype=np.float64).reshape(-1, 2).T.copy()
         nodes = (graph.starts, graph.one, graph.zero)
         self._tables = (means, scales, plan, weights, intercepts, mixture, *nodes)
         self.features = [item.name for item in encoder.fitted_]
@@ -87,14 +96,20 @@ class RawAcceptance:
 
     def _plan_columns(self) -> NDArray[np.int64]:
         """Plan how the kernel `accept` reads each table column."""
-        self._numeric = [item for item in self.encoder.fitted_ if item.kind in NUMERIC_KINDS]
+        ranked = (*NUMERIC_KINDS, "ordinal")
+        self._numeric = [item for item in self.encoder.fitted_ if item.kind in ranked]
+        self._lines = {}
+        count = 0
+        for item in self._numeric:
+            self._lines[item.name] = count
+            count += len(_moments(item))
         # by column: its line in the codes, and for categories their lines in the weights
         self._categories: dict[str, tuple[int, dict[str, int]]] = {}
         self._indicators: dict[str, tuple[int, int]] = {}
         plan = []
         for item in self.encoder.fitted_:
             first, code = self.encoder.groups_[item.name][0], len(self._categories) + len(self._indicators)
-            if item.kind not in NUMERIC_KINDS:
+            if item.kind not in ranked:
                 binary, one_hot = [self._nothing, first], range(first, first + len(item.categories))
                 lines = binary if item.kind == "binary" else one_hot
                 self._categories[item.name] = (code, dict(zip(item.categories, lines, strict=True)))
@@ -102,8 +117,10 @@ class RawAcceptance:
                 continue
             # a missing number of kind "unit" is not 0 in the matrix: its indicator is a column of its own
             own_column = item.indicates_missing and item.kind == "unit"
-            indicator = first + 1 if item.indicates_missing and not own_column else -1
-            plan.append((1, self._numeric.index(item), first, indicator))
+            parts, line = len(_moments(item)), self._lines[item.name]
+            indicator = first + parts if item.indicates_missing and not own_column else -1
+            plan.append((1, line, first, indicator))
+            plan += [(1, line + part, first + part, -1) for part in range(1, parts)]
             if own_column:
                 self._indicators[item.name] = (code, first + 1)
                 plan.append((0, code, first + 1, -1))
@@ -127,10 +144,16 @@ class RawAcceptance:
         """
         from evenhand.fairlib.proxies._kernels import accept
 
-        numbers = np.empty((len(self._numeric), rows.num_rows))
+        numbers = np.empty((len(self._tables[0]), rows.num_rows))
         codes = np.empty((len(self._categories) + len(self._indicators), rows.num_rows), dtype=np.int32)
-        for k, item in enumerate(self._numeric):
-            numbers[k] = _numbers(one_array(rows, item.name), item.name, item.kind)
+        for item in self._numeric:
+            k, values = self._lines[item.name], one_array(rows, item.name)
+            if item.kind == "ordinal":
+                numbers[k] = self._ranks(values, item)
+                continue
+            numbers[k] = _numbers(values, item.name, item.kind)
+            if item.kind == "calendar":
+                numbers[k + 1 : k + 3] = calendar_parts(numbers[k])
             if item.kind == "unit":
                 missing = np.isnan(numbers[k])
                 numbers[k, missing] = item.mean
@@ -138,13 +161,20 @@ class RawAcceptance:
                     code, line = self._indicators[item.name]
                     codes[code] = np.where(missing, line, self._nothing)
         for name, (code, lines) in self._categories.items():
-            codes[code] = self._codes(one_array(rows, name), name, lines)
+            codes[code] = self._codes(one_array(rows, name), name, lines, self._nothing)
         probabilities, masses = np.empty(rows.num_rows), np.zeros(len(self.acceptance))
         accept(numbers, codes, *self._tables, self.acceptance, probabilities, masses)
         return Acceptance(probabilities, masses)
 
-    def _codes(self, values: pa.Array, name: str, lines: dict[str, int]) -> NDArray[np.int32]:
-        """Line of the weights for every row."""
+    def _ranks(self, values: pa.Array, item: FittedColumn) -> Float:
+        """Position of every row's value in its column's order; NaN where it is missing."""
+        unknown = len(item.categories)
+        ranks = {name: rank for rank, name in enumerate(item.categories)} | {MISSING: unknown}
+        codes = self._codes(values, item.name, ranks, unknown)
+        return np.where(codes == unknown, np.nan, codes)
+
+    def _codes(self, values: pa.Array, name: str, lines: dict[str, int], nothing: int) -> NDArray[np.int32]:
+        """Line of every row's value; `nothing` for a category that no training row had."""
         if not pa.types.is_dictionary(values.type):
             values = values.dictionary_encode()
         # the last entry is for rows without a value
@@ -158,7 +188,7 @@ class RawAcceptance:
                     f"column {name!r} has {int(unseen.sum())} rows with a category unseen in training; "
                     "set unseenCategories: ignore in the contract to encode those as zeros."
                 )
-            codes[unseen] = self._nothing
+            codes[unseen] = nothing
         return codes
 
 
@@ -178,6 +208,12 @@ def one_array(rows: Rows, name: str) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
+def _moments(item: FittedColumn) -> list[tuple[float, float]]:
+    """Mean and deviation of each number of a column; month and weekday are standardised already."""
+    parts = 3 if item.kind == "calendar" else 1
+    return [(item.centre, item.scale), (0.0, 1.0), (0.0, 1.0)][:parts]
+
+
 def _name(value: object) -> str:
     """Name of a dictionary's value; a NaN is missing, as in the encoder."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
@@ -191,7 +227,7 @@ def _numbers(values: pa.Array, name: str, kind: str) -> Float:
         values = values.dictionary_decode()
     if pa.types.is_null(values.type):
         return np.full(len(values), np.nan)
-    if kind == "date":
+    if kind in DATE_KINDS:
         if not pa.types.is_date32(values.type):
             raise ValueError(f"column {name!r} is of type {values.type}: cast it to date32.")
         values = values.cast(pa.int32())

@@ -1,94 +1,375 @@
-"""``evenhand init``: write a starter contract and job for a table."""
+"""``evenhand init``: understand a new table, and write a starter contract and job for it."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from evenhand.data_contracts.arrow import coerce, known_groups
+from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.inference import infer_contract, to_yaml
-from evenhand.fairlib.methods.registry import METHODS
-from evenhand.flows.job import NAME
-from evenhand.tasks.errors import InputError
-from evenhand.tasks.ingest import read_table
+from evenhand.data_contracts.inference import ignored, in_words, infer_contract
+from evenhand.data_contracts.values import sample_rows
+from evenhand.fairlib.methods.registry import PROXIES
+from evenhand.flows.commands.terminal import print_table
+from evenhand.flows.data_source import KNOWN_TABLES
+from evenhand.flows.job import NAME, load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.flows.starter_job import (
+    check_method,
+    counterfactuals,
+    group_sizes,
+    job_text,
+    method_needs,
+    needs_inputs,
+)
+from evenhand.tasks.errors import InputError, without_secrets
 
-COMMENTS = """\
-# Counterfactual copies: consistency.NAME is the share of people whose prediction is the same on all copies.
-# evaluate:
-#   counterfactuals:
-#     example: {{{example}: all}}
-# Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
-# gates:
-#   balanced_accuracy: {{min: 0.7}}
-#   gap_max.{attribute}: {{max: 0.1, bound: interval}}
-"""
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from evenhand.data_contracts.model import Contract
+
+# A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
+SMALL_GROUP = 20
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """
+    What `init` says about a table.
+
+    Attributes
+    ----------
+    contract : Contract
+    leaks : dict
+        See :func:`evenhand.tasks.leaks.leak_report`.
+    groups : dict of str to dict of str to int
+        Rows of each group in the sample, by sensitive column.
+    warnings : list of str
+    flips : dict
+        Counterfactuals that flip the sensitive model inputs.
+    """
+
+    contract: Contract
+    leaks: dict[str, Any]
+    groups: dict[str, dict[str, int]]
+    warnings: list[str]
+    flips: dict[str, Any]
 
 
 def init(
     table: str,
     label: str,
-    sensitive: Sequence[str],
+    sensitive: Sequence[str] | None,
     positive: str | None,
     identifier: Sequence[str] | None,
     name: str | None,
     method: str,
     folder: Path,
     force: bool,
+    use_sensitive: bool,
+    sql: str | None,
+    connection: str | None,
+    as_json: bool,
 ) -> None:
     """
-    Write ``NAME.contract.yaml`` and ``NAME.yaml``, and print the command that runs the job.
+    Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how every column was understood.
 
     Raises
     ------
     InputError
         The table cannot be read, a named column does not exist, or a file exists already.
     """
-    source = Path(table).expanduser()
-    if not source.exists():
-        raise InputError(f"there is no file {table}: `evenhand init` reads a local file or folder.")
-    if method not in METHODS:
-        raise InputError(f"method {method!r} is not known; known: {', '.join(METHODS)}.")
+    spec = check_method(method, bool(sensitive))
     if name is not None and not NAME.fullmatch(name):
         raise InputError(
             f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, underscores."
         )
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name.split(".")[0])[:60].strip("-_")
-    name = name or plain or "table"
+    source, shown = _source(table, sql, connection, folder)
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", shown.split("?")[0].rstrip("/").split("/")[-1].split(".")[0])
+    name = name or plain[:60].strip("-_") or "table"
     contract_file, job_file = folder / f"{name}.contract.yaml", folder / f"{name}.yaml"
     for path in (contract_file, job_file):
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
+    rows = _read(source, folder)
     try:
-        rows = read_table(source, {"path": str(source)})
-        contract = infer_contract(rows, name, label, sensitive, positive, identifier or [])
+        found = understand(
+            rows, name, label, sensitive or [], positive, identifier or [], use_sensitive or needs_inputs(spec)
+        )
     except ContractError as error:
         raise InputError(str(error)) from None
-    job = {
-        "name": name,
-        "description": f"{contract.label.name} from {source.name}",
-        "table": {"name": name, "path": os.path.relpath(source.resolve(), folder.resolve())},
-        "contract": contract_file.name,
-        "seed": 0,
-        "method": {"name": method},
-    }
-    categorical = [column.name for column in contract.features if column.encoding == "onehot"]
-    comments = COMMENTS.format(
-        example=categorical[0] if categorical else "COLUMN",
-        attribute=contract.sensitive[0].name if contract.sensitive else "ATTRIBUTE",
-    )
+    needs = method_needs(spec, found.contract, found.groups)
+    flips = {} if method in PROXIES else found.flips
+    source = {**source, "name": source.get("name", name)}
+    order = [key for key in ("name", "path", "sql", "connection") if key in source]
+    source = {key: source[key] for key in order}
+    job = job_text(name, source, shown, found.contract, contract_file.name, spec, needs, flips)
+    _write(folder, {contract_file.name: to_yaml(found.contract, found.warnings), job_file.name: job})
+    document = _document(found, needs.notes, contract_file, job_file, method)
+    if as_json:
+        print(json.dumps(document))
+    else:
+        _show(document)
+
+
+def understand(
+    table: pa.Table,
+    name: str,
+    label: str,
+    sensitive: Sequence[str],
+    positive: str | None,
+    ids: Sequence[str],
+    use_sensitive: bool,
+) -> Understanding:
+    """
+    Infer a contract, and leave leaks out of its model inputs.
+
+    Raises
+    ------
+    ContractError
+        As :func:`evenhand.data_contracts.inference.infer_contract`; also if nothing but leaks is left.
+    """
+    from evenhand.tasks.leaks import leak_report
+
+    contract = infer_contract(table, name, label, sensitive, positive, ids, use_sensitive=use_sensitive)
+    typed = coerce(table.take(sample_rows(table.num_rows)), contract)
+    leaks = leak_report(typed, contract)
+    reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
+    columns = [
+        ignored(column, reasons[column.name]) if column.name in reasons else column for column in contract.columns
+    ]
+    if not any(column.is_feature for column in columns):
+        raise ContractError(
+            f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or a sensitive "
+            "column: give a table with other columns"
+        )
+    contract = replace(contract, columns=tuple(columns))
+    groups = group_sizes(typed, contract)
+    warnings = _warnings(contract, leaks, reasons, groups)
+    return Understanding(contract, leaks, groups, warnings, counterfactuals(typed, contract))
+
+
+def _reason(leak: Mapping[str, Any], label: str) -> str:
+    cure = "to use it all the same, set its role to feature"
+    if leak["kind"] == "sensitive":
+        return f"computed from the sensitive column '{leak['attribute']}'; {cure}"
+    how = {
+        "label": f"it determines '{label}' exactly",
+        "alone": f"it predicts '{label}' almost perfectly",
+        "joint": f"together with others it predicts '{label}' almost perfectly",
+    }[leak["kind"]]
+    return f"LEAK, {how} (AUC {leak['auc']:.3f}); {cure}"
+
+
+def _warnings(
+    contract: Contract,
+    leaks: Mapping[str, Any],
+    reasons: Mapping[str, str],
+    groups: Mapping[str, Mapping[str, int]],
+) -> list[str]:
+    """Return what the user should read, leaks first."""
+    found = [f"column {name} is ignored: {reason} in the contract" for name, reason in reasons.items()]
+    for attribute, told in leaks["stand_ins"].items():
+        shown = [f"{item['name']} (AUC {item['auc']:.2f})" for item in told if item["name"] not in reasons]
+        if shown:
+            more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+            found.append(f"stand-ins that tell {attribute}, kept as they are: {', '.join(shown[:SHOWN])}{more}")
+    missing = [
+        f"{column.name} {', '.join(map(repr, column.missing))}" for column in contract.columns if column.missing
+    ]
+    if missing:
+        found.append(f"read as missing: {'; '.join(missing)}")
+    wide = [c.name for c in contract.columns if c.role == "ignore" and "too many" in c.description]
+    if wide:
+        found.append(f"ignored for too many categories, group them to use them: {', '.join(wide)}")
+    for attribute, sizes in groups.items():
+        small = sum(count < SMALL_GROUP for count in sizes.values())
+        if small:
+            text = f"a group of {attribute} has" if small == 1 else f"{small} groups of {attribute} have"
+            found.append(f"{text} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run refuse it")
+    if contract.missing_sensitive == "drop":
+        found.append("rows without a value of a sensitive model input are dropped (missingSensitive)")
+    return found
+
+
+# the source
+
+
+def _source(table: str, sql: str | None, connection: str | None, folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the job's section ``table``, and a name to show."""
+    if sql is not None:
+        if not connection:
+            raise InputError("--sql needs --connection: a SQLAlchemy URL, or $NAME of a variable that has one.")
+        if without_secrets(connection) != connection:
+            raise InputError(
+                "--connection has a password, which the job file would keep: put the URL into an environment "
+                "variable and give its name, as in --connection '$DATABASE'."
+            )
+        return {"sql": sql, "connection": connection}, table
+    if connection is not None:
+        raise InputError("--connection is for --sql: give the query too, or leave it out.")
+    if table in KNOWN_TABLES:
+        return {"name": table}, table
+    if "://" in table:
+        if without_secrets(table) != table:
+            raise InputError(
+                "the address has a password, which the job file would keep: put it into an environment variable "
+                "and write $NAME in its place."
+            )
+        return {"path": table}, table
+    path = Path(table).expanduser()
+    if not path.exists():
+        raise InputError(f"there is no file {table}: give a file, a folder, a URL or a known table.")
+    return {"path": os.path.relpath(path.resolve(), folder.resolve())}, path.resolve().name
+
+
+def _read(source: Mapping[str, Any], folder: Path) -> pa.Table:
+    """Read the table as a run does; what is downloaded is removed."""
+    from evenhand.tasks.ingest import files_of, read_source
+    from evenhand.tasks.sources import fetch_source
+    from evenhand.tasks.store import Store
+
+    path = source.get("path")
+    if path and "://" not in path:
+        local = (folder / path).resolve()
+        if local.is_dir() and not files_of(local):
+            raise InputError(f"{local.name} holds no table: give a file, or a folder of Parquet or CSV files.")
+        return read_source(source, {local.name: local}, 0)
+    with tempfile.TemporaryDirectory() as scratch:
+        store = Store(scratch)
+        fetched = fetch_source(store, {"name": "table", **source})
+        return read_source({"name": "table", **source}, {key: store.fetch(item) for key, item in fetched.items()}, 0)
+
+
+# the files
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write both files or none: beside their places, checked as a run checks them, then renamed."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    before: dict[Path, bytes | None] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        contract_file.write_text(to_yaml(contract), encoding="utf-8")
-        job_text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True) + comments
-        job_file.write_text(job_text, encoding="utf-8")
-    except OSError as error:
+        with tempfile.TemporaryDirectory(prefix=".init-", dir=folder) as name:
+            for file, text in files.items():
+                (Path(name) / file).write_text(text, encoding="utf-8")
+            resolve(*load_job(str(Path(name) / [*files][-1])))
+            for file in files:
+                target = folder / file
+                before[target] = target.read_bytes() if target.exists() else None
+                (Path(name) / file).replace(target)
+    except (OSError, InputError) as error:
+        for target, content in before.items():
+            if content is not None:
+                target.write_bytes(content)
+            else:
+                target.unlink(missing_ok=True)
+        for path in made:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"{folder} cannot be written ({error.strerror}): choose another with --into."
         ) from None
-    print(f"wrote {contract_file}  (the data contract: check roles, ranges and descriptions)")
-    print(f"wrote {job_file}  (the job: the method, and comments on gates)")
-    print(f"next: evenhand run {job_file}")
+
+
+# the terminal
+
+
+def _document(
+    found: Understanding, notes: Sequence[str], contract_file: Path, job_file: Path, method: str
+) -> dict[str, Any]:
+    """Return all that `init` found, as plain JSON types."""
+    label = found.contract.label
+    return {
+        "contract": str(contract_file),
+        "job": str(job_file),
+        "method": method,
+        "label": label.name,
+        "positive": f"positive means {label.name} = {in_words(label.positive)}",
+        "columns": [
+            {
+                "name": column.name,
+                "type": column.logical_type,
+                "role": column.role,
+                "input": column.is_feature,
+                "encoding": column.encoding,
+                "missing": list(column.missing or ()),
+                "reason": column.description,
+            }
+            for column in found.contract.columns
+        ],
+        "groups": {
+            column.name: _group_names(known_groups(column), found.groups[column.name], column.bins is not None)
+            for column in found.contract.sensitive
+        },
+        "leaks": found.leaks["columns"],
+        "joint_auc": found.leaks["joint_auc"],
+        "stand_ins": found.leaks["stand_ins"],
+        "warnings": found.warnings,
+        "notes": list(notes),
+        "next": f"evenhand run {job_file}",
+    }
+
+
+def _group_names(known: set[str], sizes: Mapping[str, int], cut: bool) -> list[str]:
+    """Names of groups: of a cut number from low to high, else by size."""
+    names = known | set(sizes)
+    if cut:
+        return sorted(names, key=lambda name: (name[0] != "<", name[0] in ">m", name == "missing", _first_number(name)))
+    return sorted(names, key=lambda name: (-sizes.get(name, 0), name))
+
+
+def _first_number(text: str) -> float:
+    number = re.search(r"-?\d+(\.\d+)?", text)
+    return float(number[0]) if number else 0.0
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    head = ["column", "type", "role", "encoding", "reason"]
+    rows = []
+    for item in document["columns"]:
+        role = f"{item['role']}, input" if item["role"] == "sensitive" and item["input"] else item["role"]
+        rows.append([item["name"], item["type"], role, item["encoding"] or "", item["reason"].removeprefix("Ignored: ")])
+    if sys.stdout.isatty():
+        _print_rich(head, rows)
+    else:
+        print_table([head, *rows])
+    print(f"\n{document['positive']}")
+    for attribute, names in document["groups"].items():
+        shown = ", ".join(name.strip() for name in names[:SHOWN])
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        print(f"groups of {attribute}: {shown}{more}")
+    for warning in document["warnings"]:
+        print(f"WARNING  {warning}")
+    for note in document["notes"]:
+        print(f"note: {note}")
+    print(f"\nwrote {document['contract']}  (the data contract: check roles, ranges and descriptions)")
+    print(f"wrote {document['job']}  (the job: the method {document['method']}, and comments on gates)")
+    print(f"next: {document['next']}")
+
+
+def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for title in head:
+        # names wrap before the reason gets too narrow
+        shown.add_column(title, overflow="fold", ratio=None, min_width=8 if title != "reason" else 20)
+    for row in rows:
+        style = "bold red" if "LEAK" in row[-1] else "dim" if row[2] == "ignore" else ""
+        shown.add_row(*(Text(cell, style=style) for cell in row))
+    Console().print(shown)

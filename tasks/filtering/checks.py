@@ -153,7 +153,7 @@ def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> Batch
             check.add(name, failure)
         if name not in encoder.categories_ or encoder.unseen == "ignore":
             continue
-        unseen = _unseen(values[name], missing, encoder.categories_[name])
+        unseen = _unseen(values[name], missing, encoder.accepted(name))
         for reported in (check.bad, check.dropped):
             unseen = unseen & ~reported if unseen is not None and reported is not None else unseen
         cure = "correct the values, or set unseenCategories: ignore and publish the proxy again"

@@ -80,7 +80,7 @@ def list_inputs(
         if kind != "file" and _is_hidden(name):
             continue
         written = format or format_of(name)
-        if written is None:
+        if written not in ("csv", "parquet"):
             ignored.append(name)
         elif settle_seconds is not None and _age(info) < settle_seconds:
             waiting.append(name)

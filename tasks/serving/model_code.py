@@ -15,10 +15,9 @@ from mlflow.models import set_model
 
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
-from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.preprocessing.encoder import TRUTH, TableEncoder
 
 Answer = Callable[[Any, pd.DataFrame], dict[str, Any]]
-TRUTH = dict.fromkeys(("true", "yes", "1", "1.0"), True) | dict.fromkeys(("false", "no", "0", "0.0"), False)
 
 
 def _booleans(values: pd.Series) -> pd.Series:

@@ -16,11 +16,16 @@ import pandas as pd
 from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
-from evenhand.fairlib.preprocessing.encoder import NUMERIC_KINDS, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.encoder import (
+    DATE_KINDS,
+    NUMERIC_KINDS,
+    TRUTH,
+    TableEncoder,
+    category_name,
+)
 
 MISSING = "(missing)"
 INPUTS_FILE = "inputs.json"
-TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True)
@@ -204,12 +209,12 @@ class Questionnaire:
             raise ValueError(f"{name}: no such value; expected one of {', '.join(choices)}.")
         if item.kind in ("standard", "unit"):
             return _number(name, value, question)
-        return _date(name, value, question) if item.kind == "date" else value
+        return _date(name, value, question) if item.kind in DATE_KINDS else value
 
 
 def _placeholder(item: Any) -> Any:
     """A valid value for an unknown feature; no output depends on it."""
-    if item.kind == "date":
+    if item.kind in DATE_KINDS:
         return pd.Timestamp("1970-01-01")
     return item.mean if item.kind in ("standard", "unit") else item.categories[0]
 

@@ -1,0 +1,135 @@
+"""Contracts as YAML files, with comments for the person who reviews them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract
+
+_HEADER = """\
+# Data contract in the form of the Open Data Contract Standard v3: the columns of the table and their values.
+# A table that breaks it stops the run before a model is trained. Review every column once.
+"""
+_COMMENTS = {
+    "schema:": """\
+# role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
+# id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
+# required: true refuses missing values; validValues and logicalTypeOptions say which values are allowed.
+# A number is standardised by the training rows; with a minimum and a maximum under logicalTypeOptions,
+# {property: encoding, value: unit} scales it to [0, 1] by that range instead. validValues of
+# {property: encoding, value: ordinal} are in their order; missing lists what stands for a missing value.
+""",
+    "customProperties:": """\
+# unseenCategories: error | ignore        for a category that no training row had
+# onViolation: stop | quarantine          end the run, or set bad rows aside up to quarantineShare of all
+# missingSensitive: error | own_group | drop
+""",
+}
+
+
+def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
+    """Write a contract as an Open Data Contract Standard v3 file.
+
+    Parameters
+    ----------
+    contract : Contract
+        The contract.
+    notes : sequence of str
+        Lines of further comments, for the top of the file.
+
+    Returns
+    -------
+    str
+        YAML with comments; :func:`evenhand.data_contracts.odcs.parse_contract` returns an equal contract.
+    """
+    table: dict[str, Any] = {
+        "name": contract.name,
+        "logicalType": "object",
+        "properties": [_property(column) for column in contract.columns],
+    }
+    if contract.max_rows is not None:
+        bounds = [contract.min_rows, contract.max_rows]
+        table["quality"] = [{"type": "library", "rule": "rowCount", "mustBeBetween": bounds}]
+    elif contract.min_rows != 1:
+        raise ContractError(f"contract '{contract.name}': a row count needs an upper bound to be written")
+    document = {
+        "apiVersion": "v3.0.2",
+        "kind": "DataContract",
+        "id": f"evenhand-{re.sub(r'[^a-z0-9]+', '-', contract.name.lower()).strip('-') or 'table'}",
+        "name": contract.name,
+        "version": contract.version,
+        "status": "draft" if contract.version.startswith("0.") else "active",
+        "description": {"purpose": contract.description},
+        "schema": [table],
+        "customProperties": [
+            {"property": "unseenCategories", "value": contract.unseen_categories},
+            {"property": "onViolation", "value": contract.on_violation},
+            {"property": "quarantineShare", "value": contract.quarantine_share},
+            {"property": "missingSensitive", "value": contract.missing_sensitive},
+        ],
+    }
+    text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    lines = [_COMMENTS.get(line, "") + line for line in text.split("\n")]
+    # a column's name may hold line breaks, which would end the comment
+    comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
+    return _HEADER + comments + "\n".join(lines)
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML with short lists and mappings on one line, and without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_list(dumper: yaml.SafeDumper, data: list[Any]) -> yaml.Node:
+    flow = all(isinstance(item, (str, int, float, bool, dt.date)) for item in data)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flow)
+
+
+def _represent_dict(dumper: yaml.SafeDumper, data: dict[str, Any]) -> yaml.Node:
+    small = set(data) in ({"property", "value"}, {"minimum"}, {"maximum"}, {"minimum", "maximum"})
+    return dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=small)
+
+
+def _represent_str(dumper: yaml.SafeDumper, data: str) -> yaml.Node:
+    # only double quotes keep Unicode's line breaks
+    style = '"' if re.search(r"[\n\r\x85\u2028\u2029]", data) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Dumper.add_representer(str, _represent_str)
+_Dumper.add_representer(list, _represent_list)
+_Dumper.add_representer(dict, _represent_dict)
+
+
+def _property(column: Column) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "name": column.name,
+        "logicalType": column.logical_type,
+        "required": column.required,
+        "description": column.description,
+    }
+    bounds = {"minimum": column.minimum, "maximum": column.maximum}
+    if bounds := {key: value for key, value in bounds.items() if value is not None}:
+        item["logicalTypeOptions"] = bounds
+    if column.allowed is not None:
+        item["quality"] = [{"type": "library", "rule": "validValues", "validValues": list(column.allowed)}]
+    extra = {
+        "role": column.role,
+        "use": "feature" if column.role == "sensitive" and column.is_feature else None,
+        "positive": column.positive,
+        "encoding": column.encoding if column.encoding != column.default_encoding else None,
+        "bins": column.bins
+        and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
+        "missing": column.missing and list(column.missing),
+    }
+    item["customProperties"] = [{"property": k, "value": v} for k, v in extra.items() if v is not None]
+    return item

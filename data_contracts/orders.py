@@ -1,0 +1,134 @@
+"""Ordered categories: ranges of numbers, and words that have an order."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+# Each line is an order, its positions separated by blanks; words of one position are separated by |.
+# A dash joins the words of one name.
+_SCALES = """
+none|zero|no very-low|extremely-low|lowest low|lower medium-low|moderately-low|lower-middle medium|moderate|average|normal|mid|middle|med medium-high|moderately-high|upper-middle high|higher|upper|elevated very-high|extremely-high|highest critical|extreme
+very-small|tiny|micro|mini|xxs xs|x-small|extra-small s|small m|medium|mid|mid-size|midsize l|large|big xl|x-large|extra-large|very-large|huge xxl|2xl|xx-large|giant xxxl|3xl
+never|none|not-at-all almost-never|hardly-ever|very-rarely rarely|seldom occasionally|once-in-a-while sometimes|about-half-the-time often|frequently|regularly usually|mostly|most-of-the-time very-often|very-frequently|almost-always|nearly-always always|constantly|all-the-time
+never|none yearly|annually|annual|once-a-year quarterly monthly|once-a-month biweekly|fortnightly weekly|once-a-week daily|once-a-day|every-day hourly
+strongly-disagree|completely-disagree|totally-disagree disagree|mostly-disagree somewhat-disagree|slightly-disagree|tend-to-disagree neutral|undecided|neither|neither-agree-nor-disagree somewhat-agree|slightly-agree|tend-to-agree agree|mostly-agree strongly-agree|completely-agree|totally-agree
+very-dissatisfied|very-unsatisfied|extremely-dissatisfied dissatisfied|unsatisfied somewhat-dissatisfied|slightly-dissatisfied neutral|neither somewhat-satisfied|slightly-satisfied satisfied very-satisfied|extremely-satisfied
+very-unlikely|extremely-unlikely unlikely somewhat-unlikely neutral|possible somewhat-likely likely|probable very-likely|extremely-likely certain
+very-poor|terrible|awful|very-bad poor|bad|weak below-average fair|average|ok|okay|satisfactory|acceptable|sufficient|moderate|neutral above-average good very-good|great|strong excellent|outstanding|exceptional
+fails|failing|unsatisfactory|does-not-meet-expectations needs-improvement|partially-meets-expectations|below-expectations meets-expectations|met exceeds-expectations|exceeds|exceeded outstanding|far-exceeds-expectations
+none|no|absent|healthy minimal|very-mild|trace mild|minor|slight|light moderate|medium severe|serious|major|heavy critical|very-severe|extreme fatal
+intern|trainee|apprentice junior|entry|entry-level|jr mid|middle|intermediate|mid-level|associate|regular senior|sr|experienced lead|staff|principal manager director|head vice-president|vp executive|chief|c-level
+none novice|newcomer beginner|basic|elementary|foundation intermediate|medium upper-intermediate advanced|proficient expert|fluent|master|native
+bronze silver gold platinum diamond
+free|trial basic|starter|economy|budget standard|regular|classic plus|premium-economy premium|pro|professional|business enterprise|first|luxury|ultimate
+baby|infant toddler child|kid|children preteen|tween teen|teenager|adolescent|youth young|young-adult adult|middle|middle-aged|middle-age old|older|older-adult|senior|elderly|retired
+first|1st second|2nd third|3rd fourth|4th fifth|5th sixth|6th seventh|7th eighth|8th ninth|9th tenth|10th
+i ii iii iv v vi vii viii
+rural suburban|semi-urban|semiurban urban|metropolitan
+cold cool mild warm hot
+none|no-education|no-schooling|no-formal-education|illiterate|never-attended preschool|pre-school|kindergarten|nursery 1st-4th 5th-6th elementary|elementary-school|primary|primary-school|basic|incomplete-primary 7th-8th middle-school|lower-secondary|junior-high 9th 10th 11th 12th|some-high-school|less-than-high-school|no-high-school|incomplete-secondary hs-grad|high-school|highschool|high-school-graduate|high-school-diploma|hs|hs-diploma|ged|secondary|secondary-school|upper-secondary vocational|apprenticeship|trade-school|technical|certificate|diploma some-college|some-university|college-no-degree|post-secondary assoc-voc|associate|associates|associate's|associates-degree|associate-degree|college|college-degree|foundation-degree assoc-acdm bachelor|bachelors|bachelor's|bachelors-degree|bachelor-degree|bachelor's-degree|university|graduate|graduation|undergraduate|tertiary|higher|university-degree|degree|bsc master|masters|master's|masters-degree|master's-degree|postgraduate|post-graduate|grad-school|graduate-school|graduate-degree|msc|mba prof-school|professional|professional-degree phd|doctorate|doctoral|doctor|doctorate-degree|ph-d
+"""
+_ORDERS = [
+    {name: rank for rank, names in enumerate(line.split()) for name in names.split("|")}
+    for line in _SCALES.strip().splitlines()
+]
+_STEP_WORDS = {
+    "level", "lvl", "grade", "tier", "stage", "band", "step", "phase", "rank", "quartile", "quintile", "decile",
+    "bracket", "year", "class", "degree",
+}  # fmt: skip
+_AMOUNT = r"([$€£]?\s*-?\d[\d,]*\.?\d*\s*[kKmM]?)"
+_UNIT = r"(?:\s*(?:%|[A-Za-z]{1,8}\.?(?:\s+[A-Za-z]{1,5})?))?"
+_BETWEEN = re.compile(
+    rf"[\[(]?\s*{_AMOUNT}{_UNIT}\s*(?:-|–|—|to|until|,|;|\.\.+|<=?[^<]*<=?|:)\s*<?=?{_AMOUNT}{_UNIT}\s*[\])]?"
+)
+_BELOW = re.compile(
+    rf"(?:\.\.+\s*)?(?:<=?|≤|less than|under|below|up to|at most|fewer than|until|younger than)\s*{_AMOUNT}{_UNIT}",
+    re.IGNORECASE,
+)
+_ABOVE = re.compile(
+    rf"(?:(?:\.\.+\s*)?(?:>=?|≥|greater than|more than|over|above|at least|older than|from)\s*{_AMOUNT}{_UNIT}"
+    rf"|{_AMOUNT}\s*(?:\+|plus|and (?:over|above|more|older|up)|or (?:more|over|older|above)){_UNIT}"
+    rf"|{_AMOUNT}{_UNIT}\s*(?:\+|and (?:over|above|more|older)|or (?:more|over|older|above)))",
+    re.IGNORECASE,
+)
+_SINGLE = re.compile(rf"{_AMOUNT}{_UNIT}")
+_GRADE = re.compile(r"[A-G][+-]?")
+
+
+def order_of(values: Sequence[str], name: str) -> tuple[tuple[str, ...], str] | None:
+    """Return categories in their order, and a description of it; None if they have none.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Distinct categories, none of them missing.
+    name : str
+        Name of the column. Single letters are grades only in a column that is named so.
+    """
+    if len(values) < 2:
+        return None
+    ranges = {value: _range(value.strip()) for value in values}
+    found = [item for item in ranges.values() if item is not None]
+    units = {re.sub(r"[^a-z]|s$", "", value.lower()) for value in values}
+    same_unit = len(units) == 1 and units != {""} and len(values) > 2
+    numeric = same_unit or any(low != high for low, high in found)
+    if len(found) == len(values) and len(set(found)) == len(values) and numeric:
+        return tuple(sorted(values, key=lambda value: ranges[value] or (0.0, 0.0))), "ranges of numbers"
+    if len(values) < 3:
+        return None
+    if ranks := _ranks(values, name):
+        return tuple(sorted(values, key=lambda value: (ranks[value], value))), "words with an order"
+    return None
+
+
+def _range(text: str) -> tuple[float, float] | None:
+    """Return the ends of a range of numbers, for sorting."""
+    if re.fullmatch(r"\d{4}-\d{2}(-\d{2})?", text) and int(text[5:7]) <= 12:
+        return None  # a month or a date
+    if match := _BETWEEN.fullmatch(text):
+        low, high = (_amount(part) for part in match.groups())
+        if low > high and match[2].strip()[-1:] in "kKmM" and match[1].strip()[-1:] not in "kKmM":
+            low *= 1e3 if match[2].strip()[-1] in "kK" else 1e6
+        return (low, high) if low <= high else None
+    if match := _BELOW.fullmatch(text):
+        # below the range that begins there
+        return (-math.inf, _amount(match[1]))
+    if match := _ABOVE.fullmatch(text):
+        return (_amount(next(part for part in match.groups() if part)), math.inf)
+    if match := _SINGLE.fullmatch(text):
+        return (_amount(match[1]), _amount(match[1]))
+    return None
+
+
+def _amount(text: str) -> float:
+    digits = re.sub(r"[^0-9.\-]", "", text)
+    scale = {"k": 1e3, "m": 1e6}.get(text.strip()[-1:].lower(), 1.0)
+    return float(digits) * scale
+
+
+def _ranks(values: Sequence[str], name: str) -> dict[str, int] | None:
+    """Return the position of each value in the first scale that has all of them."""
+    words = {value: re.sub(r"[^a-z0-9'+]+", "-", value.lower()).strip("-") for value in values}
+    parts = [set(text.split("-")) for text in words.values()]
+    shared = set.intersection(*parts)
+    # "low risk", "high risk": the word that all have says nothing
+    short = {
+        value: "-".join(part for part in text.split("-") if part not in shared) for value, text in words.items()
+    }
+    for texts in (words, short):
+        # "(3) high", "1. low": a number before the word
+        plain = {value: re.sub(r"^\d+-(?=[a-z])", "", text) for value, text in texts.items()}
+        for form in (texts, plain):
+            for scale in _ORDERS:
+                ranks = {value: scale[text] for value, text in form.items() if text in scale}
+                if len(ranks) == len(values) and len(set(ranks.values())) >= max(3, len(values) - 1):
+                    return ranks
+    if shared & _STEP_WORDS and all(re.fullmatch(r"\d+", text) for text in short.values()):
+        return {value: int(text) for value, text in short.items()}
+    tokens = set(re.split(r"[^a-z]+", name.lower()))
+    if tokens & {"grade", "rating", "mark", "band", "score"} and all(map(_GRADE.fullmatch, values)):
+        # A+ before A before A-, and G the lowest
+        return {value: -3 * ord(value[0]) + {"+": 1, "-": -1}.get(value[1:], 0) for value in values}
+    return None

@@ -1,0 +1,229 @@
+"""The values of a raw column: which type they have, and which of them stand for a missing one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from evenhand.data_contracts.arrow import (
+    FALSE,
+    TRUE,
+    convert,
+    dates_in_text,
+    decode,
+    logical_type_of,
+    without_spellings,
+)
+from evenhand.data_contracts.errors import ContractError
+
+SAMPLE_ROWS = 20_000
+# texts that nobody writes for a value, in lower case
+_SPELLINGS = {
+    "", "?", "-", "--", "---", ".", "..", "–", "—", "n/a", "na", "n.a.", "nan", "null", "nil", "#n/a", "<na>", "(null)",
+    "missing", "(missing)", "not available", "no data", "#null!",
+}  # fmt: skip
+# texts that are a category among categories, and a missing value among numbers, dates or ranges
+_VAGUE = {
+    "none", "unknown", "unk", "not known", "not stated", "not specified", "unspecified", "undefined", "refused",
+    "declined", "prefer not to say", "not applicable", "other", "x",
+}  # fmt: skip
+_NINES = tuple(10**digits - 1 for digits in range(2, 10))
+_NUMBER = re.compile(r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*%?|\.\d+|\d+\.?\d*[eE][+-]?\d+)")
+_WHOLE = re.compile(r"[+-]?[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?\s*%?")
+_TRUTHS = [{true, false} for true, false in zip(TRUE, FALSE, strict=True)]
+MAX_TEXTS = 5_000
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column as its contract will read it.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    kind : str
+        Logical type.
+    data : pyarrow.ChunkedArray, n rows
+        The values as that type, missing ones as null.
+    missing : tuple of str, int or float
+        Spellings of missing values that the column has.
+    found : str
+        What the raw values were, if that is not plain from the type; else empty.
+    """
+
+    name: str
+    kind: str
+    data: pa.ChunkedArray
+    missing: tuple[str | int | float, ...] = ()
+    found: str = ""
+
+    @property
+    def present(self) -> pa.ChunkedArray:
+        """The values that are not missing, and finite."""
+        present = self.data.drop_null()
+        return present.filter(pc.is_finite(present)) if pa.types.is_floating(present.type) else present
+
+    @property
+    def required(self) -> bool:
+        """Whether every row has a value."""
+        return self.data.null_count == 0
+
+
+def sample_rows(rows: int) -> NDArray[np.int64]:
+    """Return the positions, sorted, of the rows on which shares and relations are estimated; always the same."""
+    if rows <= SAMPLE_ROWS:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(0).choice(rows, SAMPLE_ROWS, replace=False))
+
+
+def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> Values:
+    """Find the type of a raw column and its spellings of missing values.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray
+        As read.
+    name : str
+        Name of the column.
+    plain : bool, default=False
+        Keep text as it is, dates aside, and take no value for a missing one: for labels and ids.
+
+    Raises
+    ------
+    ContractError
+        If no contract describes the type.
+    """
+    values = decode(values)
+    kind = logical_type_of(values.type)
+    if pa.types.is_null(values.type):
+        return Values(name, "string", values.cast(pa.string()))
+    if kind is None:
+        raise ContractError(
+            f"column '{name}' has type {values.type}, which no contract describes: drop or convert it first"
+        )
+    if plain:
+        dates = dates_in_text(values) if kind == "string" else None
+        return Values(name, kind, values) if dates is None else Values(name, "date", dates)
+    if kind == "string":
+        return _read_text(values, name)
+    if kind in ("integer", "number"):
+        return _read_numbers(values, name, kind)
+    return Values(name, kind, values)
+
+
+def _read_text(values: pa.ChunkedArray, name: str) -> Values:
+    distinct = pc.unique(values).drop_null()
+    # Of very many texts a sample says what they are; the conversion below reads all of them.
+    step = max(1, len(distinct) // MAX_TEXTS)
+    texts = list(dict.fromkeys(item.strip() for item in distinct[::step].to_pylist()))
+    if step > 1:
+        texts += [item for item in _listed(values, {*_SPELLINGS, *_VAGUE}) if item not in texts]
+    blank = [text for text in texts if text.lower() in _SPELLINGS or text == "None"]
+    vague = [text for text in texts if text.lower() in _VAGUE]
+    core = [text for text in texts if text not in blank and text not in vague]
+    if core:
+        if found := _typed_text(values, name, core, (*blank, *vague)):
+            return found
+    missing = tuple(sorted(blank))
+    # "none" and "None" may be answers; where nothing else is left, all is missing
+    if not missing or len(missing) == len(texts):
+        return Values(name, "string", values)
+    return Values(name, "string", without_spellings(values, missing), missing)
+
+
+def _typed_text(
+    values: pa.ChunkedArray, name: str, core: Sequence[str], missing: tuple[str, ...]
+) -> Values | None:
+    """Return text as numbers, dates or booleans if all of it is that, apart from spellings of missing values."""
+    listed = tuple(sorted(missing))
+    kinds: list[tuple[str, str]] = []
+    # 007 and 01234 are codes
+    if all(map(_NUMBER.fullmatch, core)) and not any(re.match(r"[+-]?0\d", text) for text in core):
+        kinds += [("integer", "written as text")] if all(map(_WHOLE.fullmatch, core)) else []
+        kinds += [("number", "written as text")]
+    elif {text.lower() for text in core} in _TRUTHS:
+        kinds += [("boolean", f"written as {' and '.join(sorted(core)[:2])}")]
+    elif re.match(r"\d{4}-\d{2}-\d{2}", core[0]):
+        kinds += [("date", "")]
+    rest = without_spellings(values, listed) if listed else values
+    for kind, found in kinds:
+        if (data := convert(rest, kind)) is not None:
+            if kind in ("integer", "number"):
+                return _read_numbers(data, name, kind, listed, found)
+            # an empty text is read as missing without being listed
+            return Values(name, kind, data, tuple(item for item in listed if item), found)
+    return None
+
+
+def _listed(values: pa.ChunkedArray, spellings: set[str]) -> list[str]:
+    trimmed = pc.utf8_trim_whitespace(values)
+    rare = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(sorted(spellings)))
+    return [text for text in pc.unique(trimmed.filter(rare)).to_pylist() if text is not None]
+
+
+def _read_numbers(
+    values: pa.ChunkedArray, name: str, kind: str, listed: tuple[str, ...] = (), found: str = ""
+) -> Values:
+    """Find the numbers that stand for missing ones: 999, -1 and the like, far from all others."""
+    missing: list[str | int | float] = [item for item in listed if item]
+    floating = pa.types.is_floating(values.type)
+    if floating and pc.any(pc.is_nan(values)).as_py():
+        missing.append("NaN")
+        values = without_spellings(values, ["NaN"])
+    for _ in range(2):  # one at either end
+        sentinel = _sentinel(values)
+        if sentinel is None:
+            break
+        values = pc.if_else(pc.equal(values, sentinel), pa.scalar(None, values.type), values)
+        whole = int(sentinel)
+        missing.append(whole)
+    return Values(name, kind, values, tuple(missing), found)
+
+
+def _sentinel(values: pa.ChunkedArray) -> float | None:
+    """Return the smallest or largest number if it stands for a missing one.
+
+    It must be -1 or consist of nines, be in at least three rows and half a percent of them or twenty, and lie
+    away from the others: all nines more than twice as far as the largest other number, and a negative one alone
+    among numbers that are not negative.
+    """
+    present = values.drop_null()
+    if len(present) < 20:
+        return None
+    bounds = pc.min_max(present)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if not math.isfinite(low) or not math.isfinite(high):
+        return None
+    for value in (high, low):
+        if not (value == -1 or abs(value) in _NINES):
+            continue
+        rows = pc.sum(pc.equal(present, value)).as_py()
+        rest = present.filter(pc.not_equal(present, value))
+        if rows < 3 or rows < min(20, 0.005 * len(present)) or len(rest) < rows / 4:
+            continue
+        bounds = pc.min_max(rest)
+        least, most = bounds["min"].as_py(), bounds["max"].as_py()
+        # the neighbours of a small code: -1, 0, 1 is a scale
+        spread = pc.count_distinct(rest).as_py() > 5 or value in (-99, -999, -9999)
+        if (value == high and value > 2 * most and least >= 0 and most > 0) or (
+            value < 0 and value == low and least >= 0 and spread
+        ):
+            return float(value)
+    return None
+
+
+def whole_numbers(values: pa.ChunkedArray) -> bool:
+    """Whether all numbers are whole; text and dates are not."""
+    if pa.types.is_integer(values.type):
+        return True
+    if not pa.types.is_floating(values.type):
+        return False
+    return bool(pc.all(pc.equal(values, pc.trunc(values))).as_py())

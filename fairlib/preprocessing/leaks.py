@@ -1,0 +1,329 @@
+"""Columns that tell the label or a sensitive attribute: leaks, derived columns and stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.execution import generator
+
+LEAK_AUC = 0.98
+STAND_IN_AUC = 0.7
+MAX_ROWS = 20_000
+MIN_ROWS = 20
+"""Fewest rows of each label, and of a group, for an AUC to mean anything."""
+MAX_BINS = 256
+MAX_GROUPS = 20
+FOLDS = 5
+DEPTH = 3
+# Share of a tree's decrease of impurity below which a column is no part of what the tree found.
+IMPORTANCE = 0.05
+
+Columns = Mapping[str, NDArray[Any]]
+"""By name: numbers as float64 with NaN where missing, or codes of categories as int64, negative where missing."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """
+    A column that is probably no honest input.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"label", "alone", "joint", "sensitive"}
+        ``label``: it determines the label exactly; ``alone``: it predicts the label almost perfectly;
+        ``joint``: it does so with the other columns of this kind, in a tree of depth three; ``sensitive``: it
+        is computed from the sensitive column `attribute`.
+    auc : float or None
+        Cross-validated AUC of the column, or of the tree, against the label.
+    attribute : str or None
+    """
+
+    name: str
+    kind: str
+    auc: float | None = None
+    attribute: str | None = None
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A column that tells a sensitive attribute: the largest cross-validated AUC against one group."""
+
+    name: str
+    group: str
+    auc: float
+
+
+def sampled_rows(n: int, most: int = MAX_ROWS) -> NDArray[np.int64]:
+    """Positions, sorted, of at most `most` of n rows; the same at every call."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(generator(0, "leaks").choice(n, most, replace=False))
+
+
+def binned(values: NDArray[Any], most: int = MAX_BINS) -> NDArray[np.int64]:
+    """
+    Codes of a column from 0, shape (n,): its categories, its values, or at most `most` quantile bins.
+
+    Missing values have a code of their own.
+    """
+    if values.dtype.kind != "f":
+        return np.unique(np.maximum(values, -1), return_inverse=True)[1].astype(np.int64)
+    missing = np.isnan(values)
+    present = values[~missing]
+    codes = np.zeros(len(values), dtype=np.int64)
+    if present.size:
+        edges = np.unique(present)
+        if len(edges) > most:
+            edges = np.unique(np.quantile(present, np.linspace(0, 1, most + 1)[:-1], method="lower"))
+        codes[~missing] = np.searchsorted(edges, present, side="right")
+    return codes
+
+
+def _auc(negative: NDArray[np.float64], positive: NDArray[np.float64]) -> NDArray[np.float64]:
+    """AUC of rows counted by score, scores ascending along the last axis; NaN without one of the classes."""
+    below = np.cumsum(negative, axis=-1) - negative
+    pairs = negative.sum(axis=-1) * positive.sum(axis=-1)
+    wins = (positive * (below + 0.5 * negative)).sum(axis=-1)
+    return np.divide(wins, pairs, out=np.full(np.shape(pairs), np.nan), where=pairs > 0)
+
+
+def cross_validated_auc(codes: NDArray[np.int64], positive: NDArray[np.bool_], folds: NDArray[np.int64]) -> float:
+    """
+    AUC of the share of positives of each row's bin, learned on the other folds.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        As of :func:`binned`.
+    positive : ndarray of bool, shape (n,)
+    folds : ndarray of int, shape (n,)
+        Fold of each row, 0 to ``FOLDS - 1``.
+
+    Returns
+    -------
+    float
+        Mean over the folds that have both classes; .5 if none has. A share is smoothed by one row at the base
+        rate, and bins of equal shares are ties.
+    """
+    bins = int(codes.max()) + 1
+    cells = np.bincount((folds * bins + codes) * 2 + positive, minlength=FOLDS * bins * 2)
+    counts = cells.reshape(FOLDS, bins, 2).astype(np.float64)
+    learned = counts.sum(axis=0) - counts
+    base = learned[..., 1].sum(axis=1) / np.maximum(learned.sum(axis=(1, 2)), 1.0)
+    shares = (learned[..., 1] + base[:, None]) / (learned.sum(axis=2) + 1.0)
+    found = []
+    for fold in range(FOLDS):
+        levels, place = np.unique(shares[fold], return_inverse=True)
+        sums = [np.bincount(place, weights=counts[fold, :, side], minlength=len(levels)) for side in (0, 1)]
+        found.append(_auc(*sums))
+    known = [float(auc) for auc in found if not np.isnan(auc)]
+    return float(np.mean(known)) if known else 0.5
+
+
+def rank_auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """AUC of the numbers themselves, in the better direction; missing ones at either end, .5 without a class."""
+    best = 0.5
+    for end in (-np.inf, np.inf):
+        _, place = np.unique(np.where(np.isnan(values), end, values), return_inverse=True)
+        counts = [np.bincount(place[positive == side], minlength=place.max() + 1) for side in (False, True)]
+        auc = float(_auc(*(count.astype(np.float64) for count in counts)))
+        best = max(best, auc, 1.0 - auc) if auc == auc else best
+    return best
+
+
+def label_auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
+    """
+    How well one column predicts, whatever the shape of the relation: an AUC from .5 to 1.
+
+    The larger one of the numbers' AUC as they are, which fits nothing but the direction, and of the
+    cross-validated AUC of the bins.
+    """
+    folds = _folds(len(positive))
+    found = cross_validated_auc(binned(values), positive, folds)
+    if values.dtype.kind == "f":
+        # Of bins with few rows the shares are noise; coarser ones are learned better.
+        found = max(found, cross_validated_auc(binned(values, 16), positive, folds), rank_auc(values, positive))
+    return found
+
+
+def _folds(n: int) -> NDArray[np.int64]:
+    return generator(0, "leak-folds").permutation(n) % FOLDS
+
+
+def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, list[str]]:
+    """
+    Cross-validated AUC of a decision tree of depth three, and the columns that it mainly splits on.
+
+    A category enters as the share of positives that it has in the other folds.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray, shape (n,)
+        At least one.
+    positive : ndarray of bool, shape (n,)
+
+    Returns
+    -------
+    (float, list of str)
+        The columns have at least a twentieth of the decrease of impurity of a tree, on average over the folds.
+    """
+    from sklearn.metrics import roc_auc_score
+    from sklearn.tree import DecisionTreeClassifier
+
+    folds, names = _folds(len(positive)), list(columns)
+    codes = {name: binned(values) for name, values in columns.items() if values.dtype.kind != "f"}
+    scores, importances = [], []
+    for fold in range(FOLDS):
+        held = folds == fold
+        if positive[held].all() or not positive[held].any() or len(np.unique(positive[~held])) < 2:
+            continue
+        parts = []
+        for name, values in columns.items():
+            if name not in codes:
+                parts.append(values)
+                continue
+            size = int(codes[name].max()) + 1
+            sums = np.bincount(codes[name][~held], weights=positive[~held], minlength=size)
+            counts = np.bincount(codes[name][~held], minlength=size)
+            parts.append(((sums + positive[~held].mean()) / (counts + 1.0))[codes[name]])
+        X = np.stack(parts, axis=1).astype(np.float32)
+        tree = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=5, random_state=0)
+        tree.fit(X[~held], positive[~held])
+        scores.append(roc_auc_score(positive[held], tree.predict_proba(X[held])[:, 1]))
+        importances.append(tree.feature_importances_)
+    if not scores:
+        return 0.5, []
+    mean = np.mean(importances, axis=0)
+    return float(np.mean(scores)), [name for name, part in zip(names, mean, strict=True) if part >= IMPORTANCE]
+
+
+def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
+    """
+    Whether a column is computed from another one: a recoding, or cuts of its numbers.
+
+    Parameters
+    ----------
+    values, attribute : ndarray, shape (n,)
+        As in :data:`Columns`.
+
+    Returns
+    -------
+    bool
+        True if each category of `attribute` (five rows or more) has one value in the column, or if along
+        the sorted numbers of `attribute` the column changes only between its values, or if both are numbers in
+        the same or the opposite order. At least five rows must differ from the column's commonest value.
+    """
+    coded, source = (_levels(item) for item in (values, attribute))
+    levels = int(coded.max()) + 1
+    sizes = np.bincount(coded)
+    if levels < 2 or len(values) - sizes.max() < 5:
+        return False
+    distinct = int(source.max()) + 1
+    pairs = len(np.unique(coded * distinct + source))
+    numeric = attribute.dtype.kind == "f"
+    if not numeric:
+        return pairs == distinct and int(np.bincount(source).min()) >= 5
+    if len(values) < 2 * min(levels, distinct) and levels != distinct:
+        return False
+    order = np.argsort(source, kind="stable")
+    if values.dtype.kind == "f":
+        # the levels of numbers are their ranks
+        moves = np.sign(np.diff(coded[order]))
+        ties = np.diff(source[order]) == 0
+        if (moves[ties] != 0).any():
+            return False
+        return bool((moves >= 0).all() or (moves <= 0).all())
+    if pairs != distinct:
+        return False
+    return int((np.diff(coded[order]) != 0).sum()) == levels - 1
+
+
+def _levels(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Ranks of the distinct values; missing ones, which are equal, have the highest."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def find_leaks(columns: Columns, positive: NDArray[np.bool_], sensitive: Columns) -> list[Suspect]:
+    """
+    Find columns that are probably no honest inputs.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray, shape (n,)
+        The model inputs without the sensitive ones.
+    positive : ndarray of bool, shape (n,)
+        The label.
+    sensitive : mapping of str to ndarray, shape (n,)
+        The sensitive columns, numbers uncut.
+
+    Returns
+    -------
+    list of Suspect
+        In the order of the columns, each once. Without ``MIN_ROWS`` rows of each label no column is suspected.
+    """
+    found: dict[str, Suspect] = {}
+    if min(positive.sum(), (~positive).sum()) < MIN_ROWS:
+        return []
+    for name, values in columns.items():
+        auc = label_auc(values, positive)
+        if auc >= LEAK_AUC:
+            codes = binned(values)
+            pure = len(np.unique(codes * 2 + positive)) == len(np.unique(codes)) <= MAX_BINS // 4
+            found[name] = Suspect(name, "label" if pure else "alone", auc)
+            continue
+        for attribute, source in sensitive.items():
+            numbers = values.dtype.kind == source.dtype.kind == "f"
+            if is_derived(values, source) or (numbers and is_derived(source, values)):
+                found[name] = Suspect(name, "sensitive", None, attribute)
+                break
+    rest = {name: values for name, values in columns.items() if name not in found}
+    while rest:
+        auc, used = joint_tree(rest, positive)
+        if auc < LEAK_AUC or not used:
+            break
+        found |= {name: Suspect(name, "joint", auc) for name in used}
+        rest = {name: values for name, values in rest.items() if name not in used}
+    return [found[name] for name in columns if name in found]
+
+
+def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[str, list[StandIn]]:
+    """
+    Find columns that tell sensitive groups.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray, shape (n,)
+    groups : mapping of str to ndarray of str, shape (n,)
+        Group of each row by attribute.
+
+    Returns
+    -------
+    dict of str to list of StandIn
+        By attribute the columns of AUC ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS``
+        rows (of the largest twenty), the highest first. A column of an attribute's own name is left out.
+    """
+    found: dict[str, list[StandIn]] = {}
+    codes = {name: binned(values, 32) for name, values in columns.items()}
+    for attribute, values in groups.items():
+        names, counts = np.unique(values, return_counts=True)
+        folds, told = _folds(len(values)), []
+        large = np.argsort(-counts, kind="stable")[:MAX_GROUPS]
+        members = [
+            (str(names[k]), values == names[k])
+            for k in sorted(large)
+            if MIN_ROWS <= counts[k] <= len(values) - MIN_ROWS
+        ]
+        for name, coded in codes.items():
+            if name == attribute or not members:
+                continue
+            scored = [StandIn(name, group, cross_validated_auc(coded, row, folds)) for group, row in members]
+            best = max(scored, key=lambda item: item.auc)
+            told += [best] if best.auc >= STAND_IN_AUC else []
+        found[attribute] = sorted(told, key=lambda item: (-item.auc, item.name))
+    return found

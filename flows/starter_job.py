@@ -1,0 +1,183 @@
+"""A starter job for an inferred contract: what its method needs, and comments on what else there is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import yaml
+
+from evenhand.data_contracts.arrow import group_labels
+from evenhand.data_contracts.model import Column, Contract
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, spec_of
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import nearest
+
+CLASSIFIER_KEYS = """\
+# Calibration makes probabilities hold: auto chooses by the log loss on held-out training rows.
+calibration: auto
+# Threshold balanced weighs errors on both values of the label alike; max_accuracy counts all errors alike.
+decision: {threshold: balanced}
+"""
+GATES = """\
+# Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
+# gates:
+"""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method needs of a contract and a job: model inputs, its own keys, and reasons for the user."""
+
+    use_sensitive: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)
+    sensitive: list[str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def check_method(method: str, sensitive: bool) -> MethodSpec:
+    """
+    Return the entry of a method.
+
+    Raises
+    ------
+    InputError
+        It is unknown, or compares groups and there is no sensitive column.
+    """
+    known = [*METHODS, *PROXIES]
+    if method not in known:
+        raise InputError(f"method {method!r} is not known{nearest(method, known)}; known: {', '.join(known)}.")
+    spec = spec_of(method)
+    needs_groups = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
+    if needs_groups and not sensitive:
+        raise InputError(f"method {method} needs a sensitive column: name one with --sensitive.")
+    return spec
+
+
+def needs_inputs(spec: MethodSpec) -> bool:
+    """Whether a method needs the sensitive columns among the model inputs."""
+    return spec.needs_counterfactuals or (spec.needs_feature_groups and not spec.asks)
+
+
+def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapping[str, int]]) -> Needs:
+    """
+    Return the keys that a job of a method needs for this table.
+
+    Parameters
+    ----------
+    spec : MethodSpec
+    contract : Contract
+    groups : mapping of str to mapping of str to int
+        Rows of each group, by sensitive column.
+    """
+    names = [column.name for column in contract.sensitive]
+    notes, arguments, chosen = [], {}, None
+    if needs_inputs(spec):
+        why = "pairs people with copies" if spec.needs_counterfactuals else "reads each person's group"
+        notes.append(f"{spec.name} {why}: {', '.join(names)} {_are(names)} model inputs too")
+    taken = inspect.signature(method_class(spec.name).__init__).parameters
+    one = "attribute" in taken or (spec.name in PROXIES and spec.class_name != "ProxyTree")
+    # the attribute whose groups have the most rows to learn from
+    widest = max(names, key=lambda name: min(groups[name].values()), default="")
+    if one and len(names) > 1:
+        notes.append(f"{spec.name} compares the groups of one column: {widest}, whose smallest group is largest")
+        if spec.name in PROXIES:
+            chosen = [widest]
+        else:
+            arguments["attribute"] = widest
+    if "privileged" in taken and widest and len(groups[widest]) > 2:
+        arguments["privileged"] = max(sorted(groups[widest]), key=lambda name: groups[widest][name])
+        notes.append(f"{spec.name} compares two groups: the largest of {widest} with all others")
+    return Needs(needs_inputs(spec), arguments, chosen, tuple(notes))
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def group_sizes(table: pa.Table, contract: Contract) -> dict[str, dict[str, int]]:
+    """Rows of each group of a typed table, by sensitive column."""
+    found = {}
+    for column in contract.sensitive:
+        names, counts = np.unique(group_labels(table[column.name], column), return_counts=True)
+        found[column.name] = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    return found
+
+
+def counterfactuals(table: pa.Table, contract: Contract) -> dict[str, dict[str, Any]]:
+    """
+    Changes that flip each sensitive model input: all categories, or the median number of every group.
+
+    `table` has the contract's columns, typed.
+    """
+    return {
+        column.name: {column.name: _flips(table[column.name], column)}
+        for column in contract.sensitive
+        if column.is_feature
+    }
+
+
+def _flips(values: pa.ChunkedArray, column: Column) -> Any:
+    if column.encoding not in ("standard", "unit"):
+        return "all"
+    if column.allowed is not None:
+        return list(column.allowed)
+    present = values.drop_null()
+    groups, numbers = group_labels(present, column), np.asarray(present.to_numpy(), dtype=np.float64)
+    # the lower median is a value of the table, so that the contract allows it
+    medians = sorted(float(np.quantile(numbers[groups == name], 0.5, method="lower")) for name in np.unique(groups))
+    return [int(value) if column.logical_type == "integer" else value for value in medians]
+
+
+def job_text(
+    name: str,
+    source: Mapping[str, Any],
+    shown: str,
+    contract: Contract,
+    contract_file: str,
+    spec: MethodSpec,
+    needs: Needs,
+    flips: Mapping[str, Any],
+) -> str:
+    """Return a job as YAML: what it needs, and comments on gates and counterfactuals."""
+    proxy = spec.name in PROXIES
+    job: dict[str, Any] = {
+        "name": name,
+        "description": f"{contract.label.name} from {shown}",
+        "table": dict(source),
+        "contract": contract_file,
+        "seed": 0,
+    }
+    if needs.sensitive is not None:
+        job["sensitive"] = needs.sensitive
+    job["method"] = {"name": spec.name, **needs.arguments}
+    text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
+    if proxy:
+        return text + GATES + "#   disclosivity: {max: 0.2}\n"
+    text += CLASSIFIER_KEYS
+    if flips:
+        text += "# Counterfactual copies: consistency.NAME is the share of people whose prediction is the same on all.\n"
+        evaluate = {"evaluate": {"counterfactuals": dict(flips)}}
+        text += yaml.safe_dump(evaluate, sort_keys=False, allow_unicode=True, width=110)
+    else:
+        example = next((c.name for c in contract.features if c.encoding in ("onehot", "binary")), None)
+        if example is not None:
+            text += "# Counterfactual copies: consistency.NAME is the share of people whose prediction is the same.\n"
+            text += "# evaluate:\n#   counterfactuals:\n" + _flow("#     ", {"example": {example: "all"}})
+    gates: dict[str, Any] = {"balanced_accuracy": {"min": 0.7}}
+    gates |= {f"gap_max.{c.name}": {"max": 0.1, "bound": "interval"} for c in contract.sensitive}
+    gates |= {f"consistency.{flip}": {"min": 0.95} for flip in flips}
+    return text + GATES + _flow("#   ", gates)
+
+
+def _flow(indent: str, content: Mapping[str, Any]) -> str:
+    """Return a line of YAML for each key, its value in braces."""
+    lines = []
+    for key, value in content.items():
+        line = yaml.safe_dump({key: value}, default_flow_style=True, allow_unicode=True, width=10_000).strip()
+        lines.append(f"{indent}{line[1:-1]}\n")
+    return "".join(lines)

@@ -67,9 +67,13 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.status = "published" if judged.decision["passed"] else "gated"
         verdict.exit_code = EXIT_OF_VERDICT[outcome]
         verdict.gates, verdict.error = judged.decision, judged.measured.refusal
-        if judged.decision.get("degenerate"):
-            verdict.notes.append(judged.decision["degenerate"])
         documents = steps.documents()
+        suspected = [item["name"] for item in documents["leaks"]["columns"]]
+        if suspected:
+            verdict.notes.append(
+                f"a leak is suspected in {', '.join(suspected)}: see the page, or give such a column "
+                "role: ignore in the contract"
+            )
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
         _write_outputs(resolved, steps, verdict, documents, champion)

@@ -54,8 +54,7 @@ def gate(context: StepContext) -> StepResult:
     gates, method = parameters["gates"], parameters.get("method")
     if "leaks" in context.inputs:
         leaks = json.loads(context.inputs["leaks"].read_text())
-        suspected = len(leaks["suspected"])
-        metrics["metrics"]["leak_suspected"] = vars(MetricValue(float(suspected)))
+        metrics["metrics"]["leak_suspected"] = vars(MetricValue(float(len(leaks["columns"]))))
     by_default = not gates and method is not None
     if by_default:
         gates = default_gates(calibrated=parameters["calibrated"])

@@ -76,6 +76,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print("  the job sets no gates: it was only checked that the model is of use")
     elif not verdict.gates["results"]:
         print("  the job has no gates: any model would pass")
+    for note in verdict.notes:
+        print(f"  WARNING  {note}")
     print()
     print_published(verdict)
     print_end(verdict, seconds)
@@ -97,4 +99,4 @@ def print_published(verdict: Verdict) -> None:
         print(f"published {model['name']} version {model['version']} as {model['uri']}")
     else:
         reason = "the gates refused the model" if verdict.exit_code == 1 else "not enough evidence for a gate"
-        print(f"not published: {'; '.join(verdict.notes) or reason}")
+        print(f"not published: {verdict.gates.get('degenerate') or reason}")

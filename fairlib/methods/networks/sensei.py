@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from evenhand.fairlib.methods.base import Float32, check_choice, check_interval
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+=======
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from evenhand.fairlib.methods.base import Float32, check_choice, check_interval, read_tensors
+from evenhand.fairlib.methods.networks.plain import WEIGHTS_FILE, NeuralNetworkClassifier
+>>>>>>> work-c
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
@@ -80,6 +88,20 @@ class AuditedNetwork(NeuralNetworkClassifier):
             else float(self.perturbation_budget)
         )
         return Robustness(self, self.metric_, self.perturbation_budget_)
+<<<<<<< HEAD
+=======
+
+    def _more(self) -> dict[str, str]:
+        return {"perturbation_budget": repr(self.perturbation_budget_)}
+
+    def _read(self, folder: Path) -> None:
+        super()._read(folder)
+        # models of earlier versions have a constant
+        budget = read_tensors(folder / WEIGHTS_FILE, "pt")[0].get(
+            "perturbation_budget", self.perturbation_budget
+        )
+        self.perturbation_budget_ = 0.0 if budget is None else float(budget)
+>>>>>>> work-c
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -118,11 +140,17 @@ class SenSeIClassifier(AuditedNetwork):
 
         # sets metric_, and checks the parameters of the search
         super()._objective(data, **given)
+<<<<<<< HEAD
         return (
             SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
             if self.rho > 0
             else CrossEntropy()
         )
+=======
+        if self.rho == 0:
+            return CrossEntropy()
+        return SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
+>>>>>>> work-c
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -242,6 +242,9 @@ class Training:
             # the loss is that before the step, so the last step can break the weights unnoticed
             if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
                 raise self._not_finite("weights are")
+            if self.held is not None:
+                progress["validation_loss"] = self._evaluate(self.held, steps)
+                self.history.setdefault("validation_loss", []).append(progress["validation_loss"])
             if callback is not None:
                 callback(self.step, steps, progress)
             if checkpoint.due():
@@ -253,18 +256,31 @@ class Training:
         """Whether the last evaluations on validation rows were no better than the best one."""
         return bool(self.best_weights) and self.step - self.best_step >= self.patience
 
+<<<<<<< HEAD
     def _evaluate(self, steps: int) -> None:
         """Compare with the best weights so far, where it is time to."""
         if self.held is None or self.step not in (REPORT_EVERY, steps) and self.step % self.evaluate_every:
             return
         self.network.eval()
         self.last_value = self.objective.criterion(self.network, self.held, self.shift)
+=======
+    def _evaluate(self, held: Batch, steps: int) -> float:
+        """Compare with the best weights so far, where it is time to; the objective's last value."""
+        if self.step not in (REPORT_EVERY, steps) and self.step % self.evaluate_every:
+            return self.last_value
+        self.network.eval()
+        self.last_value = self.objective.criterion(self.network, held, self.shift)
+>>>>>>> work-c
         self.network.train()
         if self.last_value < self.best_value:
             self.best_value, self.best_step = self.last_value, self.step
             self.best_weights = {
                 name: value.detach().clone() for name, value in self.network.state_dict().items()
             }
+<<<<<<< HEAD
+=======
+        return self.last_value
+>>>>>>> work-c
 
     def _batch(self, rows: Tensor, labels: Tensor) -> Batch:
         """Some rows with their weights."""

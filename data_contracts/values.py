@@ -207,7 +207,7 @@ def _sentinel(values: pa.ChunkedArray) -> float | None:
             continue
         rows = pc.sum(pc.equal(present, value)).as_py()
         rest = present.filter(pc.not_equal(present, value))
-        if rows < 3 or rows < min(20, 0.005 * len(present)) or len(rest) < rows / 4:
+        if rows < 3 or rows < min(20, 0.005 * len(present)) or len(rest) < 20:
             continue
         bounds = pc.min_max(rest)
         least, most = bounds["min"].as_py(), bounds["max"].as_py()

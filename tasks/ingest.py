@@ -59,6 +59,8 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
         table = read_table(path, source)
         if not table.num_columns:
             raise InputError(f"{path.name} has no columns: check where it is written.")
+    # pandas writes its index under an empty name, which a contract cannot describe
+    table = table.rename_columns([name if name.strip() else "unnamed" for name in table.column_names])
     check_unique(table.column_names, "the table")
     return table
 

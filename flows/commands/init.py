@@ -101,7 +101,7 @@ def init(
     for path in (contract_file, job_file):
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
-    rows = _read(source, folder)
+    rows = _read(source, Path(table).expanduser().resolve())
     try:
         found = understand(
             rows,
@@ -248,15 +248,14 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
     return {"path": os.path.relpath(path.resolve(), folder.resolve())}, path.resolve().name
 
 
-def _read(source: Mapping[str, Any], folder: Path) -> pa.Table:
-    """Read the table as a run does; what is downloaded is removed."""
+def _read(source: Mapping[str, Any], local: Path) -> pa.Table:
+    """Read the table as a run does, a local one from its place; what is downloaded is removed."""
     from evenhand.tasks.ingest import files_of, read_source
     from evenhand.tasks.sources import fetch_source
     from evenhand.tasks.store import Store
 
     path = source.get("path")
     if path and "://" not in path:
-        local = (folder / path).resolve()
         if local.is_dir() and not files_of(local):
             raise InputError(
                 f"{local.name} holds no table: give a file, or a folder of Parquet or CSV files."

@@ -1,19 +1,10 @@
 """
-<<<<<<< HEAD
-Defaults of the networks, DADI and FAIAS on seven tables: ``python -m benchmarks.default_networks [METHOD ...]``.
-
-Every method is fitted with nothing but its default parameters and a seed, on three generated tables and on the
-four known ones, and is compared on a quarter of the rows with the base rate, with a plain logistic regression
-and with scikit-learn's histogram boosting, both with their defaults and all columns, and both also without the
-sensitive columns (``blind``). Needs the raw files in EVENHAND_DATA.
-=======
 Defaults of the networks, DADI and FAIAS on seven tables: ``python -m benchmarks.default_networks [METHOD ...]``
 
 Every method is fitted with nothing but its default parameters and a seed, on three generated tables and the
 four known ones. On a quarter of the rows it is compared with the base rate, and with a logistic regression and
 scikit-learn's histogram boosting, both with their defaults, with all columns (``plain``) and without the
 sensitive ones (``blind``). Needs the raw files in EVENHAND_DATA.
->>>>>>> work-c
 """
 
 from __future__ import annotations
@@ -46,21 +37,12 @@ if TYPE_CHECKING:
 RESULT = "default_networks"
 NAMES = ("nn", "sensei", "sensr", "clp", "dadi", "faias")
 SEED = 0
-<<<<<<< HEAD
-# label, its positive value, and the sensitive columns of the known tables
-KNOWN = {
-    "adult": ("income", None, ("sex", "race")),
-    "german": ("credit", None, ("age",)),
-    "compas": ("two_year_recid", None, ("sex", "race")),
-    "bank": ("y", None, ("age",)),
-=======
 # label and sensitive columns of the known tables; the greater of two labels is positive
 KNOWN = {
     "adult": ("income", ("sex", "race")),
     "german": ("credit", ("age",)),
     "compas": ("two_year_recid", ("sex", "race")),
     "bank": ("y", ("age",)),
->>>>>>> work-c
 }
 AGE_CUTS = {"german": (25,), "bank": (25, 60)}
 
@@ -106,11 +88,7 @@ def known_table(name: str) -> Sample:
     """A known table, with age in groups where it is sensitive."""
     folder = Path(os.environ["EVENHAND_DATA"])
     frame = RECIPES[name].read({raw.name: folder / raw.name for raw in RECIPES[name].files})
-<<<<<<< HEAD
-    label, _, columns = KNOWN[name]
-=======
     label, columns = KNOWN[name]
->>>>>>> work-c
     sensitive = {}
     for column in columns:
         values = frame[column].to_numpy()
@@ -225,21 +203,12 @@ def flips(train: Sample) -> list[NDArray[np.float32]]:
 
 def measure(name: str, train: Sample, test: Sample, **parameters: Any) -> dict[str, Any]:
     """Fit a method and measure it on test rows, corrected for the shift of its training."""
-<<<<<<< HEAD
-    started = time.monotonic()
-    model = fit(name, train, **parameters)
-    seconds = time.monotonic() - started
-    p = model.predict_proba(test.X)[:, 1].clip(1e-12, 1 - 1e-12)
-    p = 1 / (1 + (1 - p) / p * np.exp(model.prior_shift_))
-    found = measured(p, test.y, float(train.y.mean())) | {"seconds": seconds}
-=======
     started, spent = time.monotonic(), time.process_time()
     model = fit(name, train, **parameters)
     seconds, cpu = time.monotonic() - started, time.process_time() - spent
     p = model.predict_proba(test.X)[:, 1].clip(1e-12, 1 - 1e-12)
     p = 1 / (1 + (1 - p) / p * np.exp(model.prior_shift_))
     found = measured(p, test.y, float(train.y.mean())) | {"seconds": seconds, "cpu_seconds": cpu}
->>>>>>> work-c
     steps = getattr(model, "history_", {})
     steps = steps.get("step", steps.get("epoch", []))
     found["steps"] = steps[-1] if steps else None

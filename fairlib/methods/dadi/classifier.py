@@ -161,11 +161,7 @@ class DADIClassifier(BinaryMethod):
         X: ArrayLike,
         y: ArrayLike,
         *,
-<<<<<<< HEAD
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-=======
         sensitive_features: Any = None,
->>>>>>> work-c
         sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,
@@ -192,11 +188,7 @@ class DADIClassifier(BinaryMethod):
         X: ArrayLike,
         y: ArrayLike,
         *,
-<<<<<<< HEAD
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-=======
         sensitive_features: Any = None,
->>>>>>> work-c
         sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         n_jobs: int | None = None,

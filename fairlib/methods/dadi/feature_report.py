@@ -19,13 +19,8 @@ class HeldOut:
     """
     Rows that no training used.
 
-<<<<<<< HEAD
-    ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary distinguishes; ``judged`` are the rows that count
-    in its loss.
-=======
     ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary
     distinguishes; ``judged`` are the rows that count in its loss.
->>>>>>> work-c
     """
 
     rows: NDArray[np.int64]

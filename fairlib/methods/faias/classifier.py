@@ -145,11 +145,7 @@ class FAIASClassifier(Method):
         X: ArrayLike,
         y: ArrayLike,
         *,
-<<<<<<< HEAD
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-=======
         sensitive_features: Any = None,
->>>>>>> work-c
         sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,

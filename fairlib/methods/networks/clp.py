@@ -47,11 +47,7 @@ class CLPClassifier(NeuralNetworkClassifier):
         y: ArrayLike,
         *,
         counterfactuals: Sequence[ArrayLike] | None = None,
-<<<<<<< HEAD
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-=======
         sensitive_features: Any = None,
->>>>>>> work-c
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,

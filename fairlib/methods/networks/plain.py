@@ -103,11 +103,7 @@ class NeuralNetworkClassifier(Method):
         X: ArrayLike,
         y: ArrayLike,
         *,
-<<<<<<< HEAD
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
-=======
         sensitive_features: Any = None,
->>>>>>> work-c
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,

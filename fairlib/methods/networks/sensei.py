@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-<<<<<<< HEAD
-from typing import TYPE_CHECKING, Any, Literal, get_args
-
-from evenhand.fairlib.methods.base import Float32, check_choice, check_interval
-from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-=======
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from evenhand.fairlib.methods.base import Float32, check_choice, check_interval, read_tensors
 from evenhand.fairlib.methods.networks.plain import WEIGHTS_FILE, NeuralNetworkClassifier
->>>>>>> work-c
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
@@ -88,8 +81,6 @@ class AuditedNetwork(NeuralNetworkClassifier):
             else float(self.perturbation_budget)
         )
         return Robustness(self, self.metric_, self.perturbation_budget_)
-<<<<<<< HEAD
-=======
 
     def _more(self) -> dict[str, str]:
         return {"perturbation_budget": repr(self.perturbation_budget_)}
@@ -101,7 +92,6 @@ class AuditedNetwork(NeuralNetworkClassifier):
             "perturbation_budget", self.perturbation_budget
         )
         self.perturbation_budget_ = 0.0 if budget is None else float(budget)
->>>>>>> work-c
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -140,17 +130,9 @@ class SenSeIClassifier(AuditedNetwork):
 
         # sets metric_, and checks the parameters of the search
         super()._objective(data, **given)
-<<<<<<< HEAD
-        return (
-            SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
-            if self.rho > 0
-            else CrossEntropy()
-        )
-=======
         if self.rho == 0:
             return CrossEntropy()
         return SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
->>>>>>> work-c
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -64,7 +64,8 @@ class Calibration:
             return _inside(expit(a * z + b))
         if self.kind == "beta":
             a, b, c = self.parameters
-            return _inside(expit(_beta_features(z) @ np.array([a, b]) + c))
+            low, high = _beta_features(z).T
+            return _inside(expit(a * low + b * high + c))
         if self.kind == "isotonic":
             return _inside(np.interp(expit(z), self.knots, self.values))
         return _inside(expit(z))

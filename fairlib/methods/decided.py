@@ -17,6 +17,8 @@ FORMAT = 1
 DECISION_FILE = "decision.json"
 # By how much the share of positive decisions may miss a quota because of equal probabilities.
 QUOTA_TOLERANCE = 0.01
+# Group of the rows without a value, as contracts name it.
+MISSING_GROUP = "missing"
 Float64 = NDArray[np.float64]
 Decided = NDArray[np.bool_]
 
@@ -88,22 +90,29 @@ class GroupRule:
 
     def groups_of(self, rows: Any) -> NDArray[np.str_]:
         """
-        Group of every row of a raw table (DataFrame of n rows), shape (n,).
+        Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no value.
 
         Raises
         ------
         ValueError
-            The table lacks the attribute.
+            The table lacks the attribute, or a value that must be a number is none.
         """
         if self.attribute not in rows.columns:
             raise ValueError(f"the input lacks the column {self.attribute!r}, which decisions depend on.")
         from evenhand.fairlib.preprocessing.encoder import category_name
 
         values = rows[self.attribute]
+        missing = values.isna().to_numpy()
+        found = np.full(len(values), MISSING_GROUP, dtype=object)
         if self.bins is None:
-            return np.array([category_name(value) for value in values]).astype(str)
-        places = np.searchsorted(self.bins, values.to_numpy(dtype=np.float64), side="right")
-        return np.array(self.names)[places]
+            found[~missing] = [category_name(value) for value in values[~missing]]
+            return found.astype(str)
+        try:
+            numbers = values[~missing].to_numpy(dtype=np.float64)
+        except (TypeError, ValueError):  # its message would quote a value
+            raise ValueError(f"the column {self.attribute!r} must hold numbers: some are none.") from None
+        found[~missing] = np.array(self.names)[np.searchsorted(self.bins, numbers, side="right")]
+        return found.astype(str)
 
     def _uniform(self, X: NDArray[np.float32]) -> Float64:
         import pyarrow as pa
@@ -198,7 +207,8 @@ class DecidedModel:
         if isinstance(self.rule, GroupRule):
             decided = self.rule.decide(p, np.asarray(X, dtype=np.float32), groups)
         elif self.rule.threshold is None:
-            decided = p > 0.5
+            # the classifier's own decision is at one half of its own probability
+            decided = p > self.calibration([0.5])
         else:
             decided = p >= self.rule.threshold
         return np.asarray(self.base.classes_[decided.astype(np.int64)])
@@ -307,20 +317,38 @@ def _quota(p: Float64, rate: float) -> ThresholdRule:
     if abs(shares[best] - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
         raise ValueError(
             f"a share of {rate:g} positive decisions is impossible: so many people have equal probabilities "
-            f"that the nearest share is {shares[best]:.3f}."
+            f"that the nearest share is {shares[best]:.3f}: ask for that, or for calibration: sigmoid, which "
+            "keeps different probabilities apart."
         )
     # halfway to the next lower probability, so that new people near the last one are decided alike
     below = values[best - 1] if best else values[best]
-    return ThresholdRule(float((values[best] + below) / 2), f"a share of {rate:g} positive decisions")
+    middle = (values[best] + below) / 2
+    # between neighbouring floats the middle may round to the lower one, whose people are not chosen
+    threshold = middle if middle > below else values[best]
+    return ThresholdRule(float(threshold), f"a share of {rate:g} positive decisions")
 
 
-def decision_curve(probability: ArrayLike, y: ArrayLike, points: int = 51) -> list[dict[str, float]]:
-    """Shares of positive decisions, accuracy and balanced accuracy by threshold, for a chart; no row."""
+def decision_curve(
+    probability: ArrayLike, y: ArrayLike, points: int = 51, *, min_cell: int = 5
+) -> list[dict[str, float]]:
+    """
+    Shares of positive decisions, accuracy and balanced accuracy by threshold, for a chart.
+
+    Between two thresholds, and beyond the outer ones, are nobody or at least `min_cell` people: nothing
+    follows from the curve about fewer.
+    """
     p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y, dtype=bool)
-    thresholds = np.unique(np.quantile(p, np.linspace(0.0, 1.0, points)).round(6))
-    rows = []
-    for threshold in thresholds.tolist():
+    quantiles = np.quantile(p, np.linspace(0.0, 1.0, points)).round(6)
+    rows: list[dict[str, float]] = []
+    passed = 0  # people below the last threshold kept
+    for threshold in [0.0, *np.unique(quantiles[(quantiles > 0.0) & (quantiles < 1.0)]).tolist(), 1.0]:
         positive = p >= threshold
+        below, above = int((~positive).sum()), int(positive.sum())
+        if 0.0 < threshold < 1.0 and (below - passed < min_cell or above < min_cell):
+            continue
+        if threshold == 1.0 and 0 < above < min_cell:
+            continue
+        passed = below
         true_rate, false_rate = float(positive[labels].mean()), float(positive[~labels].mean())
         rows.append(
             {

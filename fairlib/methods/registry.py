@@ -391,14 +391,14 @@ def load_model(folder: str | Path) -> Any:
         The folder names a class that is no method of ours: only classes of this registry are ever
         instantiated, whatever the file says.
     """
-    from evenhand.fairlib.methods.decided import DECISION_FILE, DecidedModel
-
+    # by name: else the code of every step that reads this registry would include all that decisions need
+    decided = importlib.import_module("evenhand.fairlib.methods.decided")
     name = json.loads((Path(folder) / MODEL_FILE).read_text()).get("class")
     for spec in METHODS.values():
         if spec.class_name == name:
             model = method_class(spec.name).load(folder)
-            decided = (Path(folder) / DECISION_FILE).is_file()
-            return DecidedModel.wrap(model, folder) if decided else model
+            has_rule = (Path(folder) / decided.DECISION_FILE).is_file()
+            return decided.DecidedModel.wrap(model, folder) if has_rule else model
     raise ValueError(f"{folder} names the class {name!r}, which is not a method of this version.")
 
 

@@ -542,6 +542,11 @@ def names_of(kind: Kind) -> list[str]:
     return [pattern for pattern, info in METRICS.items() if info.kind == kind]
 
 
+def group_metrics() -> list[str]:
+    """Names of the classifiers' metrics that compare the groups of an attribute, without the attribute."""
+    return [name.removesuffix(".<attr>") for name in names_of("classifier") if name.endswith(".<attr>")]
+
+
 def title(name: str) -> str:
     """Title of a flat metric name with its subject: "Largest gap in error rates by sex"; else the name."""
     try:

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import names_of
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.catalogue import group_metrics, names_of
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job, SubspaceMetric
@@ -95,7 +94,7 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
     known += ["features_asked"] if method.asks else []
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
-    known += [f"{kind}.{column.name}" for kind in GROUP_METRICS for column in resolved.contract.sensitive]
+    known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
         known += ["certificate.dif"] if method.differentiable else []
@@ -288,7 +287,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     model = steps.output("train", "model")
     if decides(job):
         inputs = {"model": model, "held_out": steps.output("train", "held_out")}
-        own = dict(rule)
+        own = {**rule, "min_cell": job.evaluate.min_cell}
         if job.decision.equal:
             inputs["train"], own["attribute"] = train, _attribute(resolved)
         steps("decide", own, inputs)
@@ -374,10 +373,16 @@ def published_artifacts(steps: Steps) -> dict[str, Artifact]:
 def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     """Return what a published model needs to read raw rows."""
     features = resolved.contract.features
+    # a published model reads the groups of its decisions from the raw rows
+    decided_by = _attribute(resolved)["name"] if resolved.job.decision.equal else None
     inputs = {
         "features": [column.name for column in features],
         "label_values": steps.facts("preprocess")["label_values"],
-        "booleans": [column.name for column in features if column.logical_type == "boolean"],
+        "booleans": [
+            column.name
+            for column in resolved.contract.columns
+            if column.logical_type == "boolean" and (column in features or column.name == decided_by)
+        ],
     }
     if METHODS[resolved.method].asks:
         inputs["questions"] = {column.name: _question(column) for column in features}

@@ -152,6 +152,15 @@ class DecisionRule(Section):
     equal: Equal | None = None
     """Thresholds by group; beside `costs`, or a threshold in words."""
 
+    @field_validator("threshold", mode="before")
+    @classmethod
+    def _number_or_word(cls, value: Any) -> Any:
+        found = as_number(value)
+        is_share = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1
+        if found is None or is_share or found in ("balanced", "max_accuracy", "own"):
+            return found
+        raise ValueError(f"is {value!r}, expected a number from 0 to 1, balanced, max_accuracy or own")
+
     @model_validator(mode="after")
     def _one_way(self) -> DecisionRule:
         given = [key for key in ("threshold", "rate", "costs") if getattr(self, key) is not None]
@@ -498,6 +507,8 @@ def _apply(content: dict[str, Any], override: str) -> None:
         child = node.get(parent)
         if isinstance(child, str) and parent in ("method", "table"):
             child = {"name": child}
+        if parent == "decision" and child is not None and not isinstance(child, dict):
+            child = {"threshold": child}
         node[parent] = child = {} if child is None else child
         if not isinstance(child, dict):
             raise InputError(f"--set {key}: {parent} is not a section.")

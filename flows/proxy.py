@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CLASSIFIER_KEYS = {
     "fair_metric": "its own disclosivity is the limit",
     "balance": "it is what balances other jobs",
+    "calibration": "it predicts no label",
+    "decision": "it decides nothing about people",
 }
 CLASSIFIER_EVALUATE_KEYS = {
     "counterfactuals": "it makes no predictions to compare",

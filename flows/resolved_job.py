@@ -16,8 +16,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract, shipped_contracts
-from evenhand.fairlib.evaluation.gates import parse_gates
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.catalogue import better, group_metrics
+from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.flows import classifier, proxy
 from evenhand.flows.job import Job, Section
@@ -28,6 +28,14 @@ from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
+# Metrics that are not measured of controls.
+UNCONTROLLED = (
+    "certificate.dif",
+    "certificate.drf_relative",
+    "features_asked",
+    "leak_suspected",
+    "probability_spread",
+)
 # Keys of a job that do not change the model: texts, and settings of other commands.
 IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter")
 # Keys of the table that do not change the model either: the digests of its bytes count.
@@ -84,7 +92,7 @@ class ResolvedJob(Section):
     def may_have(self, metric: str) -> bool:
         """Whether this job can have the metric, as far as is known before a run."""
         kind, _, subject = metric.partition(".")
-        crossed = self.job.evaluate.intersections and kind in GROUP_METRICS and "&" in subject
+        crossed = self.job.evaluate.intersections and kind in group_metrics() and "&" in subject
         return crossed or metric in self.known_metrics
 
     def source(self) -> dict[str, Any]:
@@ -148,6 +156,29 @@ def _check_gates(resolved: ResolvedJob) -> None:
                 f"the gate {gate.metric!r} names no metric of this job"
                 f"{nearest(gate.metric, known)}; there are {', '.join(known)}."
             )
+        _check_control(resolved, gate)
+
+
+def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
+    """Check that a gate beside a control is on a metric that the controls have, and that has a direction."""
+    key = next((kind for kind in CONTROLS if getattr(gate, kind) is not None), None)
+    if key is None:
+        return
+    if resolved.is_proxy:
+        raise InputError(f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max.")
+    if gate.metric in UNCONTROLLED:
+        raise InputError(
+            f"the gate {gate.metric!r} has {key}, and the controls have no such metric: use min or max."
+        )
+    if gate.bound == "interval" and gate.metric.startswith("certificate."):
+        raise InputError(
+            f"the gate {gate.metric!r} has {key} and bound: interval, and differences of certificates have "
+            "no interval: leave bound out."
+        )
+    try:
+        better(gate.metric)
+    except ValueError as error:
+        raise InputError(f"the gate {gate.metric!r} has {key}: {error}.") from None
 
 
 def _contract(job: Job, folder: str) -> Contract:

@@ -73,6 +73,11 @@ class FullInformation:
         """Sensitive attribute whose groups the decisions depend on, if any."""
         return getattr(self.model, "decides_by", None)
 
+    @property
+    def rule(self) -> Any:
+        """How decisions follow from probabilities; only of a model that has `decides_by`."""
+        return self.model.rule  # type: ignore[attr-defined]
+
     def predict(self, X: Matrix, groups: NDArray[Any] | None = None) -> NDArray[Any]:
         """Labels by the model's rule."""
         return labels_of(self.model, self.predict_proba(X)[:, 1], X, groups)

@@ -23,6 +23,9 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.training import HeldOut
 
+# Rates and curves of fewer rows than this are not published; a job's `evaluate.min_cell` replaces it.
+MIN_CELL = 5
+
 
 def decide(context: StepContext) -> StepResult:
     """
@@ -35,7 +38,9 @@ def decide(context: StepContext) -> StepResult:
     groups = None
     if context.parameters["decision"]["equal"]:
         data = read_dataset(context.inputs["train"])
-        groups = data.sensitive[context.parameters["attribute"]["name"]].astype(str)[held.rows]
+        everybody = data.sensitive[context.parameters["attribute"]["name"]].astype(str)
+        groups = everybody[held.rows]
+        _check_groups(context.parameters, everybody, groups, held.label)
     shutil.copytree(context.inputs["model"], context.workdir / "model")
     calibration, rule, content = decided_rule(context.parameters, held, groups)
     write_decision(context.workdir / "model", calibration, rule)
@@ -54,7 +59,7 @@ def decided_rule(
     ----------
     parameters : mapping
         ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
-        ``attribute`` (name, cut points and group names).
+        ``attribute`` (name, cut points and group names); ``min_cell`` optionally.
     held : HeldOut
     groups : ndarray of str, shape (m,), optional
         Groups of the held-out rows.
@@ -89,9 +94,29 @@ def decided_rule(
         "losses": losses,
         "shift": held.shift,
         "rule": rule.to_json(),
-        "curve": decision_curve(p, held.label),
+        "curve": decision_curve(p, held.label, min_cell=parameters.get("min_cell", MIN_CELL)),
     }
     return calibration, rule, content
+
+
+def _check_groups(
+    parameters: Mapping[str, Any],
+    everybody: NDArray[np.str_],
+    groups: NDArray[np.str_],
+    label: NDArray[np.int64],
+) -> None:
+    """Raise InputError unless every group of the training rows has held-out rows enough for its rates."""
+    least = parameters.get("min_cell", MIN_CELL)
+    short = 0
+    for group in np.unique(everybody):
+        short += np.bincount(label[groups == group], minlength=2).min() < least
+    if short:
+        # published rates of fewer rows would tell of single people
+        raise InputError(
+            f"decision.equal: {short} of {np.unique(everybody).size} groups of "
+            f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a label: merge "
+            "small groups in the contract, collect rows, or take decision.equal out."
+        )
 
 
 def _by_group(

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.catalogue import names_of
+from evenhand.fairlib.catalogue import group_metrics, names_of
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
-from evenhand.fairlib.evaluation.gates import Decision, Gate, decide, parse_gates
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError
@@ -29,6 +28,8 @@ NO_CERTIFICATES = (
 DEFAULT_GATES = "default gates"
 # Smallest useful difference between the 5th and the 95th percentile of calibrated probabilities.
 LEAST_SPREAD = 0.01
+# One answer for everybody has 0.5.
+LEAST_BALANCED = 0.501
 # By the learner: which keys of a job to change if its model is degenerate.
 CURES = {
     "gbdt": "raise method.eta or method.n_steps, or lower method.reg_lambda or the budget",
@@ -44,7 +45,7 @@ def gate(context: StepContext) -> StepResult:
     Write ``decision.json``: each gate's value, bound and verdict.
 
     A job without gates gets those of :func:`default_gates`. A degenerate classifier never passes: the verdict
-    is then at least ``insufficient_evidence``, and ``degenerate`` says why.
+    is then ``insufficient_evidence``, or ``refused`` by a gate of the job, and ``degenerate`` says why.
     """
     parameters = context.parameters
     metrics = json.loads(context.inputs["metrics"].read_text())
@@ -64,7 +65,9 @@ def gate(context: StepContext) -> StepResult:
     if method is not None:
         reason = degenerate(metrics["metrics"], method, calibrated=parameters["calibrated"])
         if reason is not None:
-            verdict = "refused" if decision["verdict"] == "refused" else "insufficient_evidence"
+            # a refusal by the job's own gates says more; the default ones say the same as the reason
+            refused = decision["verdict"] == "refused" and not by_default
+            verdict = "refused" if refused else "insufficient_evidence"
             decision |= {"passed": False, "verdict": verdict, "degenerate": reason}
     outputs = context.write_json("decision", decision, sort_keys=True)
     return StepResult(outputs, {"verdict": decision["verdict"]})
@@ -93,7 +96,7 @@ def judge(
 
 def default_gates(*, calibrated: bool) -> dict[str, dict[str, Any]]:
     """Limits for a job that sets none: better than the commonest answer for everybody."""
-    gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": 0.5}}
+    gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": LEAST_BALANCED}}
     return gates | ({"log_loss_gain": {"min": 0.0}} if calibrated else {})
 
 
@@ -102,24 +105,31 @@ def degenerate(metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibra
     Say why a model is of no use, whatever its gates: it does not tell people apart.
 
     Uncalibrated probabilities may lie close together and still order people well, so they are judged by
-    their order alone.
+    their order alone. So may calibrated ones of a rare label: they are close together near 0, and yet better
+    than the share of positives for everybody.
     """
-    spread, area = metrics["probability_spread"]["value"], metrics["auc"]
+    spread, area, gain = metrics["probability_spread"]["value"], metrics["auc"], metrics["log_loss_gain"]
     cure = CURES[METHODS[method].plain]
-    if spread == 0.0 or (calibrated and spread < LEAST_SPREAD):
+    tells = _surely_above(area, 0.5) and (not calibrated or _surely_above(gain, 0.0))
+    if not tells and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
         return (
             "the model gives nearly everybody the same probability (from the 5th to the 95th percentile: "
             f"{spread:.3g}): {cure}."
         )
     if area["value"] is not None and (area["value"] if area["high"] is None else area["high"]) <= 0.5:
         return f"the model orders people no better than chance (AUC {area['value']:.3f}): {cure}."
-    gain = metrics["log_loss_gain"]
     if calibrated and gain["value"] is not None and gain["value"] <= 0.0:
         return (
             "the model's log loss is no better than that of the share of positives for everybody "
             f"(difference {gain['value']:.3g}): {cure}."
         )
     return None
+
+
+def _surely_above(metric: Mapping[str, Any], limit: float) -> bool:
+    """Whether the interval lies above a limit, or the value if there is no interval."""
+    end = metric["value"] if metric["low"] is None else metric["low"]
+    return end is not None and end > limit
 
 
 # reading
@@ -142,8 +152,14 @@ def read_limits(
         limits = tuple(parse_gates(chosen))
     except ValueError as error:
         raise InputError(f"gates: {error}.") from None
-    for limit in () if baseline else limits:
-        if limit.no_worse_than_baseline is not None:
+    for limit in limits:
+        controlled = next((kind for kind in CONTROLS if getattr(limit, kind) is not None), None)
+        if controlled is not None:
+            raise InputError(
+                f"the gate {limit.metric!r} has {controlled}, and only the run that trains a model has "
+                "controls: take it out."
+            )
+        if not baseline and limit.no_worse_than_baseline is not None:
             raise InputError(
                 f"the gate {limit.metric!r} has no_worse_than_baseline: give --baseline, or take it out."
             )
@@ -186,9 +202,11 @@ def _check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[st
 def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mapping[str, Any]) -> None:
     """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
     attributes = [column.name for column in model.contract.sensitive]
-    known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
+    # these are of the run that trains a model
+    beside = ("features_asked", "leak_suspected", "probability_spread")
+    known = [name for name in names_of("classifier") if "." not in name and name not in beside]
     known += [f"consistency.{name}" for name in settings["counterfactuals"]]
-    known += [f"{kind}.{attribute}" for kind in GROUP_METRICS for attribute in attributes]
+    known += [f"{kind}.{attribute}" for kind in group_metrics() for attribute in attributes]
     known += ["features_asked"] if model.asks_features else []
     for gate in gates:
         kind, _, subject = gate.metric.partition(".")
@@ -200,7 +218,7 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
                 "no_worse_than_baseline."
             )
         # Only the data shows which intersections exist.
-        if not (settings["intersections"] and kind in GROUP_METRICS and "&" in subject):
+        if not (settings["intersections"] and kind in group_metrics() and "&" in subject):
             _check_metric(gate, known, "this evaluation", known)
 
 

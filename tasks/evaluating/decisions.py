@@ -103,6 +103,12 @@ def _groups(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[st
         return {}
     if sensitive is None or attribute not in sensitive:
         raise InputError(f"decisions of this model depend on {attribute!r}: the table must have this column.")
+    unknown = set(sensitive[attribute]) - set(model.rule.thresholds.thresholds)
+    if unknown:
+        raise InputError(
+            f"decisions of this model depend on {attribute!r}, and {len(unknown)} of its groups in the table "
+            "had no training rows: leave their rows out, or train again with such rows."
+        )
     return {"groups": sensitive[attribute]}
 
 

@@ -102,7 +102,8 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
             raise ValueError(f"the input lacks the columns {missing}: give every column of the contract.")
         rows = model_input.copy(deep=False)
         for name in self.inputs["booleans"]:
-            rows[name] = _booleans(rows[name])
+            if name in rows:
+                rows[name] = _booleans(rows[name])
         return pd.DataFrame(self.answer(self.encoder.transform(rows), rows), index=model_input.index)
 
     def questionnaire(self) -> Any:

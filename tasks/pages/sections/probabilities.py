@@ -50,9 +50,12 @@ def _reliability(documents: Documents) -> Section:
                 f"{formats.number(abs(rule['shift']))} in log-odds."
             )
         )
+        rows = f"{formats.count(rule['rows'])} training rows that the model was not trained on"
+        kept = rule["calibration"] == "none" and not rule["losses"]
         blocks.append(
-            f"The probabilities are calibrated on {formats.count(rule['rows'])} training rows that the model "
-            f"was not trained on: {_chosen(rule)}.{shift}"
+            f"The probabilities are the model's own, not calibrated.{shift}"
+            if kept
+            else f"The probabilities are calibrated on {rows}: {_chosen(rule)}.{shift}"
         )
     else:
         blocks.append("The job does not calibrate them (`calibration: none`).")

@@ -104,7 +104,13 @@ def init(
     rows = _read(source, Path(table).expanduser().resolve())
     try:
         found = understand(
-            rows, name, label, sensitive or [], positive, identifier or [], use_sensitive or needs_inputs(spec)
+            rows,
+            name,
+            label,
+            sensitive or [],
+            positive,
+            identifier or [],
+            use_sensitive or needs_inputs(spec),
         )
     except ContractError as error:
         raise InputError(str(error)) from None
@@ -146,7 +152,8 @@ def understand(
     leaks = leak_report(typed, contract)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
     columns = [
-        ignored(column, reasons[column.name]) if column.name in reasons else column for column in contract.columns
+        ignored(column, reasons[column.name]) if column.name in reasons else column
+        for column in contract.columns
     ]
     if not any(column.is_feature for column in columns):
         raise ContractError(
@@ -183,9 +190,13 @@ def _warnings(
         shown = [f"{item['name']} (AUC {item['auc']:.2f})" for item in told if item["name"] not in reasons]
         if shown:
             more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-            found.append(f"stand-ins that tell {attribute}, kept as they are: {', '.join(shown[:SHOWN])}{more}")
+            found.append(
+                f"stand-ins that tell {attribute}, kept as they are: {', '.join(shown[:SHOWN])}{more}"
+            )
     missing = [
-        f"{column.name} {', '.join(map(repr, column.missing))}" for column in contract.columns if column.missing
+        f"{column.name} {', '.join(map(repr, column.missing))}"
+        for column in contract.columns
+        if column.missing
     ]
     if missing:
         found.append(f"read as missing: {'; '.join(missing)}")
@@ -196,7 +207,9 @@ def _warnings(
         small = sum(count < SMALL_GROUP for count in sizes.values())
         if small:
             text = f"a group of {attribute} has" if small == 1 else f"{small} groups of {attribute} have"
-            found.append(f"{text} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run refuse it")
+            found.append(
+                f"{text} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run refuse it"
+            )
     if contract.missing_sensitive == "drop":
         found.append("rows without a value of a sensitive model input are dropped (missingSensitive)")
     return found
@@ -209,7 +222,9 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
     """Return the job's section ``table``, and a name to show."""
     if sql is not None:
         if not connection:
-            raise InputError("--sql needs --connection: a SQLAlchemy URL, or $NAME of a variable that has one.")
+            raise InputError(
+                "--sql needs --connection: a SQLAlchemy URL, or $NAME of a variable that has one."
+            )
         if without_secrets(connection) != connection:
             raise InputError(
                 "--connection has a password, which the job file would keep: put the URL into an environment "
@@ -242,12 +257,16 @@ def _read(source: Mapping[str, Any], local: Path) -> pa.Table:
     path = source.get("path")
     if path and "://" not in path:
         if local.is_dir() and not files_of(local):
-            raise InputError(f"{local.name} holds no table: give a file, or a folder of Parquet or CSV files.")
+            raise InputError(
+                f"{local.name} holds no table: give a file, or a folder of Parquet or CSV files."
+            )
         return read_source(source, {local.name: local}, 0)
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(scratch)
         fetched = fetch_source(store, {"name": "table", **source})
-        return read_source({"name": "table", **source}, {key: store.fetch(item) for key, item in fetched.items()}, 0)
+        return read_source(
+            {"name": "table", **source}, {key: store.fetch(item) for key, item in fetched.items()}, 0
+        )
 
 
 # the files
@@ -310,7 +329,9 @@ def _document(
             for column in found.contract.columns
         ],
         "groups": {
-            column.name: _group_names(known_groups(column), found.groups[column.name], column.bins is not None)
+            column.name: _group_names(
+                known_groups(column), found.groups[column.name], column.bins is not None
+            )
             for column in found.contract.sensitive
         },
         "leaks": found.leaks["columns"],
@@ -326,7 +347,9 @@ def _group_names(known: set[str], sizes: Mapping[str, int], cut: bool) -> list[s
     """Names of groups: of a cut number from low to high, else by size."""
     names = known | set(sizes)
     if cut:
-        return sorted(names, key=lambda name: (name[0] != "<", name[0] in ">m", name == "missing", _first_number(name)))
+        return sorted(
+            names, key=lambda name: (name[0] != "<", name[0] in ">m", name == "missing", _first_number(name))
+        )
     return sorted(names, key=lambda name: (-sizes.get(name, 0), name))
 
 
@@ -340,7 +363,15 @@ def _show(document: Mapping[str, Any]) -> None:
     rows = []
     for item in document["columns"]:
         role = f"{item['role']}, input" if item["role"] == "sensitive" and item["input"] else item["role"]
-        rows.append([item["name"], item["type"], role, item["encoding"] or "", item["reason"].removeprefix("Ignored: ")])
+        rows.append(
+            [
+                item["name"],
+                item["type"],
+                role,
+                item["encoding"] or "",
+                item["reason"].removeprefix("Ignored: "),
+            ]
+        )
     if sys.stdout.isatty():
         _print_rich(head, rows)
     else:

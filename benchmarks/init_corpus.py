@@ -701,8 +701,8 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
             right += fits
             if not fits:
                 wrong.append(
-                    f"{case.name} ({case.table.num_rows} rows) {column.name}: {kind}, expected {'/'.join(kinds)}"
-                    f"{f' with {truth.missing!r} missing' if truth.missing is not None else ''}: {column.description}"
+                    f"{case.name} ({case.table.num_rows} rows) {column.name}: {kind}, expected "
+                    f"{'/'.join(kinds)}, missing {truth.missing!r}: {column.description}"
                 )
     return {
         "tables": tables,
@@ -761,10 +761,11 @@ GERMAN = [
 ]
 NUMBERS = {
     "adult": "capital_gain capital_loss hours_per_week",
-    "german": "month credit_amount investment_as_income_percentage residence_since age number_of_credits people_liable_for",
+    "german": "month credit_amount investment_as_income_percentage residence_since age number_of_credits "
+    "people_liable_for",
     "bank": "age balance day duration campaign pdays previous",
-    "compas": "age juv_fel_count decile_score juv_misd_count juv_other_count priors_count days_b_screening_arrest "
-    "c_days_from_compas v_decile_score start",
+    "compas": "age juv_fel_count decile_score juv_misd_count juv_other_count priors_count "
+    "days_b_screening_arrest c_days_from_compas v_decile_score start",
 }
 CATEGORIES = {
     "adult": "workclass marital_status occupation relationship race native_country",
@@ -795,7 +796,7 @@ OTHERS: dict[str, dict[str, tuple[str, ...]]] = {
             (DATE,),
         ),
         **dict.fromkeys(("in_custody", "out_custody"), (DATE, LEAK)),
-        # what happened after the screening: alone each tells the label to some degree, together almost exactly
+        # what happened after the screening: each tells the label to some degree, together almost exactly
         **dict.fromkeys(("r_jail_in", "r_jail_out", "vr_offense_date"), (DATE, LEAK)),
         **dict.fromkeys(("r_charge_degree", "vr_charge_degree"), (CATEGORY, LEAK)),
         **dict.fromkeys(("is_violent_recid", "event"), (BOOLEAN, LEAK)),
@@ -854,9 +855,10 @@ def main() -> None:
         sets["published"] = measure_set(published(Path(folder)))
     for name, found in sets.items():
         log(
-            f"{name:10} {found['tables']:3} tables, {found['columns']:5} columns: right {found['right']:.2%}, leaks found "
-            f"{found['leaks_found']:.2%} of {found['leaks_planted']}, false alarms {found['false_alarms_per_100']:.2f} in "
-            f"100, spellings of missing values found {found['spellings_found']:.2%}"
+            f"{name:10} {found['tables']:3} tables, {found['columns']:5} columns: "
+            f"right {found['right']:.2%}, leaks found {found['leaks_found']:.2%} of {found['leaks_planted']}, "
+            f"false alarms {found['false_alarms_per_100']:.2f} in 100, "
+            f"spellings of missing values found {found['spellings_found']:.2%}"
         )
         for line in found["wrong"]:
             log(f"    {line}")

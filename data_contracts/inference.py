@@ -89,12 +89,12 @@ def infer_contract(
     for item in names:
         if item == label:
             continue
-        role = roles.get(item)
-        values = read_values(table.column(item), item, plain=role == "id")
-        if role == "id":
+        wanted_role = roles.get(item)
+        values = read_values(table.column(item), item, plain=wanted_role == "id")
+        if wanted_role == "id":
             text = "Identifies a row; never a model input."
             described[item] = Column(item, values.kind, values.required, text, role="id")
-        elif role == "sensitive":
+        elif wanted_role == "sensitive":
             described[item] = _sensitive(values, use_sensitive)
         else:
             described[item] = describe_feature(values, outcome)
@@ -320,16 +320,15 @@ def _signature(values: Values) -> bytes | None:
     Values are numbered in the order in which they first occur. Where nearly all differ that says nothing:
     then numbers are replaced by their ranks, rising or falling, and a text has no digest.
     """
-    data = values.data.combine_chunks()
-    data = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+    data = pa.concat_arrays(values.data.chunks) if values.data.num_chunks else values.data.combine_chunks()
     rows = sample_rows(len(data))
     sampled = data.take(pa.array(rows))
     if pc.count_distinct(sampled).as_py() * 2 <= len(rows):
         codes = data.dictionary_encode().indices.fill_null(-1)
-        return hashlib.sha256(np.ascontiguousarray(codes.to_numpy(zero_copy_only=False), np.int32)).digest()
+        return hashlib.sha256(codes.to_numpy(zero_copy_only=False).astype(np.int32).tobytes()).digest()
     if values.kind not in ("integer", "number") or len(rows) < 20:
         return None
     numbers = sampled.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     ranks = np.unique(numbers, return_inverse=True)[1].astype(np.int32)
     forms = (ranks, ranks.max() - ranks) if not np.isnan(numbers).any() else (ranks,)
-    return min(hashlib.sha256(np.ascontiguousarray(form)).digest() for form in forms)
+    return min(hashlib.sha256(form.tobytes()).digest() for form in forms)

@@ -122,8 +122,10 @@ def cross_validated_auc(
     found = []
     for fold in range(FOLDS):
         levels, place = np.unique(shares[fold], return_inverse=True)
-        sums = [np.bincount(place, weights=counts[fold, :, side], minlength=len(levels)) for side in (0, 1)]
-        found.append(_auc(*sums))
+        below, above = (
+            np.bincount(place, weights=counts[fold, :, side], minlength=len(levels)) for side in (0, 1)
+        )
+        found.append(_auc(below.astype(np.float64), above.astype(np.float64)))
     known = [float(auc) for auc in found if not np.isnan(auc)]
     return float(np.mean(known)) if known else 0.5
 
@@ -133,8 +135,11 @@ def rank_auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     best = 0.5
     for end in (-np.inf, np.inf):
         _, place = np.unique(np.where(np.isnan(values), end, values), return_inverse=True)
-        counts = [np.bincount(place[positive == side], minlength=place.max() + 1) for side in (False, True)]
-        auc = float(_auc(*(count.astype(np.float64) for count in counts)))
+        below, above = (
+            np.bincount(place[positive == side], minlength=place.max() + 1).astype(np.float64)
+            for side in (False, True)
+        )
+        auc = float(_auc(below, above))
         best = max(best, auc, 1.0 - auc) if auc == auc else best
     return best
 

@@ -245,7 +245,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Float64 | No
             f"sample_weight must have one weight per row of X, got shape {weights.shape} for {n} rows."
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
-        raise ValueError("sample_weight must be finite and not negative, with at least one positive weight.")
+        raise ValueError("sample_weight must be finite, not negative, and not zero for all rows.")
     return weights
 
 

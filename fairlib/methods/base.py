@@ -170,6 +170,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "classes": self.classes_.tolist(),
             "n_features_in": int(self.n_features_in_),
             "prior_shift": float(self.prior_shift_),
+            **({"features": self.feature_names_in_.tolist()} if hasattr(self, "feature_names_in_") else {}),
             "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
         }
         (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
@@ -193,6 +194,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model.classes_ = np.array(description["classes"])
         model.n_features_in_ = description["n_features_in"]
         model.prior_shift_ = description.get("prior_shift", 0.0)
+        if "features" in description:
+            model.feature_names_in_ = np.array(description["features"], dtype=object)
         model._read(source)
         return model
 

@@ -130,8 +130,8 @@ class BudroClassifier(GBDTClassifier):
     metric: Metric | None = field(default=None, kw_only=False)
     perturbation_budget: float | None = None
     budget_share: float = 0.001
-    n_steps: int = 200
-    eta: float = 0.2
+    n_steps: int = 300
+    eta: float = 0.1
     reg_lambda: float = 0.001
     min_child_weight: float = 0.002
     solver: SolverName = "dual"

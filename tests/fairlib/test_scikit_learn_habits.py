@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, HalvingRandomSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -59,11 +61,13 @@ def table(n: int = 120) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame]:
 
 
 def routed(name: str) -> Any:
-    return small(name).set_fit_request(sensitive_features=True, sample_weight=True)
+    model = small(name)
+    asked = dict.fromkeys(["sensitive_features", *weights_of(model)], True)
+    return model.set_fit_request(**asked)
 
 
-def without_weights() -> Any:
-    return StandardScaler().set_fit_request(sample_weight=False)
+def weights_of(model: Any) -> list[str]:
+    return ["sample_weight"] if "sample_weight" in inspect.signature(model.fit).parameters else []
 
 
 @pytest.fixture
@@ -76,11 +80,15 @@ def routing() -> Any:
 @pytest.mark.parametrize("name", ROUTED)
 def test_every_method_works_in_searches_and_pipelines_with_routed_arguments(name: str) -> None:
     X, y, sensitive = table()
-    given = {"sensitive_features": sensitive, "sample_weight": np.ones(len(y))}
-    pipeline = make_pipeline(without_weights(), routed(name))
-    scores = cross_validate(pipeline, X, y, cv=2, params=given, error_score="raise")
+    given: dict[str, Any] = {"sensitive_features": sensitive}
+    given |= {name: np.ones(len(y)) for name in weights_of(small(name))}
+    unweighted = make_scorer(accuracy_score).set_score_request(sample_weight=False)
+    scored: dict[str, Any] = {"scoring": unweighted, "error_score": "raise"}
+    pipeline = make_pipeline(StandardScaler(), routed(name))
+    only = {"sensitive_features": sensitive}
+    scores = cross_validate(pipeline, X, y, cv=2, params=only, **scored)
     assert np.isfinite(scores["test_score"]).all()
-    search = GridSearchCV(routed(name), {"random_state": [0, 1]}, cv=2, error_score="raise")
+    search = GridSearchCV(routed(name), {"random_state": [0, 1]}, cv=2, **scored)
     search.fit(X, y, **given)
     assert set(search.predict(X)) <= {"yes", "no"}
     halving = HalvingRandomSearchCV(
@@ -91,7 +99,7 @@ def test_every_method_works_in_searches_and_pipelines_with_routed_arguments(name
         min_resources=60,
         cv=2,
         random_state=0,
-        error_score="raise",
+        **scored,
     )
     assert halving.fit(X, y, **given).best_estimator_.classes_.tolist() == ["no", "yes"]
 

@@ -34,7 +34,7 @@ TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight")
 # Numbers of leaves that are tried where no depth is given.
 LEAVES = (8, 31)
 # With fewer rows, or fewer held-out rows of a class, the steps are chosen by cross-validation.
-LARGE_TABLE, LEAST_HELD_OUT = 5000, 50
+LARGE_TABLE = 5000
 HELD_OUT, FOLDS = 0.15, 5
 # Limits of a share of label 1 that training starts from: XGBoost refuses 0 and 1.
 LEAST_SHARE = 1e-6
@@ -103,6 +103,8 @@ class GBDTClassifier(Method):
 
     multiclass: ClassVar[bool] = True
     takes_missing: ClassVar[bool] = True
+    # held-out rows of each class, without which a large table is cross-validated
+    _least_held_out: ClassVar[int] = 50
 
     n_steps: int = 1000
     max_depth: int | None = None
@@ -186,7 +188,7 @@ class GBDTClassifier(Method):
                     self.categories_[str(j)] = dtype.categories.tolist()
         X = X.copy(deep=False)
         for column, known in self.categories_.items():
-            codes = pd.Categorical(X.iloc[:, int(column)].astype(object), categories=known).codes
+            codes = pd.Index(known, dtype=object).get_indexer(X.iloc[:, int(column)].astype(object))
             X.isetitem(int(column), np.where(codes < 0, np.nan, codes))
         return X
 
@@ -299,7 +301,7 @@ class GBDTClassifier(Method):
 
         counts = np.bincount(codes)
         share = self.validation_fraction
-        if share is None and len(codes) >= LARGE_TABLE and counts.min() * HELD_OUT >= LEAST_HELD_OUT:
+        if share is None and len(codes) >= LARGE_TABLE and counts.min() * HELD_OUT >= self._least_held_out:
             share = HELD_OUT
         if share is not None:
             try:

@@ -76,7 +76,9 @@ def income(r: Random, z: np.ndarray) -> Any:
 
 
 def measure(r: Random, z: np.ndarray) -> Any:
-    return np.round(r.normal(r.uniform(5, 120), r.uniform(1, 20), len(z)) + r.uniform(-1, 1) * z, int(r.integers(1, 4)))
+    return np.round(
+        r.normal(r.uniform(5, 120), r.uniform(1, 20), len(z)) + r.uniform(-1, 1) * z, int(r.integers(1, 4))
+    )
 
 
 def count(r: Random, z: np.ndarray) -> Any:
@@ -114,13 +116,20 @@ def _falling(k: int, r: Random) -> Any:
 
 
 def words(r: Random, z: np.ndarray, levels: list[str] | None = None) -> Any:
-    levels = levels or [f"{a}{b}" for a in ("north", "east", "brand", "group ", "k") for b in "abcdefg"][: r.integers(3, 34)]
+    levels = (
+        levels
+        or [f"{a}{b}" for a in ("north", "east", "brand", "group ", "k") for b in "abcdefg"][
+            : r.integers(3, 34)
+        ]
+    )
     return np.array(levels, dtype=object)[r.choice(len(levels), len(z), p=_falling(len(levels), r))]
 
 
 def codes(r: Random, z: np.ndarray) -> Any:
     """Codes from a code book: gaps, no order, each with its own level of z."""
-    book = np.sort(r.choice(np.arange(1, int(r.choice([30, 90, 400]))), int(r.integers(4, 13)), replace=False))
+    book = np.sort(
+        r.choice(np.arange(1, int(r.choice([30, 90, 400]))), int(r.integers(4, 13)), replace=False)
+    )
     return _by_level(r, z, book)
 
 
@@ -131,7 +140,9 @@ def dense_codes(r: Random, z: np.ndarray) -> Any:
 def _by_level(r: Random, z: np.ndarray, levels: np.ndarray) -> Any:
     taste = r.permutation(np.linspace(-1.2, 1.2, len(levels)))
     odds = np.exp(np.outer(z, taste)) * r.permutation(_falling(len(levels), r))
-    return levels[(odds.cumsum(axis=1) / odds.sum(axis=1, keepdims=True) < r.random(len(z))[:, None]).sum(axis=1)]
+    return levels[
+        (odds.cumsum(axis=1) / odds.sum(axis=1, keepdims=True) < r.random(len(z))[:, None]).sum(axis=1)
+    ]
 
 
 def ordered(r: Random, z: np.ndarray, levels: list[str]) -> Any:
@@ -225,8 +236,30 @@ NAMES: dict[Callable[..., Any], list[str]] = {
     percent_text: ["interest_rate", "discount", "completion"],
     money_text: ["price", "monthly_fee", "paid"],
 }  # fmt: skip
-ORDERED_NAMES = ["level", "rating", "bracket", "answer_3", "category", "tier", "experience", "education", "band", "frequency"]
-FLAG_NAMES = ["owns_car", "married", "smoker", "is_student", "remote", "has_loan", "veteran", "consent", "insured", "phone"]
+ORDERED_NAMES = [
+    "level",
+    "rating",
+    "bracket",
+    "answer_3",
+    "category",
+    "tier",
+    "experience",
+    "education",
+    "band",
+    "frequency",
+]
+FLAG_NAMES = [
+    "owns_car",
+    "married",
+    "smoker",
+    "is_student",
+    "remote",
+    "has_loan",
+    "veteran",
+    "consent",
+    "insured",
+    "phone",
+]
 # the kind that each maker's columns have
 KINDS: dict[Callable[..., Any], tuple[str, ...]] = {
     **dict.fromkeys((income, measure, count, amount, months, share, year, hours), (NUMBER,)),
@@ -242,18 +275,93 @@ FOLD_NAMES = ["fold", "cv_fold", "split", "partition", "is_train", "kfold"]
 CONSTANT_NAMES = ["country", "version", "source_system", "currency"]
 LABELS = [("hired", "no", "yes"), ("default", 0, 1), ("churn", "No", "Yes"), ("approved", "N", "Y"), ("outcome", "bad", "good"),
           ("readmitted", False, True), ("income", "<=50K", ">50K"), ("target", 0.0, 1.0)]  # fmt: skip
-LEAK_NAMES = ["outcome_code", "final_decision", "collected", "closed_on", "exit_score", "offer_sent", "recovery"]
+LEAK_NAMES = [
+    "outcome_code",
+    "final_decision",
+    "collected",
+    "closed_on",
+    "exit_score",
+    "offer_sent",
+    "recovery",
+]
 TEXT_GAPS, NUMBER_GAPS = ["?", "-", "N/A", "NA", "None", "", "missing"], [999, -1, 9999, -99, -999]
 
 
-def generate(number: int, seed: int = SEED) -> Case:
+@dataclass(frozen=True)
+class Style:
+    """How the publisher of a table names columns and values."""
+
+    name: str = "planted"
+    names: dict[Callable[..., Any], list[str]] = field(default_factory=lambda: NAMES)
+    ordered: list[str] = field(default_factory=lambda: ORDERED_NAMES)
+    flags: list[str] = field(default_factory=lambda: FLAG_NAMES)
+    scales: list[list[str]] = field(default_factory=lambda: SCALES)
+    labels: list[tuple[str, Any, Any]] = field(default_factory=lambda: LABELS)
+    ids: list[str] = field(default_factory=lambda: ID_NAMES)
+    weights: list[str] = field(default_factory=lambda: WEIGHT_NAMES)
+    leaks: list[str] = field(default_factory=lambda: LEAK_NAMES)
+
+
+# written after the rules of `init`, from other fields and by other habits
+OTHER_STYLE: dict[str, Any] = {
+    "names": {
+        income: ["TotalPremium", "mtg_val", "ann_turnover", "Rent", "ClaimSize", "networth"],
+        measure: ["hba1c", "speed_avg", "WaistCircumference", "lat", "ph", "gpa2"],
+        count: ["siblings", "ClaimsLast5y", "n_meds", "absences", "incidents", "PetsOwned"],
+        amount: ["alimony", "fines", "tips", "donated"],
+        months: ["repay_period", "sentence_length", "policyTerm", "time_at_address"],
+        share: ["occupancy", "pct_paid", "loanToValue", "accuracy"],
+        year: ["model_year", "licensed_since", "YearOfEntry"],
+        hours: ["sleep_hours", "screen_time", "hrs"],
+        likert: ["item_04", "wellbeing", "Q12_comfort", "morale"],
+        words: ["canton", "sport", "employer_sector", "Language", "referral", "blood_group", "diet"],
+        codes: ["dx_code", "StoreKind", "tariff_cd", "soc", "agency_code", "feld_3", "admission_type", "Typ", "route"],
+        dense_codes: ["payer_class", "CitizenshipStatus", "vehicle_type", "ethnic_group", "legal_form", "crop_kind"],
+        iso_dates: ["dateOfHire", "first_visit", "arrest_day", "policy_start"],
+        timestamps: ["loggedAt", "discharged"],
+        sentences: ["free_text", "Reviewer_Note"],
+        surnames: ["familyName", "landlord"],
+        grouped_text: ["market_cap", "population_served"],
+        percent_text: ["apr", "FillRate"],
+        money_text: ["copay", "TicketFare"],
+    },
+    "ordered": ["Severity", "size_class", "how_often", "schooling", "risk", "AgeBand", "agree_2", "skill", "quality", "tenureBand"],
+    "flags": ["hasChildren", "diabetic", "OptIn", "homeowner", "priorConviction", "union", "email_ok", "disabled"],
+    "scales": [
+        ["minimal", "mild", "moderate", "severe"],
+        ["small", "medium", "large"],
+        ["Not at all", "Rarely", "Sometimes", "Often", "Always"],
+        ["Elementary", "Middle School", "High School", "College", "Graduate"],
+        ["Less than 1 year", "1 to 3 years", "4 to 9 years", "10 years or more"],
+        ["Level 1", "Level 2", "Level 3", "Level 4"],
+        ["very unlikely", "unlikely", "neutral", "likely", "very likely"],
+        ["18 to 30", "31 to 45", "46 to 60", "over 60"],
+        ["0-9", "10-19", "20-49", "50+"],
+        ["Fails", "Satisfactory", "Good", "Excellent"],
+        ["<= 600", "601-700", "701-800", "> 800"],
+        ["first", "second", "third"],
+        ["unskilled", "skilled", "highly skilled"],
+        ["A1", "A2", "B1", "B2", "C1"],
+    ],
+    "labels": [("graduated", "N", "Y"), ("fraud", 0, 1), ("grant", "refused", "given"), ("relapse", "false", "true"),
+               ("Passed", 2, 1), ("renewed", "no", "yes")],
+    "ids": ["pid", "claimId", "applicant_id", "account_number", "rowid", "Index"],
+    "weights": ["svywgt", "sampling_weight", "final_weight", "pwgtp_wt"],
+    "leaks": ["discharge_state", "paidOut", "terminated_on", "posterior", "letter_sent", "y_hat"],
+}  # fmt: skip
+
+
+def generate(number: int, seed: int = SEED, style: Style | None = None) -> Case:
     """Generate a table with planted traits, all by the generator of its number."""
+    style = style or Style()
     r = np.random.default_rng([seed, number])
-    n = int(r.choice([200, 400, 900, 2_000, 5_000, 12_000, 30_000], p=[0.1, 0.15, 0.2, 0.2, 0.15, 0.12, 0.08]))
+    n = int(
+        r.choice([200, 400, 900, 2_000, 5_000, 12_000, 30_000], p=[0.1, 0.15, 0.2, 0.2, 0.15, 0.12, 0.08])
+    )
     z = r.normal(size=n)
     gender = r.choice(["f", "m"], n)
     age = np.clip(np.round(r.gamma(9, 4.6, n)), 18, 90).astype(int)
-    name, negative, positive = LABELS[number % len(LABELS)]
+    name, negative, positive = style.labels[number % len(style.labels)]
     y = 1.1 * z + 0.3 * (gender == "m") + 0.01 * (age - 40) + r.logistic(size=n) > r.uniform(-0.5, 1.3)
     data: dict[str, Any] = {}
     truth: dict[str, Truth] = {}
@@ -273,25 +381,25 @@ def generate(number: int, seed: int = SEED) -> Case:
     makers = [*KINDS]
     for maker in r.choice(len(makers), int(r.integers(9, 18))):
         make = makers[int(maker)]
-        add(NAMES[make], make(r, z), *KINDS[make])
+        add(style.names[make], make(r, z), *KINDS[make])
     for _ in range(int(r.integers(1, 4))):
-        scale = SCALES[int(r.integers(len(SCALES)))]
-        add(ORDERED_NAMES, ordered(r, z, scale), ORDINAL)
+        scale = style.scales[int(r.integers(len(style.scales)))]
+        add(style.ordered, ordered(r, z, scale), ORDINAL)
     for _ in range(int(r.integers(1, 4))):
-        add(FLAG_NAMES, flags(r, z, FLAGS[int(r.integers(len(FLAGS)))]), BOOLEAN)
-    _plant_useless(r, n, data, add)
+        add(style.flags, flags(r, z, FLAGS[int(r.integers(len(FLAGS)))]), BOOLEAN)
+    _plant_useless(r, n, style, add)
     _plant_copies(r, data, truth, add)
     if n >= 400:
-        _plant_leaks(r, number, y, age, gender, sensitive, add)
+        _plant_leaks(r, number, y, age, gender, sensitive, style.leaks, add)
     _plant_gaps(r, data, truth)
     order = [str(item) for item in r.permutation([*data])]
     frame = pd.DataFrame({item: data[item] for item in order})
     frame[name] = np.where(y, positive, negative)
     truth[name] = Truth(("label",))
-    return Case(f"planted-{number}", as_read(frame, number % 2 == 0), name, sensitive, truth)
+    return Case(f"{style.name}-{number}", as_read(frame, number % 2 == 0), name, sensitive, truth)
 
 
-def _plant_useless(r: Random, n: int, data: dict[str, Any], add: Callable[..., Any]) -> None:
+def _plant_useless(r: Random, n: int, style: Style, add: Callable[..., Any]) -> None:
     if r.random() < 0.7:
         start = int(r.integers(0, 5000))
         kind = int(r.integers(4))
@@ -301,13 +409,13 @@ def _plant_useless(r: Random, n: int, data: dict[str, Any], add: Callable[..., A
             [f"C-{k:06d}" for k in r.permutation(n)],
             [str(uuid.UUID(bytes=r.bytes(16))) for _ in range(n)],
         ][kind]
-        add(ID_NAMES, ids, IGNORED)
+        add(style.ids, ids, IGNORED)
     if r.random() < 0.3:
         add(["household_id", "clinic_id", "user_id"], r.integers(10_000, 10_000 + n // 2, n), IGNORED)
     if r.random() < 0.4:
         weights = np.round(np.exp(r.normal(0, 0.7, n)), 4)
         weights = weights / weights.mean() if r.random() < 0.5 else np.round(weights * 150_000)
-        add(WEIGHT_NAMES, weights, IGNORED)
+        add(style.weights, weights, IGNORED)
     if r.random() < 0.4:
         parts = r.choice(["train", "test", "valid"], n, p=[0.7, 0.2, 0.1])
         if r.random() < 0.5:
@@ -341,27 +449,38 @@ def _plant_copies(r: Random, data: dict[str, Any], truth: dict[str, Truth], add:
 
 
 def _plant_leaks(
-    r: Random, number: int, y: Any, age: Any, gender: Any, sensitive: list[str], add: Callable[..., Any]
+    r: Random,
+    number: int,
+    y: Any,
+    age: Any,
+    gender: Any,
+    sensitive: list[str],
+    names: list[str],
+    add: Callable[..., Any],
 ) -> None:
     n = len(y)
     kind = number % 6
     if kind == 0:
-        add(LEAK_NAMES, np.where(y, 7, 4), LEAK)
+        add(names, np.where(y, 7, 4), LEAK)
     elif kind == 1:
-        add(LEAK_NAMES, np.where(y, np.round(np.exp(r.normal(6, 1, n)), 2), 0.0), LEAK)
+        add(names, np.where(y, np.round(np.exp(r.normal(6, 1, n)), 2), 0.0), LEAK)
     elif kind == 2:
         days = pd.Timestamp("2021-01-01") + pd.to_timedelta(r.integers(0, 400, n), unit="D")
-        add(LEAK_NAMES, pd.Series(days).where(y | (r.random(n) < 0.005)), LEAK)
+        add(names, pd.Series(days).where(y | (r.random(n) < 0.005)), LEAK)
     elif kind == 3:
-        add(LEAK_NAMES, np.round(y * 2.6 + r.normal(0, 0.5, n), 3), LEAK)
+        add(names, np.round(y * 2.6 + r.normal(0, 0.5, n), 3), LEAK)
     elif kind == 4:
         # positive where the first is high, or the second is given while the first is not low
         first = np.where(y, r.choice([2, 1], n), r.choice([0, 1], n))
-        second = np.where(y & (first == 1), "paid", np.where(first == 1, "open", r.choice(["paid", "open"], n)))
+        second = np.where(
+            y & (first == 1), "paid", np.where(first == 1, "open", r.choice(["paid", "open"], n))
+        )
         add(["stage_reached", "last_step"], first, LEAK)
         add(["invoice", "payment_state"], second, LEAK)
     if number % 4 == 1 and "age" in sensitive:
-        bands = np.array(["young", "adult", "old"], dtype=object)[np.searchsorted([30, 55], age, side="right")]
+        bands = np.array(["young", "adult", "old"], dtype=object)[
+            np.searchsorted([30, 55], age, side="right")
+        ]
         add(["age_group", "age_band", "generation"], bands, DERIVED)
     if number % 4 == 2:
         add(["male", "gender_code", "civil_title"], np.where(gender == "m", "Mr", "Ms"), DERIVED)
@@ -373,7 +492,12 @@ def _plant_gaps(r: Random, data: dict[str, Any], truth: dict[str, Truth]) -> Non
     """Write missing values as publishers do: a text in text, a number of nines or -1 in numbers."""
     for name in [*data]:
         kinds = truth[name].kinds
-        if r.random() > 0.2 or kinds[0] in (IGNORED, LEAK, DERIVED, "sensitive", DATE) or "pair" in kinds or name == "age":
+        if (
+            r.random() > 0.2
+            or kinds[0] in (IGNORED, LEAK, DERIVED, "sensitive", DATE)
+            or "pair" in kinds
+            or name == "age"
+        ):
             continue
         values = pd.Series(data[name]).astype(object)
         share = r.uniform(0.02, 0.2)
@@ -429,7 +553,9 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
                     alarms += kind in (LEAK, IGNORED)
             if truth.missing is not None:
                 spellings += 1
-                known = truth.missing in (column.missing or ()) or str(truth.missing) in map(str, column.missing or ())
+                known = truth.missing in (column.missing or ()) or str(truth.missing) in map(
+                    str, column.missing or ()
+                )
                 # the reader of CSV files has its own spellings, and an empty text is no number
                 read = case.table[column.name].null_count > 0 and truth.missing in ("N/A", "NA")
                 known = known or read or (truth.missing == "" and not column.required)
@@ -547,6 +673,8 @@ def published(folder: Path) -> list[Case]:
 def main() -> None:
     """Measure all sets and keep the result."""
     sets = {"planted": measure_set(generate(number) for number in range(TABLES))}
+    other = Style(name="held-out", **OTHER_STYLE)
+    sets["held_out"] = measure_set(generate(number, SEED + 1, other) for number in range(HELD_OUT))
     folder = os.environ.get("EVENHAND_DATA")
     if folder:
         sets["published"] = measure_set(published(Path(folder)))

@@ -125,7 +125,12 @@ def infer_contract(
 def ignored(column: Column, reason: str) -> Column:
     """Return a column that is no model input, with the reason as its description."""
     return replace(
-        column, role="ignore", is_feature=False, encoding=None, positive=None, description=f"Ignored: {reason}."
+        column,
+        role="ignore",
+        is_feature=False,
+        encoding=None,
+        positive=None,
+        description=f"Ignored: {reason}.",
     )
 
 
@@ -299,7 +304,11 @@ def _leave_out_copy(described: dict[str, Column], first: dict[bytes, str], value
         return
     ranked = ("ordinal", "standard", "calendar")
     keeps_order = column.encoding in ranked and described[other].encoding not in ranked
-    kept, dropped = (values.name, other) if keeps_order and len(described[other].allowed or ()) > 2 else (other, values.name)
+    kept, dropped = (
+        (values.name, other)
+        if keeps_order and len(described[other].allowed or ()) > 2
+        else (other, values.name)
+    )
     first[signature] = kept
     described[dropped] = ignored(described[dropped], f"says the same as '{kept}', value for value")
 

@@ -16,7 +16,7 @@ never|none yearly|annually|annual|once-a-year quarterly monthly|once-a-month biw
 strongly-disagree|completely-disagree|totally-disagree disagree|mostly-disagree somewhat-disagree|slightly-disagree|tend-to-disagree neutral|undecided|neither|neither-agree-nor-disagree somewhat-agree|slightly-agree|tend-to-agree agree|mostly-agree strongly-agree|completely-agree|totally-agree
 very-dissatisfied|very-unsatisfied|extremely-dissatisfied dissatisfied|unsatisfied somewhat-dissatisfied|slightly-dissatisfied neutral|neither somewhat-satisfied|slightly-satisfied satisfied very-satisfied|extremely-satisfied
 very-unlikely|extremely-unlikely unlikely somewhat-unlikely neutral|possible somewhat-likely likely|probable very-likely|extremely-likely certain
-very-poor|terrible|awful|very-bad poor|bad|weak below-average fair|average|ok|okay|satisfactory|acceptable|sufficient|moderate|neutral above-average good very-good|great|strong excellent|outstanding|exceptional
+very-poor|terrible|awful|very-bad|fail|fails poor|bad|weak below-average fair|average|ok|okay|satisfactory|acceptable|sufficient|moderate|neutral above-average good very-good|great|strong excellent|outstanding|exceptional
 fails|failing|unsatisfactory|does-not-meet-expectations needs-improvement|partially-meets-expectations|below-expectations meets-expectations|met exceeds-expectations|exceeds|exceeded outstanding|far-exceeds-expectations
 none|no|absent|healthy minimal|very-mild|trace mild|minor|slight|light moderate|medium severe|serious|major|heavy critical|very-severe|extreme fatal
 intern|trainee|apprentice junior|entry|entry-level|jr mid|middle|intermediate|mid-level|associate|regular senior|sr|experienced lead|staff|principal manager director|head vice-president|vp executive|chief|c-level
@@ -26,6 +26,8 @@ free|trial basic|starter|economy|budget standard|regular|classic plus|premium-ec
 baby|infant toddler child|kid|children preteen|tween teen|teenager|adolescent|youth young|young-adult adult|middle|middle-aged|middle-age old|older|older-adult|senior|elderly|retired
 first|1st second|2nd third|3rd fourth|4th fifth|5th sixth|6th seventh|7th eighth|8th ninth|9th tenth|10th
 i ii iii iv v vi vii viii
+unskilled|low-skilled semi-skilled|partly-skilled skilled highly-skilled
+a1 a2 b1 b2 c1 c2
 rural suburban|semi-urban|semiurban urban|metropolitan
 cold cool mild warm hot
 none|no-education|no-schooling|no-formal-education|illiterate|never-attended preschool|pre-school|kindergarten|nursery 1st-4th 5th-6th elementary|elementary-school|primary|primary-school|basic|incomplete-primary 7th-8th middle-school|lower-secondary|junior-high 9th 10th 11th 12th|some-high-school|less-than-high-school|no-high-school|incomplete-secondary hs-grad|high-school|highschool|high-school-graduate|high-school-diploma|hs|hs-diploma|ged|secondary|secondary-school|upper-secondary vocational|apprenticeship|trade-school|technical|certificate|diploma some-college|some-university|college-no-degree|post-secondary assoc-voc|associate|associates|associate's|associates-degree|associate-degree|college|college-degree|foundation-degree assoc-acdm bachelor|bachelors|bachelor's|bachelors-degree|bachelor-degree|bachelor's-degree|university|graduate|graduation|undergraduate|tertiary|higher|university-degree|degree|bsc master|masters|master's|masters-degree|master's-degree|postgraduate|post-graduate|grad-school|graduate-school|graduate-degree|msc|mba prof-school|professional|professional-degree phd|doctorate|doctoral|doctor|doctorate-degree|ph-d
@@ -115,7 +117,8 @@ def _ranks(values: Sequence[str], name: str) -> dict[str, int] | None:
     shared = set.intersection(*parts)
     # "low risk", "high risk": the word that all have says nothing
     short = {
-        value: "-".join(part for part in text.split("-") if part not in shared) for value, text in words.items()
+        value: "-".join(part for part in text.split("-") if part not in shared)
+        for value, text in words.items()
     }
     for texts in (words, short):
         # "(3) high", "1. low": a number before the word

@@ -34,7 +34,19 @@ _CODE = {
     "colour", "color", "brand", "model", "flag", "location", "site", "office", "store", "diagnosis", "specialty",
     "source", "workclass", "profession", "major", "kanton", "canton", "province", "municipality",
 }  # fmt: skip
-_CODE_BOOK = {"zip", "zipcode", "postcode", "postal", "plz", "code", "naics", "sic", "icd", "diagnosis", "fips"}
+_CODE_BOOK = {
+    "zip",
+    "zipcode",
+    "postcode",
+    "postal",
+    "plz",
+    "code",
+    "naics",
+    "sic",
+    "icd",
+    "diagnosis",
+    "fips",
+}
 _MEASURE = {
     "count", "counts", "cnt", "total", "sum", "amount", "amt", "age", "year", "years", "yrs", "yr", "month", "months",
     "week", "weeks", "day", "days", "hour", "hours", "hrs", "minute", "minutes", "rate", "ratio", "score", "scores",
@@ -46,13 +58,37 @@ _MEASURE = {
     "pressure", "bmi", "rated", "satisfaction", "involvement", "stars", "frequency", "duration",
 }  # fmt: skip
 _COUNTED = {"n", "num", "no", "nb", "number", "count", "total", "times", "how"}
-_WEIGHT = {"fnlwgt", "finalwt", "pweight", "fweight", "aweight", "perwt", "hhwt", "wtfinl", "asecwt", "ipw", "wgt"}
+_WEIGHT = {
+    "fnlwgt",
+    "finalwt",
+    "pweight",
+    "fweight",
+    "aweight",
+    "perwt",
+    "hhwt",
+    "wtfinl",
+    "asecwt",
+    "ipw",
+    "wgt",
+}
 _SAMPLING = {
     "sample", "sampling", "survey", "pop", "population", "final", "design", "replicate", "expansion", "inverse",
     "person", "household", "hh", "probability", "case", "instance", "norm", "normalized", "post", "stratification",
 }  # fmt: skip
 _FOLDS = {"fold", "folds", "kfold"}
-_PARTS = {"train", "training", "test", "testing", "valid", "validation", "val", "dev", "holdout", "oot", "eval"}
+_PARTS = {
+    "train",
+    "training",
+    "test",
+    "testing",
+    "valid",
+    "validation",
+    "val",
+    "dev",
+    "holdout",
+    "oot",
+    "eval",
+}
 
 
 @dataclass(frozen=True)
@@ -116,9 +152,7 @@ def describe_feature(values: Values, outcome: Outcome | None) -> Column:
     return _number(values, present, distinct, words, outcome)
 
 
-def _not_of_people(
-    values: Values, present: pa.ChunkedArray, distinct: int, words: list[str]
-) -> str | None:
+def _not_of_people(values: Values, present: pa.ChunkedArray, distinct: int, words: list[str]) -> str | None:
     """Return why a column describes rows and not people: ids, sampling weights, parts of a split."""
     rows, named = len(present), set(words)
     last = words[-1] if words else ""
@@ -272,6 +306,10 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
     steps = np.sign(change[np.abs(change) > 4.0])
     turns = int((np.diff(steps) != 0).sum())
     ragged = _irregular(levels, index, counts, y)
+    widths = np.diff(levels)
+    widening = len(levels) >= 8 and widths.std() > 0 and np.corrcoef(widths, levels[1:])[0, 1] > 0.5
+    if widening and not ragged:
+        gaps = 0.0  # those of terms and amounts that people round
     few = len(levels) <= MAX_SHAPED_LEVELS
     signs = []
     if gaps >= 0.25:
@@ -310,12 +348,22 @@ def _feature(values: Values, reason: str, *, kind: str | None = None, **more: An
     more = {"required": values.required, "missing": values.missing, **more}
     more["missing"] = more["missing"] or None
     return Column(
-        name=values.name, logical_type=kind or values.kind, description=reason, role="feature", is_feature=True, **more
+        name=values.name,
+        logical_type=kind or values.kind,
+        description=reason,
+        role="feature",
+        is_feature=True,
+        **more,
     )
 
 
 def _ignored(values: Values, reason: str, *, present: bool = True) -> Column:
     required = values.required and present
     return Column(
-        values.name, values.kind, required, f"Ignored: {reason}.", role="ignore", missing=values.missing or None
+        values.name,
+        values.kind,
+        required,
+        f"Ignored: {reason}.",
+        role="ignore",
+        missing=values.missing or None,
     )

@@ -35,7 +35,9 @@ _VAGUE = {
     "declined", "prefer not to say", "not applicable", "other", "x",
 }  # fmt: skip
 _NINES = tuple(10**digits - 1 for digits in range(2, 10))
-_NUMBER = re.compile(r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*%?|\.\d+|\d+\.?\d*[eE][+-]?\d+)")
+_NUMBER = re.compile(
+    r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*%?|\.\d+|\d+\.?\d*[eE][+-]?\d+)"
+)
 _WHOLE = re.compile(r"[+-]?[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?\s*%?")
 _TRUTHS = [{true, false} for true, false in zip(TRUE, FALSE, strict=True)]
 MAX_TEXTS = 5_000
@@ -127,7 +129,7 @@ def _read_text(values: pa.ChunkedArray, name: str) -> Values:
     if step > 1:
         texts += [item for item in _listed(values, {*_SPELLINGS, *_VAGUE}) if item not in texts]
     blank = [text for text in texts if text.lower() in _SPELLINGS or text == "None"]
-    vague = [text for text in texts if text.lower() in _VAGUE]
+    vague = [text for text in texts if text.lower() in _VAGUE and text not in blank]
     core = [text for text in texts if text not in blank and text not in vague]
     if core:
         if found := _typed_text(values, name, core, (*blank, *vague)):

@@ -35,12 +35,14 @@ DEFAULTS = {
     "GX_ANALYTICS_ENABLED": "False",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": str(SERVER_START_S),
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+    # threads that wait for each other in a busy loop take minutes where other processes need the cores
+    "OMP_WAIT_POLICY": "PASSIVE",
 }
 
 
 def prepare_environment(store_url: str | None = None) -> Path:
     """
-    Set environment variables that are not set: no telemetry, JSON results, a Prefect home in the store.
+    Set environment variables that are not set: no telemetry, JSON results, threads that wait without work.
 
     Must run before Prefect is imported. A server (``PREFECT_API_URL``) or Prefect home of the user's is kept.
 

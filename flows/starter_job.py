@@ -50,7 +50,9 @@ def check_method(method: str, sensitive: bool) -> MethodSpec:
     """
     known = [*METHODS, *PROXIES]
     if method not in known:
-        raise InputError(f"method {method!r} is not known{nearest(method, known)}; known: {', '.join(known)}.")
+        raise InputError(
+            f"method {method!r} is not known{nearest(method, known)}; known: {', '.join(known)}."
+        )
     spec = spec_of(method)
     needs_groups = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
     if needs_groups and not sensitive:
@@ -84,7 +86,9 @@ def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapp
     # the attribute whose groups have the most rows to learn from
     widest = max(names, key=lambda name: min(groups[name].values()), default="")
     if one and len(names) > 1:
-        notes.append(f"{spec.name} compares the groups of one column: {widest}, whose smallest group is largest")
+        notes.append(
+            f"{spec.name} compares the groups of one column: {widest}, whose smallest group is largest"
+        )
         if spec.name in PROXIES:
             chosen = [widest]
         else:
@@ -129,7 +133,9 @@ def _flips(values: pa.ChunkedArray, column: Column) -> Any:
     present = values.drop_null()
     groups, numbers = group_labels(present, column), np.asarray(present.to_numpy(), dtype=np.float64)
     # the lower median is a value of the table, so that the contract allows it
-    medians = sorted(float(np.quantile(numbers[groups == name], 0.5, method="lower")) for name in np.unique(groups))
+    medians = sorted(
+        float(np.quantile(numbers[groups == name], 0.5, method="lower")) for name in np.unique(groups)
+    )
     return [int(value) if column.logical_type == "integer" else value for value in medians]
 
 

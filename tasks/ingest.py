@@ -249,15 +249,18 @@ def parse_error(error: Exception) -> str:
 
 
 def _parse_csv(content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]) -> pa.Table:
-    table = pyarrow.csv.read_csv(
-        pa.BufferReader(content),
-        # A block must hold the longest cell.
-        read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=pyarrow.csv.ParseOptions(**parse),
-        convert_options=pyarrow.csv.ConvertOptions(**convert),
-    )
+    table = pyarrow.csv.read_csv(pa.BufferReader(content), **_csv_options(parse, convert))
     _ = table.column_names  # raises an error if a name is not UTF-8
     return table
+
+
+def _csv_options(parse: Mapping[str, Any], convert: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        # A block must hold the longest cell.
+        "read_options": pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+        "parse_options": pyarrow.csv.ParseOptions(**parse),
+        "convert_options": pyarrow.csv.ConvertOptions(**convert),
+    }
 
 
 def _codes(
@@ -272,9 +275,14 @@ def _codes(
     if not numeric or re.search(rb"(?:^|[^0-9.])0[0-9]", content) is None:
         return []
     as_text = {**convert, "include_columns": numeric, "column_types": dict.fromkeys(numeric, pa.string())}
-    texts = _parse_csv(content, parse, as_text)
-    zeros = r"^\s*[+-]?0[0-9]"
-    return [name for name in numeric if pc.any(pc.match_substring_regex(texts[name], zeros)).as_py()]
+    zeros, found = r"^\s*[+-]?0[0-9]", set()
+    # block by block: all numbers as text would take several times the memory of the table
+    with pyarrow.csv.open_csv(pa.BufferReader(content), **_csv_options(parse, as_text)) as blocks:
+        for block in blocks:
+            for name in numeric:
+                if name not in found and pc.any(pc.match_substring_regex(block.column(name), zeros)).as_py():
+                    found.add(name)
+    return [name for name in numeric if name in found]
 
 
 def _sniff(content: bytes, name: str) -> str:

@@ -16,7 +16,6 @@ from evenhand.fairlib.preprocessing.leaks import (
     LEAK_AUC,
     STAND_IN_AUC,
     find_leaks,
-    joint_tree,
     sampled_rows,
     stand_ins,
 )
@@ -41,7 +40,7 @@ def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
     dict
         ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones with ``name``,
         ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and ``attribute``;
-        ``joint_auc`` of a tree on the others, None if there are none; ``stand_ins``, by attribute a list with
+        ``joint_auc`` of a tree on the others, None if there are no others or too few rows; ``stand_ins``, by attribute a list with
         ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
     """
     rows = sampled_rows(table.num_rows)
@@ -49,9 +48,7 @@ def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
     inputs = {c.name: _column(taken[c.name], c) for c in contract.features if c.role == "feature"}
     positive = np.asarray(pc.equal(decode(taken[contract.label.name]), contract.label.positive), dtype=bool)
     sensitive = {column.name: _column(taken[column.name], column) for column in contract.sensitive}
-    suspects = find_leaks(inputs, positive, sensitive)
-    named = {suspect.name for suspect in suspects}
-    rest = {name: values for name, values in inputs.items() if name not in named}
+    suspects, joint = find_leaks(inputs, positive, sensitive)
     groups = {column.name: group_labels(taken[column.name], column) for column in contract.sensitive}
     told = stand_ins({**inputs, **sensitive}, groups)
     return {
@@ -61,7 +58,7 @@ def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
         "label": contract.label.name,
         "threshold": LEAK_AUC,
         "columns": [_rounded(asdict(suspect)) for suspect in suspects],
-        "joint_auc": round(joint_tree(rest, positive)[0], DIGITS) if rest else None,
+        "joint_auc": None if joint is None else round(joint, DIGITS),
         "stand_in_threshold": STAND_IN_AUC,
         "stand_ins": {name: [_rounded(asdict(item)) for item in found] for name, found in told.items()},
     }

@@ -26,6 +26,8 @@ SUMMARIES = {
     "balance": "Keep the training rows that a published proxy accepts.",
     "fair_metric": "Learn the fair metric from the training rows.",
     "train": "Train the job's method.",
+    "decide": "Calibrate the model and choose its decision rule.",
+    "controls": "Train the learner without mitigation, and without the sensitive columns.",
     "evaluate": "Measure performance, group gaps and consistency on the test rows.",
     "learn_proxy": "Learn a proxy of the sensitive groups from the training rows.",
     "measure_proxy": "Measure the disclosivity of a proxy and the balance of its sample on the test rows.",

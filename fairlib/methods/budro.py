@@ -22,7 +22,7 @@ from evenhand.fairlib.methods.base import (
     check_interval,
     check_sample_weight,
 )
-from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
+from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
     corrected_losses,
@@ -43,6 +43,8 @@ ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversa
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 # With more distinct points each person is moved to one of the nearest ones, unless all are asked for.
 ALL_PLACES, NEIGHBOURS = 5000, 250
+# Depths that are tried where none is given.
+DEPTHS = (2, 4)
 HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
 
 
@@ -74,8 +76,8 @@ class BudroClassifier(GBDTClassifier):
         two random training rows, so that it depends on no feature's scale.
     n_steps : int
         Fair boosting steps T, after the plain one; at most, with early stopping.
-    max_depth : int
-        Depth of a tree.
+    max_depth : int or None
+        Depth of a tree. None: 2 or 4, whichever has the better validation metric (4 without validation).
     reg_lambda, min_child_weight : float
         l2 penalty of leaf weights and least sum of hessians in a child, in units in which all rows together
         weigh 1, as in the paper's tables: they mean the same on any number of rows.
@@ -125,16 +127,15 @@ class BudroClassifier(GBDTClassifier):
 
     metric: Metric | None = field(default=None, kw_only=False)
     perturbation_budget: float | None = None
-    budget_share: float = 0.01
+    budget_share: float = 0.001
     n_steps: int = 200
-    max_depth: int | None = 4
-    eta: float = 0.1
+    eta: float = 0.2
     reg_lambda: float = 0.001
     min_child_weight: float = 0.002
     solver: SolverName = "dual"
     neighbours: int | Literal["auto"] | None = "auto"
     entropy: float | None = None
-    n_iter_no_change: int | None = 10
+    n_iter_no_change: int | None = 20
     validation_metric: ValidationMetric = "log_loss"
 
     def fit(
@@ -170,55 +171,79 @@ class BudroClassifier(GBDTClassifier):
         people = _People(data, self._points(data), codes, weights)
         self.perturbation_budget_ = self._budget(people.points)
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
-        steps, self.validation_ = self.n_steps, None
-        searches = [_Training(self, people, *fold) for fold in folds] if len(folds) > 1 else []
-        total = self.n_steps * (2 if searches else 1)
-        while searches and searches[0].step < steps and not self._is_over(searches):
-            first, *_ = [search.advance() for search in searches]
-            if callback is not None:
-                callback(searches[0].step, total, first)
-        if searches:
-            # the number of steps is chosen by all folds together; then all rows train
-            scores = _mean_scores(searches)
-            steps = int(np.argmax(scores)) + 1
-            self.validation_ = _predictions(searches, steps)
-        everybody = np.arange(len(codes))
-        training = _Training(self, people, *(folds[0] if len(folds) == 1 else (everybody, everybody[:0])))
         # the training depends on all parameters but the metric's object and the threads
         parameters = self.get_params(deep=False)
         named = [(name, parameters[name]) for name in sorted({*parameters} - {"metric", "n_jobs"})]
         given = [] if weights is None else [weights]
-        stored = Checkpoint(
-            checkpoint, fingerprint([xgb.__version__, *named], data, codes, people.points, *given)
-        )
-        arrays = stored.load()
-        if arrays is not None:
-            training.restore(arrays)
-        while training.step < steps and not self._is_over([training]):
-            started = time.perf_counter()
-            progress = training.advance()
-            if callback is not None:
-                seconds = time.perf_counter() - started
-                done = total - self.n_steps + training.step
-                callback(done, total, {**progress, "seconds": seconds})
-            if stored.due():
-                stored.save(training.state())
+        training_id = fingerprint([xgb.__version__, *named], data, codes, people.points, *given)
+        growths = self._growths() if folds else self._growths()[-1:]
+        total = self.n_steps * (len(growths) + (len(folds) > 1))
+        everybody = np.arange(len(codes))
+        files = []
+        best: tuple[list[_Training], int] | None = None
+        for number, growth in enumerate(growths):
+            trainings = [_Training(self, people, growth, *fold) for fold in folds]
+            if len(folds) < 2:
+                trainings = trainings or [_Training(self, people, growth, everybody, everybody[:0])]
+                name = FILE if number == 0 else f"{FILE}-{number}"
+                files.append(Checkpoint(checkpoint, training_id, name=name))
+            self._run(trainings, self.n_steps, number * self.n_steps, total, callback, files[number:])
+            if best is None or max(_mean_scores(trainings)) > max(_mean_scores(best[0])):
+                best = trainings, number
+        assert best is not None
+        training, self.validation_ = best[0][0], None
+        if len(folds) > 1:
+            # the growth and the number of steps are chosen by all folds together; then all rows train
+            scores = _mean_scores(best[0])
+            steps = int(np.argmax(scores)) + 1
+            self.validation_ = _predictions(best[0], steps)
+            training = _Training(self, people, growths[best[1]], everybody, everybody[:0])
+            files.append(Checkpoint(checkpoint, training_id))
+            self._run([training], steps, total - self.n_steps, total, callback, files)
+            training.history["validation"] = scores[:steps]
+        elif folds:
+            self.validation_ = _predictions([training], training.best_step)
         self.history_, self.best_step_ = training.history, training.best_step
-        if searches:
-            self.history_["validation"] = scores[:steps]
-        elif training.validation is not None:
-            self.validation_ = _predictions([training], self.best_step_)
         # and the plain step
         self.booster_ = without_cache(training.booster[: self.best_step_ + 1])
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
         self.prior_shift_ = prior_shift(self._class_weights(codes, weights))
-        stored.remove()
+        for file in files:
+            file.remove()
         return self
+
+    def _run(
+        self,
+        trainings: list[_Training],
+        steps: int,
+        done: int,
+        total: int,
+        callback: Callback | None,
+        files: list[Checkpoint],
+    ) -> None:
+        """Advance trainings together, from the checkpoint of the first one if there is a file."""
+        arrays = files[0].load() if files else None
+        if arrays is not None:
+            trainings[0].restore(arrays)
+        while trainings[0].step < steps and not self._is_over(trainings):
+            started = time.perf_counter()
+            progress, *_ = [training.advance() for training in trainings]
+            if callback is not None:
+                seconds = time.perf_counter() - started
+                callback(done + trainings[0].step, total, {**progress, "seconds": seconds})
+            if files and files[0].due():
+                files[0].save(trainings[0].state())
+        if files and files[0].path is not None and done + self.n_steps < total:
+            # another training follows: a resumed one need not repeat this
+            files[0].save(trainings[0].state())
 
     def _is_over(self, trainings: list[_Training]) -> bool:
         """Whether too many steps were no better than the best."""
         scores = _mean_scores(trainings)
         return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (self.n_iter_no_change or 0)
+
+    def _growths(self) -> list[dict[str, Any]]:
+        return [{"max_depth": depth} for depth in DEPTHS] if self.max_depth is None else super()._growths()
 
     def _budget(self, points: Float64) -> float:
         """The budget in squared distance."""
@@ -294,7 +319,9 @@ class _People:
 class _Training:
     """Booster, adversary, history and validation of one training on some rows, step by step."""
 
-    def __init__(self, model: BudroClassifier, everybody: _People, kept: Int, held: Int) -> None:
+    def __init__(
+        self, model: BudroClassifier, everybody: _People, growth: dict[str, Any], kept: Int, held: Int
+    ) -> None:
         import xgboost as xgb
 
         people = everybody.of(kept)
@@ -315,7 +342,8 @@ class _Training:
             model.solver, problem, seed=seed, jobs=jobs, neighbours=neighbours, entropy=model.entropy
         )
         weights = model._class_weights(codes, people.weights)
-        self.parameters = model._booster_parameters(codes, people.weights, weights) | {"nthread": jobs}
+        self.parameters = model._booster_parameters(codes, people.weights, weights) | growth
+        self.parameters["nthread"] = jobs
         # with two classes XGBoost weighs the label itself
         self.importance = weights if classes > 2 else np.ones(classes)
         plain = np.zeros((classes, len(codes)))

@@ -35,11 +35,13 @@ class Checkpoint:
     State of a training in one file of a folder: the SHA-256 of an npz archive, and the archive.
 
     `training` is the fingerprint of everything that the training depends on, and `every_s` the shortest time
-    between two writes. Without a folder nothing is stored.
+    between two writes, and `name` that of the file. Without a folder nothing is stored.
     """
 
-    def __init__(self, folder: str | Path | None, training: str, every_s: float = EVERY_S) -> None:
-        self.path = None if folder is None else Path(folder) / FILE
+    def __init__(
+        self, folder: str | Path | None, training: str, every_s: float = EVERY_S, name: str = FILE
+    ) -> None:
+        self.path = None if folder is None else Path(folder) / name
         self.training = training
         self.every_s = every_s
         self._written = time.monotonic()
@@ -68,7 +70,7 @@ class Checkpoint:
         archive = io.BytesIO()
         np.savez(archive, training=np.array(self.training), **arrays)
         content = archive.getvalue()
-        half = self.path.with_name(f"{FILE}.part")
+        half = self.path.with_name(f"{self.path.name}.part")
         half.write_bytes(hashlib.sha256(content).digest() + content)
         half.replace(self.path)
         self._written = time.monotonic()
@@ -77,4 +79,4 @@ class Checkpoint:
         """Remove the files: the training is done."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-            self.path.with_name(f"{FILE}.part").unlink(missing_ok=True)
+            self.path.with_name(f"{self.path.name}.part").unlink(missing_ok=True)

@@ -46,11 +46,11 @@ Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class _Stop:
-    """The chosen number of steps, predictions of the held-out rows, and XGBoost's parameters."""
+    """The chosen number of steps, predictions of the held-out rows, and the growth of a tree."""
 
     steps: int
     validation: Validation
-    parameters: dict[str, Any]
+    growth: dict[str, Any]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -72,7 +72,7 @@ class GBDTClassifier(Method):
         Boosting steps, at most.
     max_depth : int or None
         Depth of a tree. None: leaf-wise growth up to 8 or 31 leaves, whichever has the lower validation loss
-        (8 without validation).
+        (31 without validation).
     eta, reg_lambda, min_child_weight
         As XGBoost names them: learning rate, l2 penalty of leaf weights, least sum of hessians in a child,
         where a row of an even chance counts 1/4.
@@ -146,13 +146,13 @@ class GBDTClassifier(Method):
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
         self.best_step_, self.validation_ = self.n_steps, None
-        stop = None
+        stop, growth = None, self._growths()[-1]
         if self.n_iter_no_change is not None:
             stop = self._choose_steps(rows, codes, weights, parameters, importance, callback)
         if stop is not None:
-            parameters, self.best_step_, self.validation_ = stop.parameters, stop.steps, stop.validation
+            growth, self.best_step_, self.validation_ = stop.growth, stop.steps, stop.validation
         # the booster starts with the matrix, so that its cached margins are updated with every tree
-        booster, matrix = self._start(parameters, rows, codes, weights)
+        booster, matrix = self._start(parameters | growth, rows, codes, weights)
         for step in range(self.best_step_):
             booster.update(matrix, step)
             if callback is not None and stop is None:
@@ -210,10 +210,21 @@ class GBDTClassifier(Method):
             raise ValueError(f"scale_pos_weight must be positive and finite, got {weight!r}.")
         return np.array([1.0, weight])
 
+    def _growths(self) -> list[dict[str, Any]]:
+        """XGBoost's parameters of the growth of a tree: those to choose from, the largest trees last."""
+        if self.max_depth is not None:
+            return [{"max_depth": self.max_depth}]
+        # leaf-wise: where the loss falls most
+        return [{"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves} for leaves in LEAVES]
+
     def _booster_parameters(
         self, codes: Codes, weights: Float64 | None, importance: Float64
     ) -> dict[str, Any]:
-        """XGBoost's parameters; a given ``base_score`` keeps it from fitting an intercept of its own."""
+        """
+        XGBoost's parameters but the growth of a tree.
+
+        A given ``base_score`` keeps it from fitting an intercept of its own.
+        """
         classes, score = len(importance), self.base_score
         kind: dict[str, Any] = {"objective": "multi:softprob", "num_class": classes, "base_score": 0.5}
         if classes == 2:
@@ -221,14 +232,12 @@ class GBDTClassifier(Method):
                 counts = np.bincount(codes, weights) * importance
                 score = float(np.clip(counts[1] / counts.sum(), LEAST_SHARE, 1.0 - LEAST_SHARE))
             kind = {"objective": "binary:logistic", "base_score": score, "scale_pos_weight": importance[1]}
-        trees = _leaf_wise(LEAVES[0]) if self.max_depth is None else {"max_depth": self.max_depth}
         threads = self.n_jobs or 0
         if self.n_iter_no_change is not None:
             threads = thread_count(self.n_jobs, len(codes))
         return {
             "tree_method": "hist",
             **kind,
-            **trees,
             **{name: getattr(self, name) for name in TREE_PARAMETERS},
             "seed": 0 if self.random_state is None else int(self.random_state),
             "nthread": threads,
@@ -270,10 +279,10 @@ class GBDTClassifier(Method):
         folds = self._folds(codes)
         if not folds:
             return None
-        growths = [_leaf_wise(leaves) for leaves in LEAVES] if self.max_depth is None else [{}]
+        growths = self._growths()
         found = []
         for number, growth in enumerate(growths):
-            search = _Search(self, rows, codes, weights, parameters | growth, importance, folds)
+            search = _Search(self, rows, codes, weights, parameters, growth, importance, folds)
             done, total = number * self.n_steps, len(growths) * self.n_steps
             assert self.n_iter_no_change is not None
             while search.step < self.n_steps and search.step - search.steps < self.n_iter_no_change:
@@ -282,7 +291,7 @@ class GBDTClassifier(Method):
                     callback(done + search.step, total, {})
             found.append(search)
         best = min(found, key=lambda search: search.loss)
-        return _Stop(best.steps, best.validation(), best.parameters)
+        return _Stop(best.steps, best.validation(), best.growth)
 
     def _folds(self, codes: Codes) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""
@@ -330,12 +339,13 @@ class _Search:
         codes: Codes,
         weights: Float64 | None,
         parameters: dict[str, Any],
+        growth: dict[str, Any],
         importance: Float64,
         folds: Sequence[Fold],
     ) -> None:
         import xgboost as xgb
 
-        self.parameters = parameters
+        self.growth = growth
         self.importance = importance
         self.rows = np.concatenate([held for _, held in folds])
         self.codes = codes[self.rows]
@@ -347,7 +357,9 @@ class _Search:
         for kept, held in folds:
             matrix = xgb.DMatrix(rows[held], nthread=parameters["nthread"], **model._types(rows))
             mine = None if weights is None else weights[kept]
-            self.parts.append((*model._start(parameters, rows[kept], codes[kept], mine, matrix), matrix))
+            self.parts.append(
+                (*model._start(parameters | growth, rows[kept], codes[kept], mine, matrix), matrix)
+            )
         self.step, self.steps, self.loss = 0, 0, np.inf
         self.margins = np.empty(0)
 
@@ -395,11 +407,6 @@ def corrected_losses(margins: NDArray[Any], importance: Float64) -> Float64:
 def prior_shift(importance: Float64) -> float:
     """Log of the ratio of two class weights; 0 for more classes."""
     return float(np.log(importance[1] / importance[0])) if len(importance) == 2 else 0.0
-
-
-def _leaf_wise(leaves: int) -> dict[str, Any]:
-    """XGBoost's parameters of trees that grow where the loss falls most."""
-    return {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": leaves}
 
 
 def thread_count(n_jobs: int | None, n: int) -> int:

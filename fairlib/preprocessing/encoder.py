@@ -144,7 +144,9 @@ class TableEncoder:
     def _fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> FittedColumn:
         series = _column(frame, spec.name, spec.missing)
         if spec.kind in NUMERIC_KINDS or spec.kind == "ordinal":
-            numbers = self._ranks(series, spec.order) if spec.kind == "ordinal" else _numbers(series, spec.kind)
+            numbers = (
+                self._ranks(series, spec.order) if spec.kind == "ordinal" else _numbers(series, spec.kind)
+            )
             present = numbers[~np.isnan(numbers)]
             if present.size == 0:
                 raise ValueError(f"column {spec.name!r} has no value in the training rows: leave it out.")

@@ -93,7 +93,9 @@ def _auc(negative: NDArray[np.float64], positive: NDArray[np.float64]) -> NDArra
     return np.divide(wins, pairs, out=np.full(np.shape(pairs), np.nan), where=pairs > 0)
 
 
-def cross_validated_auc(codes: NDArray[np.int64], positive: NDArray[np.bool_], folds: NDArray[np.int64]) -> float:
+def cross_validated_auc(
+    codes: NDArray[np.int64], positive: NDArray[np.bool_], folds: NDArray[np.int64]
+) -> float:
     """
     AUC of the share of positives of each row's bin, learned on the other folds.
 
@@ -148,7 +150,9 @@ def label_auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
     found = cross_validated_auc(binned(values), positive, folds)
     if values.dtype.kind == "f":
         # Of bins with few rows the shares are noise; coarser ones are learned better.
-        found = max(found, cross_validated_auc(binned(values, 16), positive, folds), rank_auc(values, positive))
+        found = max(
+            found, cross_validated_auc(binned(values, 16), positive, folds), rank_auc(values, positive)
+        )
     return found
 
 
@@ -200,7 +204,9 @@ def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, li
     if not scores:
         return 0.5, []
     mean = np.mean(importances, axis=0)
-    return float(np.mean(scores)), [name for name, part in zip(names, mean, strict=True) if part >= IMPORTANCE]
+    return float(np.mean(scores)), [
+        name for name, part in zip(names, mean, strict=True) if part >= IMPORTANCE
+    ]
 
 
 def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
@@ -249,7 +255,9 @@ def _levels(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def find_leaks(columns: Columns, positive: NDArray[np.bool_], sensitive: Columns) -> list[Suspect]:
+def find_leaks(
+    columns: Columns, positive: NDArray[np.bool_], sensitive: Columns
+) -> tuple[list[Suspect], float | None]:
     """
     Find columns that are probably no honest inputs.
 
@@ -264,12 +272,14 @@ def find_leaks(columns: Columns, positive: NDArray[np.bool_], sensitive: Columns
 
     Returns
     -------
-    list of Suspect
-        In the order of the columns, each once. Without ``MIN_ROWS`` rows of each label no column is suspected.
+    (list of Suspect, float or None)
+        In the order of the columns, each once; and the AUC of the tree on the other columns, None without any.
+        Without ``MIN_ROWS`` rows of each label no column is suspected.
     """
     found: dict[str, Suspect] = {}
+    joint: float | None = None
     if min(positive.sum(), (~positive).sum()) < MIN_ROWS:
-        return []
+        return [], None
     for name, values in columns.items():
         auc = label_auc(values, positive)
         if auc >= LEAK_AUC:
@@ -284,12 +294,12 @@ def find_leaks(columns: Columns, positive: NDArray[np.bool_], sensitive: Columns
                 break
     rest = {name: values for name, values in columns.items() if name not in found}
     while rest:
-        auc, used = joint_tree(rest, positive)
-        if auc < LEAK_AUC or not used:
+        joint, used = joint_tree(rest, positive)
+        if joint < LEAK_AUC or not used:
             break
-        found |= {name: Suspect(name, "joint", auc) for name in used}
+        found |= {name: Suspect(name, "joint", joint) for name in used}
         rest = {name: values for name, values in rest.items() if name not in used}
-    return [found[name] for name in columns if name in found]
+    return [found[name] for name in columns if name in found], joint if rest else None
 
 
 def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[str, list[StandIn]]:

@@ -18,8 +18,8 @@ from evenhand.flows.commands.terminal import (
     print_model,
     print_result,
     print_steps,
-    progress_bars,
     run_verb,
+    show_progress,
     verdict_of,
 )
 from evenhand.flows.engine import DirectEngine, Verdict, new_run_id
@@ -86,7 +86,7 @@ def _retrain(
 
     run_id = new_run_id(resolved.job.name)
     add_retraining(store, verdict, store.uri("runs", run_id, "verdict.json"))
-    with one_line_errors() as caught, progress_bars(quiet=as_json) as listener, listen(listener):
+    with one_line_errors() as caught, show_progress(quiet=as_json) as listener, listen(listener):
         if up_to_date(resolved, store, run_id, DirectEngine(store)) is None:
             home = prepare_environment(store.url)
             execute_verb(verb_of(resolved, name, ()), store, run_id, home, direct=direct)

@@ -1,4 +1,4 @@
-"""Shared by the commands: carrying a verb out, errors as one line, progress bars, and tables."""
+"""Shared by the commands: carrying a verb out, errors as one line, progress, and tables."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evenhand.flows.commands.progress_lines import ProgressLines
 from evenhand.flows.engine import CacheMiss, DirectEngine, Engine, Verdict, new_run_id, read_verdict
 from evenhand.flows.runtime import (
     SERVER_START_S,
@@ -119,7 +120,7 @@ def run_verb(
         verb = plan()
         store = Store(store_url)
         run_id = new_run_id(verb.name)
-        with progress_bars(quiet=as_json) as listener, listen(listener):
+        with show_progress(quiet=as_json) as listener, listen(listener):
             if skip is None or not skip(store, run_id):
                 execute_verb(verb, store, run_id, home, direct=direct)
     return verdict_of(store, run_id, caught.error), store, time.perf_counter() - started
@@ -195,15 +196,23 @@ def _prefect_failed(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def progress_bars(*, quiet: bool) -> Iterator[Listener | None]:
-    """Show a bar on stderr for every slow step if stderr is a terminal; the bars are removed at the end."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from evenhand.flows.commands.bars import Bars  # imported lazily: most commands do not use rich
+def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
+    """
+    Show the progress of the steps on stderr within the block.
 
-    with Bars() as bars:
-        yield bars
+    At a terminal every slow step has a bar; the bars are removed at the end. Elsewhere a line is written
+    every 20 seconds.
+    """
+    if quiet or sys.stderr is None:
+        yield None
+    elif sys.stderr.isatty():
+        from evenhand.flows.commands.bars import Bars  # imported lazily: most commands do not use rich
+
+        with Bars() as bars:
+            yield bars
+    else:
+        with ProgressLines(sys.stderr) as lines:
+            yield lines
 
 
 # printing

@@ -30,6 +30,26 @@ SETTINGS: dict[str, Any] = {
     "random_state": 7,
 }
 
+# The constants of the paper's tables, from which these tests were computed.
+PAPER: dict[str, Any] = {
+    "perturbation_budget": 1.0,
+    "n_steps": 100,
+    "max_depth": 4,
+    "eta": 0.005,
+    "reg_lambda": 1.0,
+    "min_child_weight": 0.0125,
+    "base_score": 0.5,
+    "balance_classes": True,
+    "neighbours": None,
+    "n_iter_no_change": None,
+    "validation_fraction": 0.1,
+    "validation_metric": "balanced_accuracy",
+}
+
+
+def paper_budro(*metric: Any, **arguments: Any) -> BudroClassifier:
+    return BudroClassifier(*metric, **PAPER | arguments)
+
 
 class Interrupted(Exception):  # noqa: N818
     """Interrupts a training at any point, as a kill does."""
@@ -63,7 +83,7 @@ def interrupt(
 ) -> dict[str, NDArray[Any]]:
     """Train until a step is done, and give the arrays of the checkpoint."""
     with pytest.raises(Interrupted):
-        BudroClassifier(**{**SETTINGS, **options}).fit(X, y, callback=stop_at(step), checkpoint=folder)
+        paper_budro(**{**SETTINGS, **options}).fit(X, y, callback=stop_at(step), checkpoint=folder)
     with np.load(archive(folder), allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 
@@ -102,13 +122,13 @@ def test_an_interrupted_training_goes_on_bit_by_bit(
 ) -> None:
     # a small table for the slow solvers: the linear program and the stochastic ones
     X, y = table(people, classes, 60 if "-sgd" in str(options) or "lp" in str(options) else 150)
-    straight = BudroClassifier(**SETTINGS, **options).fit(X, y)
+    straight = paper_budro(**SETTINGS, **options).fit(X, y)
     taken = len(straight.history_["loss"])
     stop = min(5, taken)
     stored = interrupt(tmp_path, stop, X, y, **options)
     assert stored["step"] == stop - 1  # the callback comes before the write
     seen: list[int] = []
-    resumed = BudroClassifier(**SETTINGS, **options).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
+    resumed = paper_budro(**SETTINGS, **options).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
     # finished steps are not repeated
     assert seen == list(range(stop, taken + 1))
     same(resumed, straight)
@@ -129,9 +149,9 @@ def test_worst_case_validation_goes_on_bit_by_bit_among_ties_too(
         "validation_fraction": 0.5,
         "perturbation_budget": float(rng.random()),
     }
-    straight = BudroClassifier(**{**SETTINGS, **options}).fit(X, y)
+    straight = paper_budro(**{**SETTINGS, **options}).fit(X, y)
     interrupt(tmp_path, 5, X, y, **options)
-    same(BudroClassifier(**{**SETTINGS, **options}).fit(X, y, checkpoint=tmp_path), straight)
+    same(paper_budro(**{**SETTINGS, **options}).fit(X, y, checkpoint=tmp_path), straight)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -140,15 +160,13 @@ def test_a_training_may_be_interrupted_at_every_step(
 ) -> None:
     X, y = table(people, classes)
     options: dict[str, Any] = {"n_iter_no_change": STEPS, "validation_metric": "log_loss"}
-    straight = BudroClassifier(**SETTINGS, **options).fit(X, y)
+    straight = paper_budro(**SETTINGS, **options).fit(X, y)
     for step in range(2, STEPS + 1):
         seen: list[int] = []
         with pytest.raises(Interrupted):
-            BudroClassifier(**SETTINGS, **options).fit(
-                X, y, callback=stop_at(step, seen), checkpoint=tmp_path
-            )
+            paper_budro(**SETTINGS, **options).fit(X, y, callback=stop_at(step, seen), checkpoint=tmp_path)
         assert seen == ([1, 2] if step == 2 else [step - 1, step])
-    resumed = BudroClassifier(**SETTINGS, **options).fit(X, y, checkpoint=tmp_path)
+    resumed = paper_budro(**SETTINGS, **options).fit(X, y, checkpoint=tmp_path)
     same(resumed, straight)
 
 
@@ -156,7 +174,7 @@ def test_an_interruption_after_the_last_step_costs_nothing(
     people: People, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = table(people, 2)
-    straight = BudroClassifier(**SETTINGS).fit(X, y)
+    straight = paper_budro(**SETTINGS).fit(X, y)
 
     def killed(_: Any) -> None:
         raise Interrupted
@@ -164,9 +182,9 @@ def test_an_interruption_after_the_last_step_costs_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(budro_module, "without_cache", killed)
         with pytest.raises(Interrupted):
-            BudroClassifier(**SETTINGS).fit(X, y, checkpoint=tmp_path)
+            paper_budro(**SETTINGS).fit(X, y, checkpoint=tmp_path)
     seen: list[int] = []
-    resumed = BudroClassifier(**SETTINGS).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
+    resumed = paper_budro(**SETTINGS).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
     assert seen == []
     same(resumed, straight)
 
@@ -179,20 +197,20 @@ def test_checkpoints_change_nothing_and_leave_nothing(people: People, tmp_path: 
     def look(step: int, steps: int, progress: Any) -> None:
         present.append((folder / FILE).exists())
 
-    same(BudroClassifier(**SETTINGS).fit(X, y, callback=look, checkpoint=folder), straight(X, y))
+    same(paper_budro(**SETTINGS).fit(X, y, callback=look, checkpoint=folder), straight(X, y))
     assert present == [False] + [True] * (STEPS - 1)
     assert list(folder.iterdir()) == []
 
 
 def straight(X: NDArray[Any], y: NDArray[Any]) -> BudroClassifier:
-    return BudroClassifier(**SETTINGS).fit(X, y)
+    return paper_budro(**SETTINGS).fit(X, y)
 
 
 def test_threads_may_change_between_the_halves(people: People, tmp_path: Path, eager: None) -> None:
     X, y = table(people, 2)
     interrupt(tmp_path, 5, X, y, n_jobs=1)
     seen: list[int] = []
-    BudroClassifier(**SETTINGS, n_jobs=2).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
+    paper_budro(**SETTINGS, n_jobs=2).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
     assert seen[0] == 5
 
 
@@ -200,9 +218,9 @@ def begins_anew(folder: Path, X: NDArray[Any], y: NDArray[Any], **options: Any) 
     """Train on with a file of no use: every step is taken, to the model that there would be without it."""
     seen: list[int] = []
     arguments = {**SETTINGS, **options}
-    model = BudroClassifier(**arguments).fit(X, y, callback=stop_at(0, seen), checkpoint=folder)
+    model = paper_budro(**arguments).fit(X, y, callback=stop_at(0, seen), checkpoint=folder)
     assert seen == list(range(1, arguments["n_steps"] + 1))
-    same(model, BudroClassifier(**arguments).fit(X, y))
+    same(model, paper_budro(**arguments).fit(X, y))
     assert not (folder / FILE).exists()
 
 
@@ -289,9 +307,9 @@ def test_a_write_that_was_killed_leaves_the_last_file(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module.np, "savez", killed)
         with pytest.raises(Interrupted):
-            BudroClassifier(**SETTINGS).fit(X, y, checkpoint=tmp_path)
+            paper_budro(**SETTINGS).fit(X, y, checkpoint=tmp_path)
     seen: list[int] = []
-    model = BudroClassifier(**SETTINGS).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
+    model = paper_budro(**SETTINGS).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
     assert seen == [5, 6, 7, 8, 9]
     same(model, straight(X, y))
 
@@ -306,7 +324,7 @@ def test_half_a_file_of_another_process_is_in_nobodys_way(
     interrupt(tmp_path, 5, X, y)
     half.write_bytes(b"half a checkpoint")
     seen: list[int] = []
-    model = BudroClassifier(**SETTINGS).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
+    model = paper_budro(**SETTINGS).fit(X, y, callback=stop_at(0, seen), checkpoint=tmp_path)
     assert seen[0] == 5
     same(model, straight(X, y))
     assert not half.exists()
@@ -344,7 +362,7 @@ def test_nothing_is_written_before_it_is_time(
     def tick(step: int, steps: int, progress: Any) -> None:
         clock[0] += 4.0  # of the ten seconds between two writes
 
-    BudroClassifier(**SETTINGS).fit(X, y, callback=tick, checkpoint=tmp_path)
+    paper_budro(**SETTINGS).fit(X, y, callback=tick, checkpoint=tmp_path)
     assert written == [3, 6, 9]
 
 

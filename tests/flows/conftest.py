@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import evenhand.flows.commands.progress_lines
 import evenhand.flows.engine
 import evenhand.flows.sweep
 import evenhand.tasks.pages.build
@@ -108,6 +109,12 @@ def own_environment() -> Iterator[None]:
     """What a run sets in the environment ends with the test."""
     with clean_environment():
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_progress_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stderr of a test does not depend on how long its run takes."""
+    monkeypatch.setattr(evenhand.flows.commands.progress_lines, "EVERY_S", 3600.0)
 
 
 @pytest.fixture(scope="session")

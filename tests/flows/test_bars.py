@@ -1,4 +1,4 @@
-"""Bars at the terminal: one for every step of a run, on stderr alone, and none where nobody is watching."""
+"""Bars at the terminal: one for every step of a run, on stderr alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from evenhand.flows.commands import bars
 from evenhand.flows.commands.bars import Bars
-from evenhand.flows.commands.terminal import progress_bars
+from evenhand.flows.commands.terminal import show_progress
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import resolve
@@ -74,13 +74,11 @@ def test_what_counts_without_being_a_step_has_a_bar_too(at_once: None) -> None:
         assert "2/9" in shown(bar)
 
 
-def test_nothing_is_shown_where_nobody_is_watching(
+def test_nothing_is_shown_with_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with progress_bars(quiet=False) as listener:
-        assert listener is None
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with progress_bars(quiet=True) as listener:
+    with show_progress(quiet=True) as listener:
         assert listener is None
     assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
     assert capsys.readouterr().out == ""
@@ -129,7 +127,7 @@ def test_every_step_of_a_run_has_a_bar_and_counts_to_its_total(
     monkeypatch.setattr(sys, "stderr", screen)
     begun: list[str] = []
     counts: dict[str, list[tuple[int, int]]] = {}
-    with progress_bars(quiet=False) as listener:
+    with show_progress(quiet=False) as listener:
         assert isinstance(listener, Bars)
         working, call = listener.working, listener.__call__
 

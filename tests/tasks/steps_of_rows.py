@@ -1,0 +1,45 @@
+"""Made-up encoded rows, and steps that are run on them alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from evenhand.tasks.dataset import Dataset, write_dataset
+from evenhand.tasks.step import StepContext
+
+RULE = {"threshold": None, "rate": None, "costs": None, "equal": None}
+EQUAL = {"criterion": "equalized_odds", "tolerance": 0.05, "attribute": "sex"}
+SEX = {"name": "sex", "bins": None, "names": []}
+
+
+def encoded(n: int = 600, seed: int = 0, groups: NDArray[Any] | None = None) -> Dataset:
+    """Rows of which the first column, the sensitive one, tells most, and the second some."""
+    rng = np.random.default_rng(seed)
+    sex = (rng.random(n) < 0.5).astype(np.float32)
+    X = np.column_stack([sex, rng.normal(size=(n, 2))]).astype(np.float32)
+    y = (rng.random(n) < expit(3 * sex - 1.5 + X[:, 1])).astype(np.int64)
+    names = ["sex", "skill", "noise"]
+    return Dataset(
+        X,
+        y,
+        np.arange(n),
+        names,
+        {name: [j] for j, name in enumerate(names)},
+        {"sex": np.where(sex > 0, "M", "F") if groups is None else groups},
+        {},
+    )
+
+
+def context(folder: Path, parameters: dict[str, Any], data: Dataset, **inputs: Path) -> StepContext:
+    """The context of a step whose input `train` are these rows."""
+    workdir = folder / f"work-{len(list(folder.glob('work-*')))}"
+    workdir.mkdir(parents=True)
+    if not (folder / "train").exists():
+        write_dataset(folder / "train", data, {})
+    given = {"train": folder / "train", **inputs}
+    return StepContext(parameters, given, workdir, lambda done, total, values: None)

@@ -40,6 +40,8 @@ HELD_OUT, FOLDS = 0.15, 5
 LEAST_SHARE = 1e-6
 # With fewer rows starting threads takes longer than they save.
 SMALL_TABLE = 2500
+# The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
+TREES_ALONE = 20_000
 Codes: TypeAlias = NDArray[np.int64]
 Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -236,7 +238,7 @@ class GBDTClassifier(Method):
             kind = {"objective": "binary:logistic", "base_score": score, "scale_pos_weight": importance[1]}
         threads = self.n_jobs or 0
         if self.n_iter_no_change is not None:
-            threads = thread_count(self.n_jobs, len(codes))
+            threads = thread_count(self.n_jobs, len(codes), TREES_ALONE)
         return {
             "tree_method": "hist",
             **kind,
@@ -411,12 +413,12 @@ def prior_shift(importance: Float64) -> float:
     return float(np.log(importance[1] / importance[0])) if len(importance) == 2 else 0.0
 
 
-def thread_count(n_jobs: int | None, n: int) -> int:
-    """Threads for n rows: on a small table starting them takes longer than they save."""
+def thread_count(n_jobs: int | None, n: int, small: int = SMALL_TABLE) -> int:
+    """Threads for n rows: on a table of fewer than `small` rows starting them takes longer than they save."""
     available = available_cores()
     if n_jobs is not None and n_jobs < 0:
         return max(1, available + 1 + n_jobs)
-    return n_jobs or (1 if n < SMALL_TABLE else available)
+    return n_jobs or (1 if n < small else available)
 
 
 def without_cache(booster: xgb.Booster) -> xgb.Booster:

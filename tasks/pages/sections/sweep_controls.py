@@ -28,8 +28,8 @@ def build(documents: Documents) -> Section | None:
     left = f" The first {MOST} of {len(values)} values are shown." if len(values) > MOST else ""
     text = (
         "Each run also trained the same learner without mitigation and without the sensitive columns "
-        "(blind) on the same rows. The table has the mean difference from it over the seeds, with the interval of the "
-        f"mean where there are several. What is no better than blind buys nothing.{left}"
+        "(blind) on the same rows. The table has the mean difference from it over the seeds, with the "
+        f"interval of the mean where there are several. What is no better than blind buys nothing.{left}"
     )
     table = Table("Differences from the blind control", ["Metric", *(v["label"] for v in shown)], rows)
     return Section("over-blind", "Beside the blind control", [text, table])

@@ -72,7 +72,8 @@ def certificate_budget(job: Job, method: str, arguments: Mapping[str, Any]) -> f
     parameters = inspect.signature(method_class(method).__init__).parameters
     if "perturbation_budget" not in parameters:
         return None
-    return float(arguments.get("perturbation_budget", parameters["perturbation_budget"].default))
+    budget = arguments.get("perturbation_budget", parameters["perturbation_budget"].default)
+    return None if budget is None else float(budget)
 
 
 def known_metrics(resolved: ResolvedJob) -> list[str]:

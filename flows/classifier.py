@@ -81,16 +81,11 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
         return job.evaluate.certificate.budget
     if not resolved.has_certificate:
         return None
-<<<<<<< HEAD
     parameters = inspect.signature(method_class(resolved.method).__init__).parameters
     absolute = arguments.get("perturbation_budget", parameters["perturbation_budget"].default)
     if absolute is not None:
         return float(absolute)
     return float(arguments.get("budget_share", parameters["budget_share"].default)) * mean_squared_distance
-=======
-    budget = arguments.get("perturbation_budget", parameters["perturbation_budget"].default)
-    return None if budget is None else float(budget)
->>>>>>> work-b
 
 
 def known_metrics(resolved: ResolvedJob) -> list[str]:

@@ -87,8 +87,8 @@ WAIVED: dict[str, dict[str, str]] = {
 }
 for name in ("NeuralNetworkClassifier", "SenSeIClassifier", "SenSRClassifier"):
     WAIVED[name]["check_sample_weight_equivalence_on_dense_data"] = (
-        "a repeated row changes which rows a mini-batch draws; test_network_defaults.py holds that rows of weight "
-        "0 do not count"
+        "a repeated row changes which rows a mini-batch draws; test_network_defaults.py holds that rows of "
+        "weight 0 do not count"
     )
 PLACE = (
     "the network multiplies in float32, which rounds otherwise at another place among the rows; "
@@ -109,7 +109,7 @@ WAIVED["HidingTheFirst"] = {
     ),
 }
 
-# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares them without
+# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares without
 # early stopping
 for tree in ("GBDTClassifier", "BudroClassifier", "ProjectedGBDTClassifier", "ReweighedByTurns"):
     WAIVED[tree] = {

@@ -85,11 +85,6 @@ WAIVED: dict[str, dict[str, str]] = {
     name: {"check_methods_subset_invariance": ROUNDING}
     for name in ("NeuralNetworkClassifier", "SenSeIClassifier", "SenSRClassifier", "PairedWithShifted")
 }
-for name in ("NeuralNetworkClassifier", "SenSeIClassifier", "SenSRClassifier"):
-    WAIVED[name]["check_sample_weight_equivalence_on_dense_data"] = (
-        "a repeated row changes which rows a mini-batch draws; test_network_defaults.py holds that rows of "
-        "weight 0 do not count"
-    )
 PLACE = (
     "the network multiplies in float32, which rounds otherwise at another place among the rows; "
     "test_dadi_classifier.py holds it to 1e-5"
@@ -109,8 +104,8 @@ WAIVED["HidingTheFirst"] = {
     ),
 }
 
-# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares without
-# early stopping
+# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares them
+# without early stopping
 for tree in ("GBDTClassifier", "BudroClassifier", "ProjectedGBDTClassifier", "ReweighedByTurns"):
     WAIVED[tree] = {
         "check_sample_weight_equivalence_on_dense_data": "the folds are drawn by row, not by weight"
@@ -140,7 +135,16 @@ OTHERS = [
     PairedWithShifted(rho=0.05, **NETWORK),
     BudroClassifier(n_steps=5, perturbation_budget=0.1, n_jobs=1),
     BudroClassifier(_NothingToRemove(), n_steps=3, perturbation_budget=0.1, n_jobs=1),
-    ProjectedGBDTClassifier(SensitiveSubspace(indicators=[0]), n_steps=10, eta=0.3, n_jobs=1),
+    ProjectedGBDTClassifier(
+        SensitiveSubspace(indicators=[0]),
+        n_steps=10,
+        n_iter_no_change=None,
+        max_depth=6,
+        eta=0.3,
+        reg_lambda=1.0,
+        min_child_weight=1.0,
+        n_jobs=1,
+    ),
     ReweighedByTurns(n_steps=10, n_jobs=1),
     AskingByTurns(gamma=1.0, **ASKING),
 ]

@@ -48,6 +48,7 @@ class CLPClassifier(NeuralNetworkClassifier):
         *,
         counterfactuals: Sequence[ArrayLike] | None = None,
         sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
@@ -66,7 +67,7 @@ class CLPClassifier(NeuralNetworkClassifier):
             Also: no counterfactuals with a positive rho, one of another shape than X, one that is not
             finite, or all equal to X.
         """
-        return self._fit(X, y, callback, checkpoint, counterfactuals=counterfactuals)
+        return self._fit(X, y, sample_weight, callback, checkpoint, counterfactuals=counterfactuals)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

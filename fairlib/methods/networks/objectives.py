@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
 from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
-from evenhand.fairlib.auditor.search import Auditor
+from evenhand.fairlib.auditor.search import Auditor, WorstCase
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.base import Float32
@@ -20,6 +20,11 @@ from evenhand.fairlib.methods.networks.training import Arrays, Batch, CrossEntro
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.sensei import AuditedNetwork
+
+# Rows of one search on validation rows.
+CHUNK_ROWS = 2048
+# Range of a multiplier that is updated relatively.
+MULTIPLIER_RANGE = 1e-6, 1e6
 
 
 def next_multiplier(value: float, rate: float, budget: float, distance: float) -> float:
@@ -40,6 +45,30 @@ def next_multiplier(value: float, rate: float, budget: float, distance: float) -
     return max(0.0, value - rate * (budget - distance))
 
 
+def next_relative_multiplier(value: float, rate: float, budget: float, distance: float) -> float:
+    r"""
+    Multiplier after a mini-batch, by a step that depends on no scale.
+
+    .. math:: \lambda_{t+1} = \lambda_t \exp\left(\eta \min\left\{1, \tfrac{1}{\epsilon B} \sum_b
+              d_X(x_b, x'_b) - 1\right\}\right)
+
+    An update by differences (:func:`next_multiplier`) either takes very long or overshoots, because the
+    distance spent falls with :math:`1 / \lambda^2`: a multiplier that was pushed up by a few early
+    mini-batches ends the search. Here it goes back by a share of itself.
+
+    Parameters
+    ----------
+    value, rate, budget, distance : float
+        As for :func:`next_multiplier`.
+    """
+    if budget > 0:
+        excess = min(1.0, distance / budget - 1.0)
+    else:
+        excess = 1.0 if distance > 0 else -1.0
+    low, high = MULTIPLIER_RANGE
+    return min(high, max(low, value * math.exp(rate * excess)))
+
+
 class Robustness(CrossEntropy):
     """
     Cross-entropy at the worst comparable treatment of each row (SenSR).
@@ -49,11 +78,13 @@ class Robustness(CrossEntropy):
     estimator : AuditedNetwork
         Its parameters of the search and of the multiplier, and its seed, are used.
     metric : fitted fair metric
+    budget : float
+        Mean squared fair distance that may be spent.
     rho : float
-        Weight of the search's objective, which scales the multiplier's rate.
+        Weight of the search's objective, which scales the rate of the absolute update of the multiplier.
     """
 
-    def __init__(self, estimator: AuditedNetwork, metric: Metric, rho: float = 1.0) -> None:
+    def __init__(self, estimator: AuditedNetwork, metric: Metric, budget: float, rho: float = 1.0) -> None:
         self.auditor = Auditor(
             metric,
             subspace_steps=estimator.subspace_steps,
@@ -63,18 +94,46 @@ class Robustness(CrossEntropy):
         )
         self.rho = rho
         self.multiplier = estimator.multiplier_start
-        self.rate = estimator.multiplier_rate * rho
-        self.budget = estimator.perturbation_budget
+        self.relative = estimator.multiplier_update == "relative"
+        self.rate = estimator.multiplier_rate * (1.0 if self.relative else rho)
+        self.budget = budget
         self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "auditor"))
+        self.validation_seed = derive_seed(estimator.random_state, "auditor", "validation")
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
-        points, logs = self.worst_case(network, batch.x, lambda model: LogLoss(batch.labels))
-        return functional.cross_entropy(network(points), batch.labels), logs
+        points, logs = self.worst_case(network, batch)
+        return batch.log_loss(network(points)), logs
 
-    def worst_case(
-        self, network: nn.Module, x: Tensor, objective_of: Callable[[DifferentiableModel], SearchObjective]
-    ) -> tuple[Tensor, dict[str, float]]:
+    def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
+        """What the search maximises."""
+        return LogLoss(batch.labels)
+
+    def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
+        r"""
+        As :meth:`CrossEntropy.criterion`: the dual objective, at the current multiplier.
+
+        .. math:: E[\ell(y, h(x'))] + \lambda (\epsilon - E[d_X(x, x')])
+
+        The searches draw the same random numbers every time, and change no state.
+        """
+        model = as_differentiable(network)
+        random = torch.Generator().manual_seed(self.validation_seed)
+        total = 0.0
+        for part in batch.parts(CHUNK_ROWS):
+            objective = self.search_objective(model, part)
+            found = self.auditor.search(model, part.x, objective, self.multiplier, random)
+            spent = float(part.mean(found.squared_distance.double()))
+            with torch.no_grad():
+                value = self.value(network, part, found, shift)
+            total += len(part.x) * (value + self.rho * self.multiplier * (self.budget - spent))
+        return total / len(batch.x)
+
+    def value(self, network: nn.Module, batch: Batch, found: WorstCase, shift: Tensor) -> float:
+        """The objective without its multiplier's part."""
+        return float(batch.log_loss(network(found.points).double() - shift))
+
+    def worst_case(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """
         Search at the current multiplier, then update it; returns the points found and what to log.
 
@@ -83,11 +142,13 @@ class Robustness(CrossEntropy):
         # x' of Algorithm 1 (for SenSR the supremum of equation 2.5)
         network.eval()
         model = as_differentiable(network)
-        found = self.auditor.search(model, x, objective_of(model), self.multiplier, self.generator)
+        objective = self.search_objective(model, batch)
+        found = self.auditor.search(model, batch.x, objective, self.multiplier, self.generator)
         network.train()
-        spent = float(found.squared_distance.mean(dtype=torch.float64))
+        spent = float(batch.mean(found.squared_distance.double()))
         logs = {"spent": spent, "multiplier": self.multiplier}
-        self.multiplier = next_multiplier(self.multiplier, self.rate, self.budget, spent)
+        update = next_relative_multiplier if self.relative else next_multiplier
+        self.multiplier = update(self.multiplier, self.rate, self.budget, spent)
         return found.points, logs
 
     def state(self) -> Arrays:
@@ -105,9 +166,18 @@ class SetInvariance(Robustness):
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
-        points, logs = self.worst_case(network, batch.x, lambda model: LogitDistance(model.logits(batch.x)))
+        points, logs = self.worst_case(network, batch)
         loss, distances = _paired_loss(network, batch, points, self.rho)
         return loss, logs | distances
+
+    def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
+        """What the search maximises."""
+        return LogitDistance(model.logits(batch.x))
+
+    def value(self, network: nn.Module, batch: Batch, found: WorstCase, shift: Tensor) -> float:
+        """The objective without its multiplier's part."""
+        own = float(batch.log_loss(network(batch.x).double() - shift))
+        return own + self.rho * float(batch.mean(found.value.double()))
 
 
 class LogitPairing(CrossEntropy):
@@ -123,6 +193,15 @@ class LogitPairing(CrossEntropy):
         drawn = torch.randint(len(self.copies), batch.rows.shape, generator=self.generator)
         return _paired_loss(network, batch, self.copies[drawn, batch.rows], self.rho)
 
+    def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
+        """As :meth:`CrossEntropy.criterion`, with the mean over all counterfactuals."""
+        with torch.no_grad():
+            own = network(batch.x).double()
+            distances = torch.stack(
+                [logit_distance(own, network(copy[batch.rows]).double()) for copy in self.copies]
+            )
+            return float(batch.log_loss(own - shift) + self.rho * batch.mean(distances.mean(0)))
+
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
         return {"generator": self.generator.get_state().numpy()}
@@ -137,7 +216,7 @@ def _paired_loss(
 ) -> tuple[Tensor, dict[str, float]]:
     """Cross-entropy plus rho times the mean distance d_Y of outputs at the rows and at others."""
     own, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
-    loss = functional.cross_entropy(own, batch.labels)
-    distance = logit_distance(own, paired).mean()
+    loss = batch.log_loss(own)
+    distance = batch.mean(logit_distance(own, paired))
     logs = {"classification_loss": float(loss.detach()), "output_distance": float(distance.detach())}
     return loss + rho * distance, logs

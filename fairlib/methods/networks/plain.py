@@ -1,4 +1,4 @@
-"""A neural network trained on balanced mini-batches: the baseline and base of SenSeI, SenSR and CLP."""
+"""A neural network trained on mini-batches: the baseline and base of SenSeI, SenSR and CLP."""
 
 # Annotations are evaluated here, without `from __future__ import annotations`: constructors that subclasses
 # in other modules inherit show them as types, and jobs are checked against these.
@@ -20,12 +20,15 @@ from evenhand.fairlib.methods.base import (
     Float32,
     Float64,
     Method,
+    Validation,
     check_counts,
     check_interval,
+    check_sample_weight,
     check_widths,
     read_tensors,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
+from evenhand.fairlib.methods.groups import set_aside
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
@@ -39,7 +42,10 @@ DEFAULT_NETWORK, GIVEN_NETWORK = "perceptron", "module"
 @dataclass(kw_only=True, eq=False, repr=False)
 class NeuralNetworkClassifier(Method):
     r"""
-    Network on the multinomial logistic loss, by default with equally many rows per class in a mini-batch.
+    Network on the multinomial logistic loss.
+
+    By default a part of the rows is held out, and the training ends where the objective on them no longer
+    improves. So one set of defaults serves small and large tables.
 
     Parameters
     ----------
@@ -49,32 +55,47 @@ class NeuralNetworkClassifier(Method):
         Your own network, (n, d) to (n, K) logits; training starts from a copy of it. None: a fully connected
         one with ReLU.
     n_steps : int
-        Mini-batches.
-    batch_size : int
-        Rows per mini-batch, at least one per class, drawn with replacement.
+        Mini-batches, at most.
+    batch_size : int or None
+        Rows per mini-batch, at least one per class, drawn with replacement. None: one in 64 of the training
+        rows, within 32 and 256.
     class_balance : float
         From 1, equally many rows of each class in a mini-batch, to 0, as many as the table has; between, in
         proportion to :math:`n_k^{1 - \beta}`.
     learning_rate, weight_decay : float
         Of Adam.
+    n_iter_no_change : int or None
+        Evaluations without a better one that end the training. There is one after every pass over the
+        training rows, rounded up to 50 steps, and at least one in 500 steps. None: all steps are taken, on
+        all rows, and the last weights are kept.
+    validation_fraction : float
+        Share of the rows, stratified by label, that the evaluations use; no effect if `n_iter_no_change` is
+        None.
     random_state : int or None
 
     Attributes
     ----------
     network_ : torch.nn.Module
+        With the weights of the best evaluation.
+    best_step_ : int
+        Mini-batches that these weights have seen.
     history_ : dict of str to list of float
-        Means over the 50 steps up to each ``step``: ``loss``, the minimised objective.
+        Means over the 50 steps up to each ``step``: ``loss``, the minimised objective. With validation rows
+        also ``validation_loss``, the objective on them at the last evaluation, with log-odds corrected for
+        the class balance of the mini-batches.
     """
 
     multiclass = True
 
     hidden: Sequence[int] = (100,)
     network: Any = None
-    n_steps: int = 2000
-    batch_size: int = 64
-    class_balance: float = 1.0
+    n_steps: int = 10_000
+    batch_size: int | None = None
+    class_balance: float = 0.0
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
+    n_iter_no_change: int | None = 10
+    validation_fraction: float = 0.2
     random_state: int | None = None
 
     def fit(
@@ -83,6 +104,7 @@ class NeuralNetworkClassifier(Method):
         y: ArrayLike,
         *,
         sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
@@ -96,20 +118,23 @@ class NeuralNetworkClassifier(Method):
         ------
         ValueError
             A batch below one row per class, a network of another shape, no fair metric or one of another
-            dimension.
+            dimension, too few rows to hold some out.
         """
-        return self._fit(X, y, callback, checkpoint, sensitive_features=sensitive_features)
+        return self._fit(X, y, sample_weight, callback, checkpoint, sensitive_features=sensitive_features)
 
     def _fit(
         self,
         X: ArrayLike,
         y: ArrayLike,
+        sample_weight: ArrayLike | None,
         callback: Callback | None,
         checkpoint: str | Path | None,
         **given: Any,
     ) -> Self:
         data, codes = self._check_training(X, y)
+        weights = check_sample_weight(sample_weight, len(codes))
         self._check_parameters()
+        held = None if self.n_iter_no_change is None else self._held_out(codes)
         import torch
 
         from evenhand.fairlib.methods.networks.training import Training, start_network
@@ -119,7 +144,7 @@ class NeuralNetworkClassifier(Method):
         with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
             network = start_network(self, data)
-            training = Training(self, network, data, codes, objective)
+            training = Training(self, network, data, codes, objective, held, weights)
             metric, copies = getattr(self, "metric_", None), given.get("counterfactuals")
             parameters = self.get_params(deep=False)
             parameters.pop("metric", None)
@@ -132,6 +157,7 @@ class NeuralNetworkClassifier(Method):
                     codes,
                     *([] if metric is None else [metric.kind, *metric.arrays().values()]),
                     *map(np.asarray, [] if copies is None else copies),
+                    *([] if weights is None else ["weights", weights]),
                     *(value.numpy() for value in network.state_dict().values()),
                 ),
             )
@@ -141,14 +167,27 @@ class NeuralNetworkClassifier(Method):
             training.run(self.n_steps, callback, stored)
         self.network_ = network.eval()
         self.history_ = training.history
+        self.best_step_ = training.best_step or training.step
+        shift = training.shift.tolist()
+        self.prior_shift_ = shift[1] - shift[0] if len(shift) == 2 else 0.0
+        self.validation_ = None if held is None else Validation(held, self._probabilities(data[held]))
         stored.remove()
         return self
 
+    def _held_out(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions of the validation rows."""
+        try:
+            return set_aside(codes, self.validation_fraction, self.random_state)[1]
+        except ValueError as error:
+            raise ValueError(f"{error} Give more rows, or n_iter_no_change=None.") from None
+
     def _check_parameters(self) -> None:
-        check_counts(self, "n_steps", "batch_size")
+        check_counts(self, "n_steps")
+        check_counts(self, "batch_size", "n_iter_no_change", optional=True)
         check_widths(self, "hidden")
         check_interval(self, "[0, 1]", "class_balance")
-        if self.batch_size < len(self.classes_):
+        check_interval(self, "(0, 1)", "validation_fraction")
+        if self.batch_size is not None and self.batch_size < len(self.classes_):
             raise ValueError(
                 f"batch_size must be at least the number of classes ({len(self.classes_)}), "
                 f"got {self.batch_size!r}."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from evenhand.fairlib.methods.base import Float32, check_interval
+from evenhand.fairlib.methods.base import Float32, check_choice, check_interval
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
+
+MultiplierUpdate = Literal["relative", "absolute"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -22,10 +24,18 @@ class AuditedNetwork(NeuralNetworkClassifier):
     metric : fair metric or None
         Fitted, or a template that is fitted on X and ``sensitive_features``. None: a
         :class:`evenhand.fairlib.distances.SensitiveSubspace` of ``sensitive_features``.
-    perturbation_budget : float
-        :math:`\epsilon`, mean squared fair distance that the auditor may move people.
+    perturbation_budget : float or None
+        :math:`\epsilon`, mean squared fair distance that the auditor may move people. None: `budget_share`
+        of the table's own.
+    budget_share : float
+        :math:`\epsilon` as a share of the mean squared fair distance between two random people, which depends
+        neither on the number of columns nor on their scale.
     multiplier_start, multiplier_rate : float
         :math:`\lambda_0`, and :math:`\eta` of its update.
+    multiplier_update : {"relative", "absolute"}
+        Of :math:`\lambda`: by shares of itself
+        (:func:`evenhand.fairlib.methods.networks.objectives.next_relative_multiplier`), or by differences, as
+        in Algorithm 1.
     subspace_steps, full_steps : int
         Steps of the search for the worst case, along the metric's free directions and in full space.
     full_rate : float
@@ -36,14 +46,18 @@ class AuditedNetwork(NeuralNetworkClassifier):
     Attributes
     ----------
     metric_ : fair metric
+    perturbation_budget_ : float
+        :math:`\epsilon` of the training.
     history_ : dict of str to list of float
         Also ``spent``, the mean squared fair distance, and ``multiplier``, :math:`\lambda`.
     """
 
     metric: Any = field(default=None, kw_only=False)
-    perturbation_budget: float = 0.01
+    perturbation_budget: float | None = None
+    budget_share: float = 5e-4
     multiplier_start: float = 1.0
     multiplier_rate: float = 0.1
+    multiplier_update: MultiplierUpdate = "relative"
     subspace_steps: int = 8
     full_steps: int = 2
     full_rate: float = 0.5
@@ -51,14 +65,21 @@ class AuditedNetwork(NeuralNetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "[0, inf)", "perturbation_budget", "multiplier_start", "multiplier_rate")
+        check_interval(self, "[0, inf)", "perturbation_budget", optional=True)
+        check_interval(self, "[0, inf)", "budget_share", "multiplier_start", "multiplier_rate")
+        check_choice(self, "multiplier_update", get_args(MultiplierUpdate))
 
     def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
-        from evenhand.fairlib.distances.base import fitted_metric
+        from evenhand.fairlib.distances.base import fitted_metric, mean_squared_distance
         from evenhand.fairlib.methods.networks.objectives import Robustness
 
         self.metric_ = fitted_metric(self.metric, data, given["sensitive_features"])
-        return Robustness(self, self.metric_)
+        self.perturbation_budget_ = (
+            self.budget_share * mean_squared_distance(self.metric_, data)
+            if self.perturbation_budget is None
+            else float(self.perturbation_budget)
+        )
+        return Robustness(self, self.metric_, self.perturbation_budget_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,7 +118,7 @@ class SenSeIClassifier(AuditedNetwork):
 
         # sets metric_, and checks the parameters of the search
         super()._objective(data, **given)
-        return SetInvariance(self, self.metric_, self.rho) if self.rho > 0 else CrossEntropy()
+        return SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho) if self.rho > 0 else CrossEntropy()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

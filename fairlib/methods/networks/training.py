@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.base import Callback, Float32
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -23,16 +24,40 @@ if TYPE_CHECKING:
 
 # Progress is averaged over this many steps, and the loss is checked for NaN as often.
 REPORT_EVERY = 50
+# Validation rows are evaluated once in an epoch, rounded to reports, and at least once in so many reports.
+MOST_REPORTS = 10
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch: features (b, d), class positions (b,), and positions of its training rows (b,)."""
+    """
+    A mini-batch: features (b, d), class positions (b,), and positions of its training rows (b,).
+
+    ``weights`` (b,) are the rows' weights, of mean 1 over the training rows; None: all count the same.
+    """
 
     x: Tensor
     labels: Tensor
     rows: Tensor
+    weights: Tensor | None = None
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of one value per row, weighted."""
+        return values.mean() if self.weights is None else (values * self.weights).mean()
+
+    def log_loss(self, logits: Tensor) -> Tensor:
+        """Weighted mean logistic loss (nats) of logits, shape (b, K)."""
+        if self.weights is None:
+            return functional.cross_entropy(logits, self.labels)
+        return self.mean(functional.cross_entropy(logits, self.labels, reduction="none"))
+
+    def parts(self, rows: int) -> Iterator[Batch]:
+        """The batch in parts of at most so many rows."""
+        for start in range(0, len(self.x), rows):
+            part = slice(start, start + rows)
+            weights = None if self.weights is None else self.weights[part]
+            yield Batch(self.x[part], self.labels[part], self.rows[part], weights)
 
 
 class CrossEntropy:
@@ -40,7 +65,22 @@ class CrossEntropy:
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
-        return functional.cross_entropy(network(batch.x), batch.labels), {}
+        return batch.log_loss(network(batch.x)), {}
+
+    def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
+        """
+        Value of the objective on rows that the training does not see: what early stopping minimises.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts.
+        batch : Batch
+        shift : Tensor, shape (K,)
+            What the training added to the log-odds of each class, which is taken off again.
+        """
+        with torch.no_grad():
+            return float(batch.log_loss(network(batch.x).double() - shift))
 
     def state(self) -> Arrays:
         """Give all that the next mini-batch depends on."""
@@ -111,18 +151,23 @@ class Training:
     """
     Network, optimizer and history of one training.
 
-    A mini-batch has a fixed number of rows of each class, drawn with replacement.
+    A mini-batch has a fixed number of rows of each class, drawn with replacement. With validation rows, the
+    objective's value on them decides when to stop, and the weights of its best value are kept.
 
     Parameters
     ----------
     estimator : NeuralNetworkClassifier
-        Its batch size, class balance, learning rate, weight decay and seed are used.
+        Its batch size, class balance, learning rate, weight decay, patience and seed are used.
     network : torch.nn.Module
         Trained in place.
     data : ndarray of float32, shape (n, d)
     codes : ndarray of int64, shape (n,)
         Class positions.
     objective : CrossEntropy
+    held : ndarray of int64, shape (m,), or None
+        Positions of the validation rows, which no mini-batch has.
+    weights : ndarray of float64, shape (n,), or None
+        Weights of the rows in the loss.
     """
 
     def __init__(
@@ -132,13 +177,40 @@ class Training:
         data: Float32,
         codes: NDArray[np.int64],
         objective: CrossEntropy,
+        held: NDArray[np.int64] | None = None,
+        weights: Float64 | None = None,
     ) -> None:
         self.network = network
         self.objective = objective
         self.features = torch.tensor(data)
-        self.by_label = [torch.from_numpy(np.flatnonzero(codes == k)) for k in range(int(codes.max()) + 1)]
+        trained = np.ones(len(codes), bool)
+        if held is not None:
+            trained[held] = False
+        self.weights: Tensor | None = None
+        if weights is not None:
+            self.weights = torch.tensor(weights / weights[trained].mean(), dtype=torch.float32)
+        self.by_label = [
+            torch.from_numpy(np.flatnonzero(trained & (codes == k))) for k in range(int(codes.max()) + 1)
+        ]
         counts = [len(rows) for rows in self.by_label]
-        self.shares = class_shares(counts, estimator.batch_size, estimator.class_balance)
+        size = estimator.batch_size
+        if size is None:
+            size = max(default_batch_size(sum(counts)), len(counts))
+        self.shares = class_shares(counts, size, estimator.class_balance)
+        # log of the weight that a row of each class has through its class's share of the mini-batches
+        self.shift = torch.log(torch.tensor(self.shares, dtype=torch.float64) / torch.tensor(counts))
+        self.held: Batch | None = None
+        self.patience = 0
+        if held is not None:
+            assert estimator.n_iter_no_change is not None
+            self.held = self._batch(torch.from_numpy(held), torch.from_numpy(codes[held]))
+            if self.held.weights is not None:
+                self.held = replace(self.held, weights=self.held.weights / self.held.weights.mean())
+            passes = math.ceil(sum(counts) / size / REPORT_EVERY)
+            self.evaluate_every = REPORT_EVERY * min(MOST_REPORTS, passes)
+            self.patience = estimator.n_iter_no_change * self.evaluate_every
+        self.best_value, self.best_step, self.last_value = math.inf, 0, math.inf
+        self.best_weights: dict[str, Tensor] = {}
         self.labels = torch.arange(len(self.by_label)).repeat_interleave(torch.tensor(self.shares))
         self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "batches"))
         self.optimizer = torch.optim.Adam(
@@ -153,18 +225,19 @@ class Training:
 
     def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
         """
-        Train until `steps` mini-batches were taken in all.
+        Train until `steps` mini-batches were taken in all, or the validation rows say that it is enough.
 
         Raises
         ------
         FloatingPointError
             The loss or a weight became NaN or infinite; the last checkpoint before that stays.
         """
-        while self.step < steps:
+        while self.step < steps and not self.is_stale():
             for name, value in self.advance().items():
                 self._sums[name] = self._sums.get(name, 0.0) + value
             if self.step % REPORT_EVERY and self.step != steps:
                 continue
+            self._evaluate(steps)
             progress = self._record()
             # the loss is that before the step, so the last step can break the weights unnoticed
             if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
@@ -173,6 +246,29 @@ class Training:
                 callback(self.step, steps, progress)
             if checkpoint.due():
                 checkpoint.save(self.state())
+        if self.best_weights:
+            self.network.load_state_dict(self.best_weights)
+
+    def is_stale(self) -> bool:
+        """Whether the last evaluations on validation rows were no better than the best one."""
+        return bool(self.best_weights) and self.step - self.best_step >= self.patience
+
+    def _evaluate(self, steps: int) -> None:
+        """Compare with the best weights so far, where it is time to."""
+        if self.held is None or self.step not in (REPORT_EVERY, steps) and self.step % self.evaluate_every:
+            return
+        self.network.eval()
+        self.last_value = self.objective.criterion(self.network, self.held, self.shift)
+        self.network.train()
+        if self.last_value < self.best_value:
+            self.best_value, self.best_step = self.last_value, self.step
+            self.best_weights = {
+                name: value.detach().clone() for name, value in self.network.state_dict().items()
+            }
+
+    def _batch(self, rows: Tensor, labels: Tensor) -> Batch:
+        """Some rows with their weights."""
+        return Batch(self.features[rows], labels, rows, None if self.weights is None else self.weights[rows])
 
     def advance(self) -> dict[str, float]:
         """Take one mini-batch; return its loss and what the objective logs."""
@@ -182,7 +278,7 @@ class Training:
                 for pool, share in zip(self.by_label, self.shares, strict=True)
             ]
         )
-        loss, logs = self.objective(self.network, Batch(self.features[rows], self.labels, rows))
+        loss, logs = self.objective(self.network, self._batch(rows, self.labels))
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -193,6 +289,8 @@ class Training:
         """Append the means since the last record to the history, and return them."""
         taken = (self.step - 1) % REPORT_EVERY + 1
         progress = {name: total / taken for name, total in self._sums.items()}
+        if self.held is not None:
+            progress["validation_loss"] = self.last_value
         self._sums = {}
         if not all(np.isfinite(value) for value in progress.values()):
             raise self._not_finite("loss is")
@@ -213,6 +311,9 @@ class Training:
             **optimizer_arrays(self.optimizer, "moments."),
             **{f"history.{name}": np.array(values) for name, values in self.history.items()},
             **{f"objective.{name}": value for name, value in self.objective.state().items()},
+            **{f"best.{name}": value.numpy() for name, value in self.best_weights.items()},
+            # value and step of the best evaluation, and value of the last one
+            "evaluations": np.array([self.best_value, self.best_step, self.last_value]),
             "step": np.array(self.step),
             "generator": self.generator.get_state().numpy(),
             "layers": torch.get_rng_state().numpy(),
@@ -227,9 +328,18 @@ class Training:
         load_optimizer(self.optimizer, "moments.", arrays)
         self.history = {name: values.tolist() for name, values in with_prefix("history.", arrays).items()}
         self.objective.restore(with_prefix("objective.", arrays))
+        best = with_prefix("best.", arrays)
+        self.best_weights = {name: torch.from_numpy(value.copy()) for name, value in best.items()}
+        self.best_value, best_step, self.last_value = arrays["evaluations"].tolist()
+        self.best_step = int(best_step)
         self.step = int(arrays["step"])
         self.generator.set_state(torch.from_numpy(arrays["generator"]))
         torch.set_rng_state(torch.from_numpy(arrays["layers"]))
+
+
+def default_batch_size(n: int) -> int:
+    """Rows per mini-batch for n training rows: from 32 for a small table to 256, in 64 steps an epoch."""
+    return min(256, max(32, n // 64))
 
 
 def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list[int]:

@@ -216,6 +216,7 @@ def measure(name: str, train: Sample, test: Sample, **parameters: Any) -> dict[s
             found[key.rstrip("_")] = getattr(model, key)
     if name == "dadi":
         found["asked"] = float(model.acquire(test.X).asked.mean())
+        found["report"] = {name: model.feature_report_[name] for name in ("all", "acquired")}
     return found
 
 

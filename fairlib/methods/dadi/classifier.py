@@ -20,10 +20,12 @@ from evenhand.fairlib.methods.base import (
     Callback,
     Float32,
     Float64,
+    Validation,
     check_choice,
     check_counts,
     check_feature_groups,
     check_interval,
+    check_sample_weight,
     check_widths,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint
@@ -157,6 +159,7 @@ class DADIClassifier(BinaryMethod):
         y: ArrayLike,
         *,
         sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
@@ -172,7 +175,7 @@ class DADIClassifier(BinaryMethod):
             No sensitive feature or one with a single group, groups that miss or repeat a column, no group
             left to ask.
         """
-        problem, held, training = self._prepare(X, y, sensitive_features, feature_groups)
+        problem, held, training = self._prepare(X, y, sensitive_features, feature_groups, sample_weight)
         with threadpool_limits(1, "blas"):
             return self._train(problem, held, Checkpoint(checkpoint, training), None, callback)
 
@@ -183,6 +186,7 @@ class DADIClassifier(BinaryMethod):
         y: ArrayLike,
         *,
         sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         n_jobs: int | None = None,
     ) -> list[DADIClassifier]:
@@ -200,7 +204,9 @@ class DADIClassifier(BinaryMethod):
         from evenhand.fairlib.methods.dadi.training import pretrain
 
         models = [clone(self).set_params(gamma=gamma) for gamma in gammas]
-        prepared = [model._prepare(X, y, sensitive_features, feature_groups) for model in models]
+        prepared = [
+            model._prepare(X, y, sensitive_features, feature_groups, sample_weight) for model in models
+        ]
         if not models:
             return []
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_jobs or available_cores()) as threads:
@@ -220,6 +226,7 @@ class DADIClassifier(BinaryMethod):
         y: ArrayLike,
         sensitive_features: Mapping[str, ArrayLike] | None,
         feature_groups: Mapping[str, Sequence[int]] | None,
+        sample_weight: ArrayLike | None,
     ) -> tuple[Problem, HeldOut, str]:
         from evenhand.fairlib.methods.dadi.problem import prepare
 
@@ -230,7 +237,8 @@ class DADIClassifier(BinaryMethod):
         groups = check_feature_groups(feature_groups, data.shape[1])
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
-        return prepare(self, data, codes, sensitive, groups)
+        weights = check_sample_weight(sample_weight, len(codes))
+        return prepare(self, data, codes, sensitive, groups, weights)
 
     def _check_parameters(self) -> None:
         check_interval(self, "[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")
@@ -263,6 +271,11 @@ class DADIClassifier(BinaryMethod):
         self.allowed_ = problem.allowed
         self.feature_report_ = feature_report(list(self.groups_), self.allowed_, held, before, after)
         self._network = after[0]
+        counts = np.bincount(problem.label.code, minlength=2)
+        self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
+        self.validation_ = None
+        if len(held.rows):
+            self.validation_ = Validation(held.rows, self._probabilities(held.X))
         checkpoint.remove()
         return self
 

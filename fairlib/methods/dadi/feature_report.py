@@ -19,10 +19,11 @@ class HeldOut:
     """
     Rows that no training used.
 
-    ``classes`` is the number of groups that the adversary distinguishes; ``judged`` are the rows that count
+    ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary distinguishes; ``judged`` are the rows that count
     in its loss.
     """
 
+    rows: NDArray[np.int64]
     X: Float32
     label: Codes
     group: Codes

@@ -26,6 +26,17 @@ class Outcome(NamedTuple):
     classes: int
 
 
+def with_weights(outcome: Outcome, weights: NDArray[np.float64] | None) -> Outcome:
+    """The outcome with its weights times those of the rows, shape (n,), of mean 1 again; None: as it is."""
+    if weights is None:
+        return outcome
+    product = outcome.weight.astype(np.float64) * weights
+    total = product.mean()
+    if total == 0:
+        raise ValueError("sample_weight is 0 in all rows that count in a loss.")
+    return outcome._replace(weight=(product / total).astype(np.float32))
+
+
 def label_outcome(y: Codes, class_balance: float) -> Outcome:
     r"""Target of the classifier: weights :math:`\propto n_y^{-\beta}` of mean 1, beta = ``class_balance``."""
     counts = np.bincount(y, minlength=2).astype(np.float64)

@@ -17,7 +17,7 @@ from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.checkpoint import fingerprint
 from evenhand.fairlib.methods.dadi.feature_report import HeldOut
 from evenhand.fairlib.methods.dadi.network import Layout, Rows
-from evenhand.fairlib.methods.dadi.objectives import Outcome, attribute_outcome, label_outcome
+from evenhand.fairlib.methods.dadi.objectives import Outcome, attribute_outcome, label_outcome, with_weights
 from evenhand.fairlib.methods.groups import Groups
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def prepare(
     codes: NDArray[np.int64],
     sensitive: Groups,
     feature_groups: Mapping[str, Sequence[int]],
+    weights: Float64 | None = None,
 ) -> tuple[Problem, HeldOut, str]:
     """
     Hold rows out, and encode the others.
@@ -55,6 +56,8 @@ def prepare(
         Labels, 0 or 1.
     sensitive : Groups
     feature_groups : mapping of str to sequence of int
+    weights : float64, shape (n,), or None
+        Weights of the rows in both classifiers' losses.
 
     Returns
     -------
@@ -82,16 +85,22 @@ def prepare(
             f"of {len(codes)} rows {train.sum()} are left to train on, not of both labels: give more "
             "rows or a smaller validation_share."
         )
+    own = None if weights is None else weights[train]
+    attribute_of_rows = attribute._replace(
+        code=group[train], weight=attribute.weight[train], start=attribute.start[train]
+    )
     problem = Problem(
         layout,
         layout.rows(X[train]),
-        label_outcome(codes[train], config.class_balance),
-        attribute._replace(code=group[train], weight=attribute.weight[train], start=attribute.start[train]),
+        with_weights(label_outcome(codes[train], config.class_balance), own),
+        with_weights(attribute_of_rows, own),
         allowed,
         _costs(config.costs, list(feature_groups)),
     )
     judged = (codes == 1) | (config.criterion != "equal_opportunity")
-    held_out = HeldOut(X[held], codes[held], group[held], attribute.classes, judged[held])
+    held_out = HeldOut(
+        np.flatnonzero(held), X[held], codes[held], group[held], attribute.classes, judged[held]
+    )
     training = fingerprint(
         X,
         codes,
@@ -101,6 +110,7 @@ def prepare(
         [(name, repr(value)) for name, value in sorted(config.get_params(deep=False).items())],
         # another compiler or BLAS rounds differently: the result would not be that of an unbroken training
         [(module.__name__, module.__version__) for module in (numba, np, scipy)],
+        *([] if weights is None else ["weights", weights]),
     )
     return problem, held_out, training
 

@@ -18,10 +18,12 @@ from evenhand.fairlib.methods.base import (
     Float32,
     Float64,
     Method,
+    Validation,
     check_choice,
     check_counts,
     check_feature_groups,
     check_interval,
+    check_sample_weight,
     check_widths,
     read_tensors,
 )
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 WEIGHTS_FILE = "network.safetensors"
 GradientEstimator = Literal["score_function", "one_flip", "straight_through"]
+ValidationCriterion = Literal["log_loss", "balanced_accuracy"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,7 +75,10 @@ class FAIASClassifier(Method):
         In (0, 1], of every group at first. 1 selects all for ever.
     hidden : sequence of int
         SELU layers of the predictor before the softmax layer.
-    n_epochs, batch_size : int
+    n_epochs : int
+        Passes over the training rows, at most.
+    batch_size : int or None
+        None: one in 64 of the training rows, within 32 and 256.
     learning_rate : float
         Of the predictor's Adam.
     selector_learning_rate : float or None
@@ -87,8 +93,12 @@ class FAIASClassifier(Method):
         0 for the last ones.
     n_masks : int
     validation_share : float
-        In [0, 1): share of the rows, stratified by label, that decides the best epoch by balanced accuracy,
-        so that a small class counts as much as a large one; among equals by log loss. 0: the last epoch.
+        In [0, 1): share of the rows, stratified by label, that decides the best epoch. 0: the last epoch.
+    validation_criterion : {"log_loss", "balanced_accuracy"}
+        What decides: the log loss, with probabilities corrected for `class_balance`, from the step on at
+        which a selection probability can have come from its start to one half, so that the selector has had
+        its say; or the balanced accuracy, among equals the mean over the classes of their log loss. Balanced
+        accuracy stays at 1 / K for as long as a small class is never the likeliest.
     patience : int or None
         End after so many epochs without a better one. None: never.
     random_state : int or None
@@ -103,8 +113,8 @@ class FAIASClassifier(Method):
     selector_ : Selector
     best_epoch_ : int
     history_ : dict of str to list of float
-        Per ``epoch``: ``prediction_loss``, ``sensitivity_loss`` and ``validation_balanced_accuracy`` (with
-        validation rows).
+        Per ``epoch``: ``prediction_loss``, ``sensitivity_loss`` and, with validation rows,
+        ``validation_log_loss`` or ``validation_balanced_accuracy``.
     """
 
     multiclass = True
@@ -116,8 +126,8 @@ class FAIASClassifier(Method):
     gradient_estimator: GradientEstimator = "score_function"
     initial_probability: float = 0.9
     hidden: Sequence[int] = (200, 200, 200)
-    n_epochs: int = 100
-    batch_size: int = 128
+    n_epochs: int = 200
+    batch_size: int | None = None
     learning_rate: float = 1e-4
     selector_learning_rate: float | None = None
     weight_decay: float = 0.0
@@ -125,7 +135,8 @@ class FAIASClassifier(Method):
     averaging: float = 0.999
     n_masks: int = 32
     validation_share: float = 0.25
-    patience: int | None = None
+    validation_criterion: ValidationCriterion = "log_loss"
+    patience: int | None = 20
     random_state: int | None = None
 
     def fit(
@@ -134,6 +145,7 @@ class FAIASClassifier(Method):
         y: ArrayLike,
         *,
         sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
@@ -153,6 +165,7 @@ class FAIASClassifier(Method):
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)
         data, codes = self._check_training(X, y)
+        weights = check_sample_weight(sample_weight, len(codes))
         self._check_parameters()
         self.groups_ = check_feature_groups(feature_groups, data.shape[1])
         self.attributes_ = self._sensitive(data, sensitive_features)
@@ -160,7 +173,7 @@ class FAIASClassifier(Method):
         import torch
 
         from evenhand.fairlib.methods.faias.players import even_levels
-        from evenhand.fairlib.methods.faias.trainer import Trainer, score_of
+        from evenhand.fairlib.methods.faias.trainer import Trainer, log_loss_of, score_of
 
         stored = Checkpoint(
             checkpoint,
@@ -172,6 +185,7 @@ class FAIASClassifier(Method):
                 codes,
                 list(self.groups_.items()),
                 self.attributes_,
+                *([] if weights is None else ["weights", weights]),
             ),
         )
         self._levels = even_levels(self.n_masks, len(self.groups_), generator(self.random_state, "masks"))
@@ -183,10 +197,17 @@ class FAIASClassifier(Method):
                 torch.from_numpy(data[train]),
                 torch.from_numpy(codes[train]),
                 torch.Generator().manual_seed(derive_seed(self.random_state, "batches")),
+                None
+                if weights is None
+                else torch.tensor(weights[train] / weights[train].mean(), dtype=torch.float32),
             )
 
             def score() -> tuple[float, float]:
-                return score_of(players.mean_over_selections(self._levels, data[held]), codes[held])
+                found = players.mean_over_selections(self._levels, data[held])
+                if self.validation_criterion == "balanced_accuracy":
+                    return score_of(found, codes[held])
+                held_weights = None if weights is None else weights[held]
+                return log_loss_of(found, codes[held], trainer.class_weights, held_weights)
 
             self.history_ = trainer.run(score if len(held) else None, callback, stored)
         with torch.no_grad():
@@ -195,14 +216,18 @@ class FAIASClassifier(Method):
             first.weight[:, players.features.hidden] = 0.0
         self.best_epoch_ = trainer.best_epoch
         self._set_players(players)
+        shift = trainer.class_weights.double().log().tolist()
+        self.prior_shift_ = shift[1] - shift[0] if len(shift) == 2 else 0.0
+        self.validation_ = Validation(held, self._probabilities(data[held])) if len(held) else None
         stored.remove()
         return self
 
     def _check_parameters(self) -> None:
-        check_counts(self, "n_epochs", "batch_size", "n_masks")
-        check_counts(self, "patience", optional=True)
+        check_counts(self, "n_epochs", "n_masks")
+        check_counts(self, "patience", "batch_size", optional=True)
         check_widths(self, "hidden", "selector_hidden")
         check_choice(self, "gradient_estimator", get_args(GradientEstimator))
+        check_choice(self, "validation_criterion", get_args(ValidationCriterion))
         check_interval(self, "(0, inf)", "learning_rate")
         check_interval(self, "(0, inf)", "selector_learning_rate", optional=True)
         check_interval(self, "[0, inf)", "sensitivity_weight", "weight_decay")

@@ -21,8 +21,13 @@ from evenhand.fairlib.methods.faias.selector import (
     score_function_gradient,
     straight_through_gradient,
 )
-from evenhand.fairlib.methods.networks.training import Arrays, load_optimizer, optimizer_arrays
-from evenhand.fairlib.numerics import log_losses
+from evenhand.fairlib.methods.networks.training import (
+    Arrays,
+    default_batch_size,
+    load_optimizer,
+    optimizer_arrays,
+)
+from evenhand.fairlib.numerics import log_losses, softmax_losses
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.faias.classifier import FAIASClassifier
@@ -84,6 +89,26 @@ def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
     return float(recalls.mean()), -float(means.mean())
 
 
+def log_loss_of(
+    probabilities: Float64, codes: NDArray[np.int64], weights: Tensor, row_weights: Float64 | None = None
+) -> Score:
+    """
+    Minus the mean log loss (nats), corrected for the training's class weights; and 0.
+
+    Parameters
+    ----------
+    probabilities : ndarray, shape (n, K)
+    codes : ndarray of int, shape (n,)
+        Class positions.
+    weights : Tensor, shape (K,)
+        Class weights of the training's loss: the probabilities are divided by them, and normalised.
+    row_weights : ndarray, shape (n,), or None
+    """
+    margins = -log_losses(probabilities).T - np.log(weights.double().numpy())
+    losses = softmax_losses(margins)[codes, np.arange(len(codes))]
+    return -float(np.average(losses, weights=row_weights)), 0.0
+
+
 class Trainer:
     """
     The players, their optimizers, and the parameters of the best epoch so far.
@@ -98,6 +123,8 @@ class Trainer:
     labels : Tensor of int64, shape (n,)
     generator : torch.Generator
         Of the shuffles and the selections.
+    weights : Tensor, shape (n,), or None
+        Weights of the rows in both losses, of mean 1.
     """
 
     def __init__(
@@ -107,9 +134,11 @@ class Trainer:
         x: Tensor,
         labels: Tensor,
         generator: torch.Generator,
+        weights: Tensor | None = None,
     ) -> None:
         self.config, self.players = config, players
-        self.x, self.labels, self.generator = x, labels, generator
+        self.x, self.labels, self.generator, self.weights = x, labels, generator, weights
+        self.batch_size = default_batch_size(len(x)) if config.batch_size is None else config.batch_size
         # of the prediction loss
         self.class_weights = class_weights(torch.bincount(labels).tolist(), config.class_balance)
         self.selector_rate = config.selector_learning_rate or (
@@ -126,6 +155,10 @@ class Trainer:
                 players.selector.parameters(), self.selector_rate, maximize=True, fused=True
             ),
         }
+        # steps of Adam that take a selection probability from its start to one half
+        start = abs(torch.tensor(config.initial_probability, dtype=torch.float64).logit().item())
+        steps = 0.0 if math.isinf(start) else start / self.selector_rate
+        self.warm_up = steps if config.validation_criterion == "log_loss" else 0.0
         self.step = 0
         self.averages = [value.detach().clone() for value in players.parameters()]
         self.best_epoch, self.best_score = 0, (-math.inf, -math.inf)
@@ -173,8 +206,10 @@ class Trainer:
             self.exchange()
             reached = (float(epoch), 0.0) if score is None else score()
             if score is not None:
-                logs["validation_balanced_accuracy"] = reached[0]
-            self.keep_if_best(epoch, reached)
+                sign = -1.0 if config.validation_criterion == "log_loss" else 1.0
+                logs[f"validation_{config.validation_criterion}"] = sign * reached[0]
+            if self.step >= self.warm_up or epoch == config.n_epochs:
+                self.keep_if_best(epoch, reached)
             self.exchange()
             for name, value in {"epoch": float(epoch), **logs}.items():
                 history.setdefault(name, []).append(value)
@@ -188,7 +223,7 @@ class Trainer:
 
     def is_stale(self, epoch: int, patience: int | None) -> bool:
         """Whether the last `patience` epochs were no better than the best one."""
-        return patience is not None and epoch - self.best_epoch >= patience
+        return patience is not None and self.best_epoch > 0 and epoch - self.best_epoch >= patience
 
     def keep_if_best(self, epoch: int, score: Score) -> None:
         """Keep a copy of the parameters if the score is the highest so far."""
@@ -207,13 +242,14 @@ class Trainer:
         """
         totals = {"prediction_loss": 0.0, "sensitivity_loss": 0.0}
         order = torch.randperm(len(self.x), generator=self.generator)
-        for rows in order.split(self.config.batch_size):
-            prediction, change = self._step(self.x[rows], self.labels[rows])
+        for rows in order.split(self.batch_size):
+            weights = None if self.weights is None else self.weights[rows]
+            prediction, change = self._step(self.x[rows], self.labels[rows], weights)
             totals["prediction_loss"] += prediction * len(rows)
             totals["sensitivity_loss"] += change * len(rows)
         return {name: total / len(self.x) for name, total in totals.items()}
 
-    def _step(self, x: Tensor, labels: Tensor) -> tuple[float, float]:
+    def _step(self, x: Tensor, labels: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
         """Take one mini-batch: both players move from their current parameters."""
         players, estimator = self.players, self.config.gradient_estimator
         # selections s of the mini-batch, drawn from the selector (equation 6.5)
@@ -228,7 +264,10 @@ class Trainer:
         outputs, changes = sensitivity(players.predictor, shown, x, features.sensitive)
         # a weighted mean would count a small class by its share of the batch
         row_losses = functional.cross_entropy(outputs, labels, reduction="none")
-        prediction = (row_losses * self.class_weights[labels]).mean()
+        row_losses = row_losses * self.class_weights[labels]
+        if weights is not None:
+            row_losses, changes = row_losses * weights, changes * weights
+        prediction = row_losses.mean()
         losses = changes.detach()
         # estimated gradient of the sensitivity loss for the log-odds
         if estimator == "straight_through":
@@ -237,7 +276,8 @@ class Trainer:
         elif estimator == "one_flip":
 
             def loss_of(other: Tensor) -> Tensor:
-                return sensitivity(players.predictor, features.masked(x, other), x, features.sensitive)[1]
+                found = sensitivity(players.predictor, features.masked(x, other), x, features.sensitive)[1]
+                return found if weights is None else found * weights
 
             gradient = one_flip_gradient(
                 losses, selection, probabilities, features.free, loss_of, self.generator

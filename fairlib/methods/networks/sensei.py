@@ -54,7 +54,7 @@ class AuditedNetwork(NeuralNetworkClassifier):
 
     metric: Any = field(default=None, kw_only=False)
     perturbation_budget: float | None = None
-    budget_share: float = 5e-4
+    budget_share: float = 1e-4
     multiplier_start: float = 1.0
     multiplier_rate: float = 0.1
     multiplier_update: MultiplierUpdate = "relative"

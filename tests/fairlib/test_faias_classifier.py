@@ -475,6 +475,8 @@ def test_the_best_epoch_is_chosen_on_rows_that_were_not_trained_on() -> None:
         "learning_rate": 0.02,
         "averaging": 0.0,
         "sensitivity_weight": 0.1,
+        "validation_criterion": "balanced_accuracy",
+        "patience": None,
     }
     model = _fit(**options, n_epochs=25)
     scores = model.history_["validation_balanced_accuracy"]
@@ -509,11 +511,12 @@ def test_the_best_epoch_is_chosen_on_rows_that_were_not_trained_on() -> None:
 def test_patience_ends_the_training_early() -> None:
     X, y = _people()
     noise = np.random.default_rng(0).integers(0, 2, 200)
-    model = _fit(data=(X, noise), patience=2, n_epochs=60)
-    epochs = len(model.history_["epoch"])
-    assert epochs == model.best_epoch_ + 2 < 60
-    scores = model.history_["validation_balanced_accuracy"]
-    assert max(scores[model.best_epoch_ :]) <= scores[model.best_epoch_ - 1]
+    for criterion, sign in (("balanced_accuracy", 1), ("log_loss", -1)):
+        model = _fit(data=(X, noise), patience=2, n_epochs=60, validation_criterion=criterion)
+        epochs = len(model.history_["epoch"])
+        assert epochs == model.best_epoch_ + 2 < 60
+        scores = sign * np.array(model.history_[f"validation_{criterion}"])
+        assert max(scores[model.best_epoch_ :]) <= scores[model.best_epoch_ - 1]
     # without rows to judge by, every epoch is the best
     assert len(_fit(patience=1, validation_share=0.0).history_["epoch"]) == 5
 
@@ -528,7 +531,7 @@ def test_every_epoch_is_reported() -> None:
     seen: list[tuple[int, int, dict[str, float]]] = []
     model = _fit(given={"callback": lambda *given: seen.append((*given[:2], dict(given[2])))})
     assert [entry[:2] for entry in seen] == [(epoch, 5) for epoch in range(1, 6)]
-    for name in ("prediction_loss", "sensitivity_loss", "validation_balanced_accuracy"):
+    for name in ("prediction_loss", "sensitivity_loss", "validation_log_loss"):
         assert model.history_[name] == [entry[2][name] for entry in seen]
 
 

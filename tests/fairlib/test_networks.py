@@ -36,17 +36,25 @@ from evenhand.fairlib.methods.networks.objectives import (
     Robustness,
     SetInvariance,
     next_multiplier,
+    next_relative_multiplier,
 )
 from evenhand.fairlib.methods.networks.training import Batch, build_network, class_shares
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
-SMALL: dict[str, Any] = {"hidden": (8,), "n_steps": 30, "batch_size": 16, "random_state": 3}
+# All steps, on all rows.
+SMALL: dict[str, Any] = {
+    "hidden": (8,),
+    "n_steps": 30,
+    "batch_size": 16,
+    "n_iter_no_change": None,
+    "random_state": 3,
+}
 METHODS = [NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier, CLPClassifier]
 WITH_METRIC = [SenSeIClassifier, SenSRClassifier]
 # Parameters of the search and of the multiplier, as an estimator has them.
 SEARCH = SimpleNamespace(
-    perturbation_budget=0.02,
     multiplier_start=2.0,
+    multiplier_update="absolute",
     multiplier_rate=0.5,
     subspace_steps=4,
     full_steps=3,
@@ -135,7 +143,10 @@ def test_training_updates_the_multiplier_as_algorithm_1_does(
 ) -> None:
     X, y, _ = people(80)
     options = {**options, "perturbation_budget": 0.02, "multiplier_start": 0.3, "multiplier_rate": 0.4}
-    one, two = (train(method, X, y, **{**options, "n_steps": steps}).history_ for steps in (1, 2))
+    one, two = (
+        train(method, X, y, multiplier_update="absolute", **{**options, "n_steps": steps}).history_
+        for steps in (1, 2)
+    )
     assert one["multiplier"] == [0.3]
     second = max(0.0, 0.3 - scale * 0.4 * (0.02 - one["spent"][0]))
     assert second != 0.3
@@ -156,7 +167,7 @@ def mini_batch(classes: int) -> tuple[nn.Sequential, Batch, SensitiveSubspace]:
 
 def worst_points(network: nn.Sequential, batch: Batch, metric: SensitiveSubspace, goal: Any) -> Tensor:
     auditor = Auditor(metric, subspace_steps=4, full_steps=3, full_rate=0.5, tolerance=-1.0)
-    generator = Robustness(SEARCH, metric).generator
+    generator = Robustness(SEARCH, metric, 0.02).generator
     return auditor.search(as_differentiable(network), batch.x, goal, 2.0, generator).points
 
 
@@ -190,7 +201,7 @@ def test_sensei_descends_on_the_loss_plus_rho_times_the_worst_output_distance(cl
         log_likelihood = torch.log_softmax(own, dim=1)[torch.arange(12), batch.labels]
         return -log_likelihood.mean() + 7.0 * (own - moved).square().sum(dim=1).mean() / classes
 
-    objective = SetInvariance(SEARCH, metric, rho=7.0)
+    objective = SetInvariance(SEARCH, metric, 0.02, rho=7.0)
     loss, logs = objective(network, batch)
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
     assert logs["classification_loss"] + 7.0 * logs["output_distance"] == pytest.approx(float(loss.detach()))
@@ -209,7 +220,7 @@ def test_sensr_descends_on_the_loss_at_the_worst_points_alone(classes: int) -> N
         moved = net(other.to(next(net.parameters()).dtype))
         return -torch.log_softmax(moved, dim=1)[torch.arange(12), batch.labels].mean()
 
-    loss, logs = Robustness(SEARCH, metric)(network, batch)
+    loss, logs = Robustness(SEARCH, metric, 0.02)(network, batch)
     assert float(loss.detach()) == pytest.approx(float(formula(network).detach()), rel=1e-5)
     staying = functional.cross_entropy(network(batch.x), batch.labels)
     assert float((loss - staying).detach()) > 1e-3
@@ -261,7 +272,7 @@ def test_pairs_are_drawn_only_among_the_copies_given_of_the_same_row() -> None:
     copies = [X + np.array([number, 0], dtype=np.float32) for number in (1, 2, 3)]
     seen: list[Tensor] = []
     network = recorder(seen, 2, 2)
-    CLPClassifier(network=network, n_steps=20, batch_size=16).fit(
+    CLPClassifier(network=network, n_steps=20, batch_size=16, n_iter_no_change=None).fit(
         X, np.arange(20) % 2, counterfactuals=copies
     )
     own, paired = (torch.cat(part) for part in zip(*(rows.split(16) for rows in seen[1:]), strict=True))
@@ -302,11 +313,30 @@ def test_training_on_the_worst_case_makes_predictions_more_consistent() -> None:
 
 def test_the_auditor_spends_about_its_budget_in_the_end() -> None:
     X, y = biased()
-    history = train(
-        SenSeIClassifier, X, y, rho=1.0, perturbation_budget=0.05, multiplier_rate=0.5, n_steps=800
-    ).history_
-    assert np.mean(history["spent"][-8:]) == pytest.approx(0.05, rel=0.3)
-    assert history["multiplier"][-1] > 0
+    options: dict[str, Any] = {"rho": 1.0, "perturbation_budget": 0.05, "n_steps": 800}
+    for update in ({}, {"multiplier_update": "absolute", "multiplier_rate": 0.5}):
+        history = train(SenSeIClassifier, X, y, **options, **update).history_
+        assert np.mean(history["spent"][-8:]) == pytest.approx(0.05, rel=0.3)
+        assert history["multiplier"][-1] > 0
+
+
+def test_a_relative_multiplier_comes_back_from_afar() -> None:
+    # by hand: spent twice the budget or more is a rise by e^0.5, nothing spent a fall by as much
+    assert next_relative_multiplier(2.0, 0.5, 0.1, 0.2) == pytest.approx(2.0 * np.exp(0.5))
+    assert next_relative_multiplier(2.0, 0.5, 0.1, 9.0) == pytest.approx(2.0 * np.exp(0.5))
+    assert next_relative_multiplier(2.0, 0.5, 0.1, 0.15) == pytest.approx(2.0 * np.exp(0.25))
+    assert next_relative_multiplier(2.0, 0.5, 0.1, 0.0) == pytest.approx(2.0 * np.exp(-0.5))
+    assert next_relative_multiplier(2.0, 0.5, 0.0, 0.1) > 2.0 > next_relative_multiplier(2.0, 0.5, 0.0, 0.0)
+    X, y = biased()
+    start = {"perturbation_budget": 0.05, "multiplier_start": 520.0, "n_steps": 400}
+    relative, absolute = (
+        train(SenSeIClassifier, X, y, rho=1.0, multiplier_update=update, **start).history_
+        for update in ("relative", "absolute")
+    )
+    # by differences the search stays shut off
+    assert absolute["multiplier"][-1] > 500
+    assert absolute["spent"][-1] < 1e-3
+    assert np.mean(relative["spent"][-3:]) == pytest.approx(0.05, rel=0.4)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -514,7 +544,11 @@ def test_mini_batches_hold_the_shares_of_their_classes(balance: float, expected:
     X = np.column_stack([y, np.arange(100)]).astype(np.float32)
     seen: list[Tensor] = []
     NeuralNetworkClassifier(
-        network=recorder(seen, 2, 2), n_steps=40, batch_size=16, class_balance=balance
+        network=recorder(seen, 2, 2),
+        n_steps=40,
+        batch_size=16,
+        class_balance=balance,
+        n_iter_no_change=None,
     ).fit(X, y)
     for rows in seen[1:]:
         assert torch.bincount(rows[:, 0].long()).tolist() == expected
@@ -581,13 +615,13 @@ def test_a_network_that_its_last_step_broke_is_not_handed_out(people: People) ->
     [
         (SenSeIClassifier, {"rho": -1.0}, "rho must be finite and not negative, got -1.0"),
         (SenSeIClassifier, {"rho": float("nan")}, "rho must be finite and not negative, got nan"),
-        (CLPClassifier, {"rho": -0.1}, "rho must be finite and not negative, got -0.1"),
+        (CLPClassifier, {"rho": -0.1}, "rho must be finite and not negative.*, got -0.1"),
         (CLPClassifier, {"rho": float("inf")}, "rho must be finite and not negative, got inf"),
         *(
             (method, arguments, message)
             for method in WITH_METRIC
             for arguments, message in (
-                ({"perturbation_budget": -0.1}, "perturbation_budget must be .* not negative, got -0.1"),
+                ({"perturbation_budget": -0.1}, "perturbation_budget must be .* not negative.*, got -0.1"),
                 ({"perturbation_budget": float("nan")}, "perturbation_budget must be finite"),
                 ({"multiplier_start": -1.0}, "multiplier_start must be .* not negative, got -1.0"),
                 ({"multiplier_rate": float("inf")}, "multiplier_rate must be finite"),
@@ -602,7 +636,7 @@ def test_a_network_that_its_last_step_broke_is_not_handed_out(people: People) ->
             for arguments, message in (
                 ({"n_steps": 0}, "n_steps must be a whole number, at least 1, got 0"),
                 ({"n_steps": 1.5}, "n_steps must be a whole number, at least 1, got 1.5"),
-                ({"batch_size": 2.5}, "batch_size must be a whole number, at least 1, got 2.5"),
+                ({"batch_size": 2.5}, "batch_size must be a whole number, at least 1 or None, got 2.5"),
                 ({"hidden": (-1,)}, r"hidden must list whole numbers of units, at least 1, got \(-1,\)"),
                 ({"hidden": (2.5,)}, r"hidden must list whole numbers of units, at least 1, got \(2.5,\)"),
                 ({"batch_size": 1}, r"at least the number of classes \(2\), got 1"),

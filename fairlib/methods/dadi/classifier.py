@@ -97,8 +97,11 @@ class DADIClassifier(BinaryMethod):
         Units of the reading block and of the heads.
     memory_size, processing_steps : int
         Length of memory vectors and of the LSTM; steps of attention.
-    pretrain_iterations, n_iterations : int
-        Of pretraining, and of joint training; may be 0.
+    pretrain_iterations : int
+        Of both classifiers alone; may be 0.
+    n_iterations : int or None
+        Of joint training; may be 0. None: 80,000 divided by the number of groups that may be asked, within
+        1,000 and 4,000, because an iteration takes longer with more of them.
     agents, n_step : int
         Number of agents (also the batch size of pretraining), and steps of each per iteration.
     exploration_start, exploration_end : float
@@ -140,7 +143,7 @@ class DADIClassifier(BinaryMethod):
     memory_size: int = 32
     processing_steps: int = 5
     pretrain_iterations: int = 2000
-    n_iterations: int = 20_000
+    n_iterations: int | None = None
     agents: int = 64
     n_step: int = 4
     exploration_start: float = 1.0
@@ -247,7 +250,8 @@ class DADIClassifier(BinaryMethod):
         )
         check_interval(self, "[0, 1)", "validation_share")
         check_counts(self, "memory_size", "processing_steps", "agents", "n_step", "target_every")
-        check_counts(self, "pretrain_iterations", "n_iterations", least=0)
+        check_counts(self, "pretrain_iterations", least=0)
+        check_counts(self, "n_iterations", least=0, optional=True)
         check_choice(self, "criterion", CRITERIA)
         check_widths(self, "hidden")
         if len(self.hidden) != 2:

@@ -35,6 +35,9 @@ Networks = tuple[SetNetwork, SetNetwork]
 LEARNERS = ("predictor", "adversary", "target")
 REPORT_EVERY = 100
 CHECKED_ROWS = 256
+# Default of joint training: this over the number of groups, within a range.
+GROUP_ITERATIONS = 80_000
+ITERATIONS = 1_000, 4_000
 
 
 def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkShape, NetworkShape]:
@@ -46,13 +49,21 @@ def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkSha
     return predictor, replace(predictor, classes=outputs, actions=0)
 
 
+def joint_iterations(config: DADIClassifier, problem: Problem) -> int:
+    """Iterations of joint training: those of the parameter, or by the number of groups that may be asked."""
+    if config.n_iterations is not None:
+        return int(config.n_iterations)
+    low, high = ITERATIONS
+    return min(high, max(low, GROUP_ITERATIONS // int(problem.allowed.sum())))
+
+
 def _train_config(config: DADIClassifier, problem: Problem) -> TrainConfig:
     """Numbers of the compiled training, each of one type: kernels are compiled anew for every other one."""
     numbers: dict[str, Any] = {name: float(getattr(config, name)) for name in TrainConfig._fields[:7]}
     return TrainConfig(
         **numbers,
         target_every=int(config.target_every),
-        n_iterations=int(config.n_iterations),
+        n_iterations=joint_iterations(config, problem),
         costs=problem.costs,
         allowed=problem.allowed,
     )
@@ -159,6 +170,7 @@ class JointTraining:
         )
         self._states = _states(config.agents, times, problem.layout.columns)
         self._train_config = _train_config(config, problem)
+        self.iterations = self._train_config.n_iterations
 
     def advance(self, iterations: int) -> dict[str, float]:
         """
@@ -176,7 +188,7 @@ class JointTraining:
             A loss became NaN or infinite; the message names the iteration.
         """
         config, problem = self.config, self.problem
-        end = min(self.iteration + iterations, config.n_iterations)
+        end = min(self.iteration + iterations, self.iterations)
         sums = np.zeros(6)
         reached = joint_training(
             *self._learners,
@@ -203,7 +215,7 @@ class JointTraining:
 
     def _not_finite(self, subject: str, iteration: int) -> FloatingPointError:
         return FloatingPointError(
-            f"the {subject} became NaN or infinite at iteration {iteration} of {self.config.n_iterations}: "
+            f"the {subject} became NaN or infinite at iteration {iteration} of {self.iterations}: "
             "lower the learning rate."
         )
 
@@ -300,12 +312,12 @@ def train(
     if found is not None:
         joint.restore(found)
         history = _from_bytes(found["history"])
-    while joint.iteration < config.n_iterations:
+    while joint.iteration < joint.iterations:
         logs = joint.advance(REPORT_EVERY)
         for name, value in {"step": float(joint.iteration), **logs}.items():
             history.setdefault(name, []).append(value)
         if callback is not None:
-            callback(joint.iteration, config.n_iterations, logs)
+            callback(joint.iteration, joint.iterations, logs)
         if checkpoint.due():
             kept = {
                 f"pretrained.{name}": network.vector

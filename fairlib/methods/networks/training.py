@@ -237,11 +237,13 @@ class Training:
                 self._sums[name] = self._sums.get(name, 0.0) + value
             if self.step % REPORT_EVERY and self.step != steps:
                 continue
-            self._evaluate(steps)
             progress = self._record()
             # the loss is that before the step, so the last step can break the weights unnoticed
             if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
                 raise self._not_finite("weights are")
+            if self.held is not None:
+                progress["validation_loss"] = self._evaluate(self.held, steps)
+                self.history.setdefault("validation_loss", []).append(progress["validation_loss"])
             if callback is not None:
                 callback(self.step, steps, progress)
             if checkpoint.due():
@@ -253,18 +255,19 @@ class Training:
         """Whether the last evaluations on validation rows were no better than the best one."""
         return bool(self.best_weights) and self.step - self.best_step >= self.patience
 
-    def _evaluate(self, steps: int) -> None:
-        """Compare with the best weights so far, where it is time to."""
-        if self.held is None or self.step not in (REPORT_EVERY, steps) and self.step % self.evaluate_every:
-            return
+    def _evaluate(self, held: Batch, steps: int) -> float:
+        """Compare with the best weights so far, where it is time to; the objective's value at the last time."""
+        if self.step not in (REPORT_EVERY, steps) and self.step % self.evaluate_every:
+            return self.last_value
         self.network.eval()
-        self.last_value = self.objective.criterion(self.network, self.held, self.shift)
+        self.last_value = self.objective.criterion(self.network, held, self.shift)
         self.network.train()
         if self.last_value < self.best_value:
             self.best_value, self.best_step = self.last_value, self.step
             self.best_weights = {
                 name: value.detach().clone() for name, value in self.network.state_dict().items()
             }
+        return self.last_value
 
     def _batch(self, rows: Tensor, labels: Tensor) -> Batch:
         """Some rows with their weights."""
@@ -289,8 +292,6 @@ class Training:
         """Append the means since the last record to the history, and return them."""
         taken = (self.step - 1) % REPORT_EVERY + 1
         progress = {name: total / taken for name, total in self._sums.items()}
-        if self.held is not None:
-            progress["validation_loss"] = self.last_value
         self._sums = {}
         if not all(np.isfinite(value) for value in progress.values()):
             raise self._not_finite("loss is")

@@ -360,14 +360,3 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
     if found.n_features_in_ != width:
         raise ValueError(f"X has {width} features, but the metric was fitted on {found.n_features_in_}.")
     return found
-
-
-def mean_squared_distance(metric: Metric, X: ArrayLike) -> float:
-    r"""
-    Mean squared fair distance between two random rows of X, shape (n, d), drawn with replacement.
-
-    .. math:: E \, d_x^2(x, x') = 2 \sum_j \operatorname{Var}(P x)_j
-
-    with the population variance of the projected coordinates.
-    """
-    return 2.0 * float(np.var(metric.project(X), axis=0, dtype=np.float64).sum())

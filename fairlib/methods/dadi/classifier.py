@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -161,7 +161,7 @@ class DADIClassifier(BinaryMethod):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,
@@ -188,7 +188,7 @@ class DADIClassifier(BinaryMethod):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         n_jobs: int | None = None,
@@ -227,7 +227,7 @@ class DADIClassifier(BinaryMethod):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sensitive_features: Mapping[str, ArrayLike] | None,
+        sensitive_features: Any,
         feature_groups: Mapping[str, Sequence[int]] | None,
         sample_weight: ArrayLike | None,
     ) -> tuple[Problem, HeldOut, str]:

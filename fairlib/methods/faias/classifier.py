@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenhand.fairlib.distances.base import sensitive_columns
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.base import (
     Callback,
@@ -144,7 +145,7 @@ class FAIASClassifier(Method):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,
@@ -248,18 +249,22 @@ class FAIASClassifier(Method):
         self._players = players.eval()
         self.predictor_, self.selector_ = players.predictor, players.selector
 
-    def _sensitive(self, data: Float32, sensitive_features: Mapping[str, Any] | None) -> list[str]:
+    def _sensitive(self, data: Float32, sensitive_features: Any) -> list[str]:
         """Names of the sensitive feature groups: each must vary, and so must another group."""
-        if not sensitive_features:
+        if isinstance(sensitive_features, list | tuple):
+            known = [str(name) for name in sensitive_features]
+        else:
+            known = list(sensitive_columns(sensitive_features))
+        if not known:
             raise ValueError("sensitive_features is missing: the selector needs to know what to hide.")
-        names = list(dict.fromkeys(sensitive_features if self.attributes is None else self.attributes))
+        names = list(dict.fromkeys(known if self.attributes is None else self.attributes))
         if not names:
             raise ValueError("attributes is empty: name at least one sensitive feature.")
         varies = {name: bool(np.ptp(data[:, cols], axis=0).any()) for name, cols in self.groups_.items()}
         for name in names:
-            if name not in sensitive_features:
+            if name not in known:
                 raise ValueError(
-                    f"attributes names {name!r}, and sensitive_features has {', '.join(sensitive_features)}."
+                    f"attributes names {name!r}, and sensitive_features has {', '.join(known)}."
                 )
             if name not in self.groups_:
                 raise ValueError(

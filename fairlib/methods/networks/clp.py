@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -47,7 +47,7 @@ class CLPClassifier(NeuralNetworkClassifier):
         y: ArrayLike,
         *,
         counterfactuals: Sequence[ArrayLike] | None = None,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,

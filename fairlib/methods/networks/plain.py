@@ -4,7 +4,7 @@
 # in other modules inherit show them as types, and jobs are checked against these.
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -103,7 +103,7 @@ class NeuralNetworkClassifier(Method):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
@@ -230,7 +230,11 @@ class NeuralNetworkClassifier(Method):
         kind = DEFAULT_NETWORK if self.network is None else GIVEN_NETWORK
         # safetensors refuses tensors that share their memory
         tensors = {name: value.contiguous().clone() for name, value in self.network_.state_dict().items()}
-        save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind})
+        save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind} | self._more())
+
+    def _more(self) -> dict[str, str]:
+        """Further metadata of the weights' file."""
+        return {}
 
     def _read(self, folder: Path) -> None:
         from evenhand.fairlib.methods.networks.training import build_network

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from evenhand.fairlib.methods.base import Float32, check_choice, check_interval
-from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+from evenhand.fairlib.methods.base import Float32, check_choice, check_interval, read_tensors
+from evenhand.fairlib.methods.networks.plain import WEIGHTS_FILE, NeuralNetworkClassifier
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
@@ -80,6 +81,17 @@ class AuditedNetwork(NeuralNetworkClassifier):
             else float(self.perturbation_budget)
         )
         return Robustness(self, self.metric_, self.perturbation_budget_)
+
+    def _more(self) -> dict[str, str]:
+        return {"perturbation_budget": repr(self.perturbation_budget_)}
+
+    def _read(self, folder: Path) -> None:
+        super()._read(folder)
+        # models of earlier versions have a constant
+        budget = read_tensors(folder / WEIGHTS_FILE, "pt")[0].get(
+            "perturbation_budget", self.perturbation_budget
+        )
+        self.perturbation_budget_ = 0.0 if budget is None else float(budget)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

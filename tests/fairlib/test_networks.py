@@ -326,7 +326,9 @@ def test_a_relative_multiplier_comes_back_from_afar() -> None:
     assert next_relative_multiplier(2.0, 0.5, 0.1, 9.0) == pytest.approx(2.0 * np.exp(0.5))
     assert next_relative_multiplier(2.0, 0.5, 0.1, 0.15) == pytest.approx(2.0 * np.exp(0.25))
     assert next_relative_multiplier(2.0, 0.5, 0.1, 0.0) == pytest.approx(2.0 * np.exp(-0.5))
-    assert next_relative_multiplier(2.0, 0.5, 0.0, 0.1) > 2.0 > next_relative_multiplier(2.0, 0.5, 0.0, 0.0)
+    assert next_relative_multiplier(2.0, 0.5, 0.0, 0.1) == pytest.approx(2.0 * np.exp(0.5))
+    assert next_relative_multiplier(2.0, 0.5, 0.0, 0.0) == 2.0
+    assert next_relative_multiplier(1e6, 0.5, 0.1, 1.0) == 1e6
     X, y = biased()
     start = {"perturbation_budget": 0.05, "multiplier_start": 520.0, "n_steps": 400}
     relative, absolute = (

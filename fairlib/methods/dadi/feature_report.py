@@ -19,8 +19,8 @@ class HeldOut:
     """
     Rows that no training used.
 
-    ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary distinguishes; ``judged`` are the rows that count
-    in its loss.
+    ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary
+    distinguishes; ``judged`` are the rows that count in its loss.
     """
 
     rows: NDArray[np.int64]

@@ -263,9 +263,7 @@ class FAIASClassifier(Method):
         varies = {name: bool(np.ptp(data[:, cols], axis=0).any()) for name, cols in self.groups_.items()}
         for name in names:
             if name not in known:
-                raise ValueError(
-                    f"attributes names {name!r}, and sensitive_features has {', '.join(known)}."
-                )
+                raise ValueError(f"attributes names {name!r}, and sensitive_features has {', '.join(known)}.")
             if name not in self.groups_:
                 raise ValueError(
                     f"the sensitive feature {name!r} is no column of X: FAIAS compares predictions with and "

@@ -61,10 +61,8 @@ def next_relative_multiplier(value: float, rate: float, budget: float, distance:
     value, rate, budget, distance : float
         As for :func:`next_multiplier`.
     """
-    if budget > 0:
-        excess = min(1.0, distance / budget - 1.0)
-    else:
-        excess = 1.0 if distance > 0 else -1.0
+    # without a budget anything that is spent is too much
+    excess = min(1.0, distance / budget - 1.0) if budget > 0 else float(np.sign(distance))
     low, high = MULTIPLIER_RANGE
     return min(high, max(low, value * math.exp(rate * excess)))
 

@@ -130,7 +130,9 @@ class SenSeIClassifier(AuditedNetwork):
 
         # sets metric_, and checks the parameters of the search
         super()._objective(data, **given)
-        return SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho) if self.rho > 0 else CrossEntropy()
+        if self.rho == 0:
+            return CrossEntropy()
+        return SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

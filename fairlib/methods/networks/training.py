@@ -256,7 +256,7 @@ class Training:
         return bool(self.best_weights) and self.step - self.best_step >= self.patience
 
     def _evaluate(self, held: Batch, steps: int) -> float:
-        """Compare with the best weights so far, where it is time to; the objective's value at the last time."""
+        """Compare with the best weights so far, where it is time to; the objective's last value."""
         if self.step not in (REPORT_EVERY, steps) and self.step % self.evaluate_every:
             return self.last_value
         self.network.eval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.distances.base import mean_squared_distance
 from evenhand.fairlib.methods import method_class
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint
+from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi.training import iterations
 from evenhand.fairlib.methods.networks import plain as network_module
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
 from evenhand.fairlib.methods.networks.training import (
@@ -331,3 +334,23 @@ def test_the_budget_is_a_share_of_the_distance_between_random_people(name: str, 
     model.save(tmp_path)
     assert type(model).load(tmp_path).perturbation_budget_ == model.perturbation_budget_
     assert quick(name, X, y, perturbation_budget=0.5).perturbation_budget_ == 0.5
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups", "given", "expected"),
+    [
+        # 100 people per row over 64 agents; 80,000 / groups; their bounds
+        (320, 10, (None, None), (500, 500)),
+        (20_000, 40, (None, None), (4000, 2000)),
+        (20_000, 10, (None, None), (4000, 4000)),
+        (20_000, 200, (None, None), (4000, 1000)),
+        (320, 10, (0, 7), (0, 7)),
+        (1, 1, (None, None), (1, 1)),
+    ],
+)
+def test_iterations_of_dadi_follow_the_table(
+    rows: int, groups: int, given: tuple[int | None, int | None], expected: tuple[int, int]
+) -> None:
+    problem: Any = SimpleNamespace(label=SimpleNamespace(code=np.zeros(rows)), allowed=np.ones(groups, bool))
+    config = DADIClassifier(pretrain_iterations=given[0], n_iterations=given[1])
+    assert iterations(config, problem) == expected

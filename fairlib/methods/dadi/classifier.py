@@ -98,11 +98,12 @@ class DADIClassifier(BinaryMethod):
         Units of the reading block and of the heads.
     memory_size, processing_steps : int
         Length of memory vectors and of the LSTM; steps of attention.
-    pretrain_iterations : int
-        Of both classifiers alone; may be 0.
+    pretrain_iterations : int or None
+        Of both classifiers alone; may be 0. None: 4,000, and so few that at most 100 people are drawn per
+        training row: of a small table more are learned by heart.
     n_iterations : int or None
         Of joint training; may be 0. None: 80,000 divided by the number of groups that may be asked, within
-        1,000 and 4,000, because an iteration takes longer with more of them.
+        1,000 and 4,000, because an iteration takes longer with more of them; at most as above.
     agents, n_step : int
         Number of agents (also the batch size of pretraining), and steps of each per iteration.
     exploration_start, exploration_end : float
@@ -143,7 +144,7 @@ class DADIClassifier(BinaryMethod):
     hidden: Sequence[int] = (64, 64)
     memory_size: int = 32
     processing_steps: int = 1
-    pretrain_iterations: int = 4000
+    pretrain_iterations: int | None = None
     n_iterations: int | None = None
     agents: int = 64
     n_step: int = 4
@@ -251,8 +252,7 @@ class DADIClassifier(BinaryMethod):
         )
         check_interval(self, "[0, 1)", "validation_share")
         check_counts(self, "memory_size", "processing_steps", "agents", "n_step", "target_every")
-        check_counts(self, "pretrain_iterations", least=0)
-        check_counts(self, "n_iterations", least=0, optional=True)
+        check_counts(self, "pretrain_iterations", "n_iterations", least=0, optional=True)
         check_choice(self, "criterion", CRITERIA)
         check_widths(self, "hidden")
         if len(self.hidden) != 2:

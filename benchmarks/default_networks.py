@@ -1,9 +1,9 @@
 """
-Defaults of the networks, DADI and FAIAS on seven tables: ``python -m benchmarks.default_networks [METHOD ...]``
+Defaults of the networks, DADI and FAIAS: ``python -m benchmarks.default_networks [METHOD ...]``.
 
 Every method is fitted with nothing but its default parameters and a seed, on three generated tables and the
-four known ones. On a quarter of the rows it is compared with the base rate, and with a logistic regression and
-scikit-learn's histogram boosting, both with their defaults, with all columns (``plain``) and without the
+four known ones. On a quarter of the rows it is compared with the base rate, and with a logistic regression
+and scikit-learn's histogram boosting, both with their defaults, with all columns (``plain``) and without the
 sensitive ones (``blind``). Needs the raw files in EVENHAND_DATA.
 """
 

@@ -1,11 +1,11 @@
 """
 How well `evenhand init` understands tables whose truth is known.
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.init_corpus``. Three sets of tables are inferred: generated ones with
-planted traits of every kind; generated ones with other names, written after the rules of `init`; and four published
-files, whose truth was written by hand. A column is right if its role and its encoding are, and every planted
-spelling of a missing value was found. A false alarm is an innocent column that is ignored: taken for a leak, an id, a
-weight, a part of a split, a constant or a copy.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.init_corpus``. Three sets of tables are inferred: generated
+ones with planted traits of every kind; generated ones with other names, written after the rules of `init`;
+and four published files, whose truth was written by hand. A column is right if its role and its encoding
+are, and every planted spelling of a missing value was found. A false alarm is an innocent column that is
+ignored: taken for a leak, an id, a weight, a part of a split, a constant or a copy.
 """
 
 from __future__ import annotations
@@ -68,45 +68,45 @@ def kind_of(column: Column, leaks: Iterable[str]) -> str:
     return kinds.get(str(column.encoding), DATE)
 
 
-# what columns of real tables look like: each maker returns values for n rows, given a hidden quality z of each row
+# what columns of real tables look like: each maker returns a value for each row, given its hidden quality z
 
 
-def income(r: Random, z: np.ndarray) -> Any:
+def _income(r: Random, z: np.ndarray) -> Any:
     return np.round(np.exp(10.3 + 0.5 * r.normal(size=len(z)) + 0.15 * z), int(r.choice([0, 2])))
 
 
-def measure(r: Random, z: np.ndarray) -> Any:
+def _measure(r: Random, z: np.ndarray) -> Any:
     return np.round(
         r.normal(r.uniform(5, 120), r.uniform(1, 20), len(z)) + r.uniform(-1, 1) * z, int(r.integers(1, 4))
     )
 
 
-def count(r: Random, z: np.ndarray) -> Any:
+def _count(r: Random, z: np.ndarray) -> Any:
     return r.poisson(np.exp(r.uniform(-0.5, 1.8) + r.uniform(-0.3, 0.3) * z))
 
 
-def amount(r: Random, z: np.ndarray) -> Any:
+def _amount(r: Random, z: np.ndarray) -> Any:
     return np.where(r.random(len(z)) < 0.6, 0, r.integers(1, 400, len(z)) * 25)
 
 
-def months(r: Random, z: np.ndarray) -> Any:
+def _months(r: Random, z: np.ndarray) -> Any:
     return r.choice([6, 12, 18, 24, 30, 36, 48, 60, 9, 15, 21, 10, 8, 7, 14], len(z), p=_falling(15, r))
 
 
-def share(r: Random, z: np.ndarray) -> Any:
+def _share(r: Random, z: np.ndarray) -> Any:
     return np.round(r.beta(2, 5, len(z)), 3)
 
 
-def year(r: Random, z: np.ndarray) -> Any:
+def _year(r: Random, z: np.ndarray) -> Any:
     return 1985 + np.minimum(r.poisson(14, len(z)), 38)
 
 
-def hours(r: Random, z: np.ndarray) -> Any:
+def _hours(r: Random, z: np.ndarray) -> Any:
     usual = r.choice([40, 38, 20, 30, 45, 50], len(z))
     return np.where(r.random(len(z)) < 0.5, usual, r.integers(5, 75, len(z)))
 
 
-def likert(r: Random, z: np.ndarray) -> Any:
+def _likert(r: Random, z: np.ndarray) -> Any:
     return np.clip(np.round(3 + 0.4 * z + r.normal(size=len(z))), 1, 5).astype(int)
 
 
@@ -115,7 +115,7 @@ def _falling(k: int, r: Random) -> Any:
     return p / p.sum()
 
 
-def words(r: Random, z: np.ndarray, levels: list[str] | None = None) -> Any:
+def _words(r: Random, z: np.ndarray, levels: list[str] | None = None) -> Any:
     levels = (
         levels
         or [f"{a}{b}" for a in ("north", "east", "brand", "group ", "k") for b in "abcdefg"][
@@ -125,7 +125,7 @@ def words(r: Random, z: np.ndarray, levels: list[str] | None = None) -> Any:
     return np.array(levels, dtype=object)[r.choice(len(levels), len(z), p=_falling(len(levels), r))]
 
 
-def codes(r: Random, z: np.ndarray) -> Any:
+def _codes(r: Random, z: np.ndarray) -> Any:
     """Codes from a code book: gaps, no order, each with its own level of z."""
     book = np.sort(
         r.choice(np.arange(1, int(r.choice([30, 90, 400]))), int(r.integers(4, 13)), replace=False)
@@ -133,7 +133,7 @@ def codes(r: Random, z: np.ndarray) -> Any:
     return _by_level(r, z, book)
 
 
-def dense_codes(r: Random, z: np.ndarray) -> Any:
+def _dense_codes(r: Random, z: np.ndarray) -> Any:
     return _by_level(r, z, np.arange(1, int(r.integers(5, 13))))
 
 
@@ -145,44 +145,62 @@ def _by_level(r: Random, z: np.ndarray, levels: np.ndarray) -> Any:
     ]
 
 
-def ordered(r: Random, z: np.ndarray, levels: list[str]) -> Any:
+def _ordered(r: Random, z: np.ndarray, levels: list[str]) -> Any:
     place = 0.5 * z + r.normal(size=len(z))
     cuts = np.quantile(place, np.linspace(0, 1, len(levels) + 1)[1:-1])
     return np.array(levels, dtype=object)[np.searchsorted(cuts, place)]
 
 
-def flags(r: Random, z: np.ndarray, pair: tuple[Any, Any]) -> Any:
+def _flags(r: Random, z: np.ndarray, pair: tuple[Any, Any]) -> Any:
     return np.where(r.random(len(z)) < 1 / (1 + np.exp(r.uniform(-1, 1) - 0.4 * z)), pair[1], pair[0])
 
 
-def iso_dates(r: Random, z: np.ndarray) -> Any:
+def _iso_dates(r: Random, z: np.ndarray) -> Any:
     start = datetime.date(2012, 1, 1) + datetime.timedelta(days=int(r.integers(0, 2000)))
     return [(start + datetime.timedelta(days=int(d))).isoformat() for d in r.integers(0, 1500, len(z))]
 
 
-def timestamps(r: Random, z: np.ndarray) -> Any:
+def _timestamps(r: Random, z: np.ndarray) -> Any:
     return pd.Timestamp("2015-03-01") + pd.to_timedelta(r.integers(0, 60_000_000, len(z)), unit="s")
 
 
-def sentences(r: Random, z: np.ndarray) -> Any:
-    stock = np.array("late paid called again moved house asked twice for new form no reply sent back".split())
+def _sentences(r: Random, z: np.ndarray) -> Any:
+    stock = np.array(
+        [
+            "late",
+            "paid",
+            "called",
+            "again",
+            "moved",
+            "house",
+            "asked",
+            "twice",
+            "for",
+            "new",
+            "form",
+            "no",
+            "reply",
+            "sent",
+            "back",
+        ]
+    )
     return [" ".join(r.choice(stock, 6)) + f" {k}" for k in r.integers(0, 10**6, len(z))]
 
 
-def surnames(r: Random, z: np.ndarray) -> Any:
+def _surnames(r: Random, z: np.ndarray) -> Any:
     parts = np.array(["ber", "mann", "li", "son", "ka", "ro", "vic", "sch", "el", "ton", "ma", "ni"])
     return ["".join(r.choice(parts, 3)).title() for _ in z]
 
 
-def grouped_text(r: Random, z: np.ndarray) -> Any:
+def _grouped_text(r: Random, z: np.ndarray) -> Any:
     return [f"{int(v):,}" for v in np.exp(8 + r.normal(size=len(z)))]
 
 
-def percent_text(r: Random, z: np.ndarray) -> Any:
+def _percent_text(r: Random, z: np.ndarray) -> Any:
     return [f"{v:.1f}%" for v in 100 * r.beta(2, 3, len(z))]
 
 
-def money_text(r: Random, z: np.ndarray) -> Any:
+def _money_text(r: Random, z: np.ndarray) -> Any:
     return [f"${v:,.2f}" for v in np.exp(6 + r.normal(size=len(z)))]
 
 
@@ -210,32 +228,99 @@ SCALES = [
     ["Beginner", "Intermediate", "Advanced", "Expert"],
 ]
 FLAGS: list[tuple[Any, Any]] = [
-    ("no", "yes"), ("No", "Yes"), ("N", "Y"), ("n", "y"), ("F", "T"), ("false", "true"), ("False", "True"),
-    ("FALSE", "TRUE"), (0, 1), (False, True), ("off", "on"), ("NO", "YES"), (0.0, 1.0),
-]  # fmt: skip
+    ("no", "yes"),
+    ("No", "Yes"),
+    ("N", "Y"),
+    ("n", "y"),
+    ("F", "T"),
+    ("false", "true"),
+    ("False", "True"),
+    ("FALSE", "TRUE"),
+    (0, 1),
+    (False, True),
+    ("off", "on"),
+    ("NO", "YES"),
+    (0.0, 1.0),
+]
 
 # names by maker, as publishers write them
 NAMES: dict[Callable[..., Any], list[str]] = {
-    income: ["annual_income", "Salary", "loan_amount", "total_charges", "HouseholdIncome", "premium", "credit_limit"],
-    measure: ["bmi", "blood_pressure", "distance_km", "temperature", "gpa", "body_weight", "height_cm", "debt_ratio"],
-    count: ["children", "num_visits", "prior_arrests", "n_accounts", "PreviousCalls", "dependents", "late_payments"],
-    amount: ["capital_gain", "overtime_pay", "refunds", "bonus", "balance_due"],
-    months: ["duration", "loan_term", "months_on_book", "contract_length"],
-    share: ["utilization", "attendance", "dti", "share_remote", "score_raw"],
-    year: ["year_built", "hire_year", "grad_year", "first_year"],
-    hours: ["hours_per_week", "weekly_hours", "HoursWorked"],
-    likert: ["q1", "q7", "JobSatisfaction", "work_life_balance", "stress", "trust"],
-    words: ["region", "occupation", "city", "department", "marital", "channel", "make", "native_country", "course", "club"],
-    codes: ["job_code", "branch", "product_type", "OccupationCode", "v17", "status_cd", "segment", "ward", "x4", "reason"],
-    dense_codes: ["housing_type", "region_code", "purpose", "plan", "MaritalStatus", "race_cat", "industry", "class_of_worker"],
-    iso_dates: ["application_date", "joined", "last_seen", "admitted", "signup"],
-    timestamps: ["created_at", "last_login", "event_time"],
-    sentences: ["comment", "notes", "remarks"],
-    surnames: ["last_name", "surname", "contact_person"],
-    grouped_text: ["revenue", "assets", "turnover"],
-    percent_text: ["interest_rate", "discount", "completion"],
-    money_text: ["price", "monthly_fee", "paid"],
-}  # fmt: skip
+    _income: [
+        "annual_income",
+        "Salary",
+        "loan_amount",
+        "total_charges",
+        "HouseholdIncome",
+        "premium",
+        "credit_limit",
+    ],
+    _measure: [
+        "bmi",
+        "blood_pressure",
+        "distance_km",
+        "temperature",
+        "gpa",
+        "body_weight",
+        "height_cm",
+        "debt_ratio",
+    ],
+    _count: [
+        "children",
+        "num_visits",
+        "prior_arrests",
+        "n_accounts",
+        "PreviousCalls",
+        "dependents",
+        "late_payments",
+    ],
+    _amount: ["capital_gain", "overtime_pay", "refunds", "bonus", "balance_due"],
+    _months: ["duration", "loan_term", "months_on_book", "contract_length"],
+    _share: ["utilization", "attendance", "dti", "share_remote", "score_raw"],
+    _year: ["year_built", "hire_year", "grad_year", "first_year"],
+    _hours: ["hours_per_week", "weekly_hours", "HoursWorked"],
+    _likert: ["q1", "q7", "JobSatisfaction", "work_life_balance", "stress", "trust"],
+    _words: [
+        "region",
+        "occupation",
+        "city",
+        "department",
+        "marital",
+        "channel",
+        "make",
+        "native_country",
+        "course",
+        "club",
+    ],
+    _codes: [
+        "job_code",
+        "branch",
+        "product_type",
+        "OccupationCode",
+        "v17",
+        "status_cd",
+        "segment",
+        "ward",
+        "x4",
+        "reason",
+    ],
+    _dense_codes: [
+        "housing_type",
+        "region_code",
+        "purpose",
+        "plan",
+        "MaritalStatus",
+        "race_cat",
+        "industry",
+        "class_of_worker",
+    ],
+    _iso_dates: ["application_date", "joined", "last_seen", "admitted", "signup"],
+    _timestamps: ["created_at", "last_login", "event_time"],
+    _sentences: ["comment", "notes", "remarks"],
+    _surnames: ["last_name", "surname", "contact_person"],
+    _grouped_text: ["revenue", "assets", "turnover"],
+    _percent_text: ["interest_rate", "discount", "completion"],
+    _money_text: ["price", "monthly_fee", "paid"],
+}
 ORDERED_NAMES = [
     "level",
     "rating",
@@ -262,19 +347,27 @@ FLAG_NAMES = [
 ]
 # the kind that each maker's columns have
 KINDS: dict[Callable[..., Any], tuple[str, ...]] = {
-    **dict.fromkeys((income, measure, count, amount, months, share, year, hours), (NUMBER,)),
-    likert: (NUMBER, ORDINAL),
-    **dict.fromkeys((words, codes, dense_codes), (CATEGORY,)),
-    **dict.fromkeys((iso_dates, timestamps), (DATE,)),
-    **dict.fromkeys((sentences, surnames), (IGNORED,)),
-    **dict.fromkeys((grouped_text, percent_text, money_text), (NUMBER,)),
+    **dict.fromkeys((_income, _measure, _count, _amount, _months, _share, _year, _hours), (NUMBER,)),
+    _likert: (NUMBER, ORDINAL),
+    **dict.fromkeys((_words, _codes, _dense_codes), (CATEGORY,)),
+    **dict.fromkeys((_iso_dates, _timestamps), (DATE,)),
+    **dict.fromkeys((_sentences, _surnames), (IGNORED,)),
+    **dict.fromkeys((_grouped_text, _percent_text, _money_text), (NUMBER,)),
 }
 ID_NAMES = ["id", "customer_id", "PatientID", "case_number", "unnamed", "row", "member_no", "ref"]
 WEIGHT_NAMES = ["sample_weight", "fnlwgt", "survey_wgt", "weight", "pop_weight", "PERWT", "final_wt"]
 FOLD_NAMES = ["fold", "cv_fold", "split", "partition", "is_train", "kfold"]
 CONSTANT_NAMES = ["country", "version", "source_system", "currency"]
-LABELS = [("hired", "no", "yes"), ("default", 0, 1), ("churn", "No", "Yes"), ("approved", "N", "Y"), ("outcome", "bad", "good"),
-          ("readmitted", False, True), ("income", "<=50K", ">50K"), ("target", 0.0, 1.0)]  # fmt: skip
+LABELS = [
+    ("hired", "no", "yes"),
+    ("default", 0, 1),
+    ("churn", "No", "Yes"),
+    ("approved", "N", "Y"),
+    ("outcome", "bad", "good"),
+    ("readmitted", False, True),
+    ("income", "<=50K", ">50K"),
+    ("target", 0.0, 1.0),
+]
 LEAK_NAMES = [
     "outcome_code",
     "final_decision",
@@ -305,28 +398,65 @@ class Style:
 # written after the rules of `init`, from other fields and by other habits
 OTHER_STYLE: dict[str, Any] = {
     "names": {
-        income: ["TotalPremium", "mtg_val", "ann_turnover", "Rent", "ClaimSize", "networth"],
-        measure: ["hba1c", "speed_avg", "WaistCircumference", "lat", "ph", "gpa2"],
-        count: ["siblings", "ClaimsLast5y", "n_meds", "absences", "incidents", "PetsOwned"],
-        amount: ["alimony", "fines", "tips", "donated"],
-        months: ["repay_period", "sentence_length", "policyTerm", "time_at_address"],
-        share: ["occupancy", "pct_paid", "loanToValue", "accuracy"],
-        year: ["model_year", "licensed_since", "YearOfEntry"],
-        hours: ["sleep_hours", "screen_time", "hrs"],
-        likert: ["item_04", "wellbeing", "Q12_comfort", "morale"],
-        words: ["canton", "sport", "employer_sector", "Language", "referral", "blood_group", "diet"],
-        codes: ["dx_code", "StoreKind", "tariff_cd", "soc", "agency_code", "feld_3", "admission_type", "Typ", "route"],
-        dense_codes: ["payer_class", "CitizenshipStatus", "vehicle_type", "ethnic_group", "legal_form", "crop_kind"],
-        iso_dates: ["dateOfHire", "first_visit", "arrest_day", "policy_start"],
-        timestamps: ["loggedAt", "discharged"],
-        sentences: ["free_text", "Reviewer_Note"],
-        surnames: ["familyName", "landlord"],
-        grouped_text: ["market_cap", "population_served"],
-        percent_text: ["apr", "FillRate"],
-        money_text: ["copay", "TicketFare"],
+        _income: ["TotalPremium", "mtg_val", "ann_turnover", "Rent", "ClaimSize", "networth"],
+        _measure: ["hba1c", "speed_avg", "WaistCircumference", "lat", "ph", "gpa2"],
+        _count: ["siblings", "ClaimsLast5y", "n_meds", "absences", "incidents", "PetsOwned"],
+        _amount: ["alimony", "fines", "tips", "donated"],
+        _months: ["repay_period", "sentence_length", "policyTerm", "time_at_address"],
+        _share: ["occupancy", "pct_paid", "loanToValue", "accuracy"],
+        _year: ["model_year", "licensed_since", "YearOfEntry"],
+        _hours: ["sleep_hours", "screen_time", "hrs"],
+        _likert: ["item_04", "wellbeing", "Q12_comfort", "morale"],
+        _words: ["canton", "sport", "employer_sector", "Language", "referral", "blood_group", "diet"],
+        _codes: [
+            "dx_code",
+            "StoreKind",
+            "tariff_cd",
+            "soc",
+            "agency_code",
+            "feld_3",
+            "admission_type",
+            "Typ",
+            "route",
+        ],
+        _dense_codes: [
+            "payer_class",
+            "CitizenshipStatus",
+            "vehicle_type",
+            "ethnic_group",
+            "legal_form",
+            "crop_kind",
+        ],
+        _iso_dates: ["dateOfHire", "first_visit", "arrest_day", "policy_start"],
+        _timestamps: ["loggedAt", "discharged"],
+        _sentences: ["free_text", "Reviewer_Note"],
+        _surnames: ["familyName", "landlord"],
+        _grouped_text: ["market_cap", "population_served"],
+        _percent_text: ["apr", "FillRate"],
+        _money_text: ["copay", "TicketFare"],
     },
-    "ordered": ["Severity", "size_class", "how_often", "schooling", "risk", "AgeBand", "agree_2", "skill", "quality", "tenureBand"],
-    "flags": ["hasChildren", "diabetic", "OptIn", "homeowner", "priorConviction", "union", "email_ok", "disabled"],
+    "ordered": [
+        "Severity",
+        "size_class",
+        "how_often",
+        "schooling",
+        "risk",
+        "AgeBand",
+        "agree_2",
+        "skill",
+        "quality",
+        "tenureBand",
+    ],
+    "flags": [
+        "hasChildren",
+        "diabetic",
+        "OptIn",
+        "homeowner",
+        "priorConviction",
+        "union",
+        "email_ok",
+        "disabled",
+    ],
     "scales": [
         ["minimal", "mild", "moderate", "severe"],
         ["small", "medium", "large"],
@@ -343,12 +473,18 @@ OTHER_STYLE: dict[str, Any] = {
         ["unskilled", "skilled", "highly skilled"],
         ["A1", "A2", "B1", "B2", "C1"],
     ],
-    "labels": [("graduated", "N", "Y"), ("fraud", 0, 1), ("grant", "refused", "given"), ("relapse", "false", "true"),
-               ("Passed", 2, 1), ("renewed", "no", "yes")],
+    "labels": [
+        ("graduated", "N", "Y"),
+        ("fraud", 0, 1),
+        ("grant", "refused", "given"),
+        ("relapse", "false", "true"),
+        ("Passed", 2, 1),
+        ("renewed", "no", "yes"),
+    ],
     "ids": ["pid", "claimId", "applicant_id", "account_number", "rowid", "Index"],
     "weights": ["svywgt", "sampling_weight", "final_weight", "pwgtp_wt"],
     "leaks": ["discharge_state", "paidOut", "terminated_on", "posterior", "letter_sent", "y_hat"],
-}  # fmt: skip
+}
 
 
 def generate(number: int, seed: int = SEED, style: Style | None = None) -> Case:
@@ -384,9 +520,9 @@ def generate(number: int, seed: int = SEED, style: Style | None = None) -> Case:
         add(style.names[make], make(r, z), *KINDS[make])
     for _ in range(int(r.integers(1, 4))):
         scale = style.scales[int(r.integers(len(style.scales)))]
-        add(style.ordered, ordered(r, z, scale), ORDINAL)
+        add(style.ordered, _ordered(r, z, scale), ORDINAL)
     for _ in range(int(r.integers(1, 4))):
-        add(style.flags, flags(r, z, FLAGS[int(r.integers(len(FLAGS)))]), BOOLEAN)
+        add(style.flags, _flags(r, z, FLAGS[int(r.integers(len(FLAGS)))]), BOOLEAN)
     _plant_useless(r, n, style, add)
     _plant_copies(r, data, truth, add)
     if n >= 400:
@@ -565,8 +701,8 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
             right += fits
             if not fits:
                 wrong.append(
-                    f"{case.name} ({case.table.num_rows} rows) {column.name}: {kind}, expected {'/'.join(kinds)}"
-                    f"{f' with {truth.missing!r} missing' if truth.missing is not None else ''}: {column.description}"
+                    f"{case.name} ({case.table.num_rows} rows) {column.name}: {kind}, expected "
+                    f"{'/'.join(kinds)}, missing {truth.missing!r}: {column.description}"
                 )
     return {
         "tables": tables,
@@ -583,21 +719,53 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
 
 # published files; where two readings are right, the truth has both
 
-ADULT = (
-    "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain "
-    "capital_loss hours_per_week native_country income"
-).split()
-GERMAN = (
-    "status month credit_history purpose credit_amount savings employment investment_as_income_percentage "
-    "personal_status other_debtors residence_since property age installment_plans housing number_of_credits "
-    "skill_level people_liable_for telephone foreign_worker credit"
-).split()
+ADULT = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education_num",
+    "marital_status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital_gain",
+    "capital_loss",
+    "hours_per_week",
+    "native_country",
+    "income",
+]
+GERMAN = [
+    "status",
+    "month",
+    "credit_history",
+    "purpose",
+    "credit_amount",
+    "savings",
+    "employment",
+    "investment_as_income_percentage",
+    "personal_status",
+    "other_debtors",
+    "residence_since",
+    "property",
+    "age",
+    "installment_plans",
+    "housing",
+    "number_of_credits",
+    "skill_level",
+    "people_liable_for",
+    "telephone",
+    "foreign_worker",
+    "credit",
+]
 NUMBERS = {
     "adult": "capital_gain capital_loss hours_per_week",
-    "german": "month credit_amount investment_as_income_percentage residence_since age number_of_credits people_liable_for",
+    "german": "month credit_amount investment_as_income_percentage residence_since age number_of_credits "
+    "people_liable_for",
     "bank": "age balance day duration campaign pdays previous",
-    "compas": "age juv_fel_count decile_score juv_misd_count juv_other_count priors_count days_b_screening_arrest "
-    "c_days_from_compas v_decile_score start",
+    "compas": "age juv_fel_count decile_score juv_misd_count juv_other_count priors_count "
+    "days_b_screening_arrest c_days_from_compas v_decile_score start",
 }
 CATEGORIES = {
     "adult": "workclass marital_status occupation relationship race native_country",
@@ -612,16 +780,23 @@ OTHERS: dict[str, dict[str, tuple[str, ...]]] = {
     "german": {},
     "bank": {"default": (BOOLEAN,), "housing": (BOOLEAN,), "loan": (BOOLEAN,), "education": (ORDINAL,)},
     "compas": {
-        **dict.fromkeys(("id", "name", "first", "last", "c_case_number", "c_charge_desc", "violent_recid"), (IGNORED,)),
-        **dict.fromkeys(("type_of_assessment", "v_type_of_assessment", "decile_score_2", "priors_count_2"), (IGNORED,)),
-        **dict.fromkeys(("screening_date", "v_screening_date", "vr_case_number", "r_case_number"), (IGNORED,)),
+        **dict.fromkeys(
+            ("id", "name", "first", "last", "c_case_number", "c_charge_desc", "violent_recid"), (IGNORED,)
+        ),
+        **dict.fromkeys(
+            ("type_of_assessment", "v_type_of_assessment", "decile_score_2", "priors_count_2"), (IGNORED,)
+        ),
+        **dict.fromkeys(
+            ("screening_date", "v_screening_date", "vr_case_number", "r_case_number"), (IGNORED,)
+        ),
         **dict.fromkeys(("r_charge_desc", "vr_charge_desc"), (IGNORED,)),
         **dict.fromkeys(("score_text", "v_score_text", "age_cat"), (ORDINAL,)),
         **dict.fromkeys(
-            ("compas_screening_date", "dob", "c_jail_in", "c_jail_out", "c_offense_date", "c_arrest_date"), (DATE,)
+            ("compas_screening_date", "dob", "c_jail_in", "c_jail_out", "c_offense_date", "c_arrest_date"),
+            (DATE,),
         ),
         **dict.fromkeys(("in_custody", "out_custody"), (DATE, LEAK)),
-        # what happened after the screening: alone each tells the label to some degree, together almost exactly
+        # what happened after the screening: each tells the label to some degree, together almost exactly
         **dict.fromkeys(("r_jail_in", "r_jail_out", "vr_offense_date"), (DATE, LEAK)),
         **dict.fromkeys(("r_charge_degree", "vr_charge_degree"), (CATEGORY, LEAK)),
         **dict.fromkeys(("is_violent_recid", "event"), (BOOLEAN, LEAK)),
@@ -629,7 +804,7 @@ OTHERS: dict[str, dict[str, tuple[str, ...]]] = {
         "is_recid": (LEAK,),
         "r_offense_date": (LEAK,),
     },
-}  # fmt: skip
+}
 MISSING = {"workclass": "?", "occupation": "?", "native_country": "?", "pdays": -1}
 
 
@@ -680,9 +855,10 @@ def main() -> None:
         sets["published"] = measure_set(published(Path(folder)))
     for name, found in sets.items():
         log(
-            f"{name:10} {found['tables']:3} tables, {found['columns']:5} columns: right {found['right']:.2%}, leaks found "
-            f"{found['leaks_found']:.2%} of {found['leaks_planted']}, false alarms {found['false_alarms_per_100']:.2f} in "
-            f"100, spellings of missing values found {found['spellings_found']:.2%}"
+            f"{name:10} {found['tables']:3} tables, {found['columns']:5} columns: "
+            f"right {found['right']:.2%}, leaks found {found['leaks_found']:.2%} of {found['leaks_planted']}, "
+            f"false alarms {found['false_alarms_per_100']:.2f} in 100, "
+            f"spellings of missing values found {found['spellings_found']:.2%}"
         )
         for line in found["wrong"]:
             log(f"    {line}")

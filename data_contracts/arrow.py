@@ -97,11 +97,10 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     """Order the columns of a table as its contract does, and convert them to the declared types.
 
     Text that parses in full as the declared type (as read from CSV) becomes that type, integers become
-    ``float64`` for a number, timestamps lose their time of day for a date, dictionaries become text. Numbers may
-    have a currency sign, separators of thousands and a percent sign. A column's spellings of missing values
-    become missing.
-    Columns that the contract does not name stay, after the others, and missing columns stay missing:
-    the check reports both.
+    ``float64`` for a number, timestamps lose their time of day for a date, dictionaries become text. Numbers
+    may have a currency sign, separators of thousands and a percent sign. A column's spellings of missing
+    values become missing. Columns that the contract does not name stay, after the others, and missing
+    columns stay missing: the check reports both.
 
     Parameters
     ----------
@@ -244,7 +243,7 @@ def _plain_digits(text: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def without_spellings(values: pa.ChunkedArray, missing: Sequence[str | int | float]) -> pa.ChunkedArray:
-    """Return decoded values, null where they equal a spelling of a missing value, surrounding blanks aside."""
+    """Return decoded values, null where they are a spelling of a missing value, blanks aside."""
     if is_text(values.type):
         probe, listed = pc.utf8_trim_whitespace(values), pa.array([str(item) for item in missing])
     elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):

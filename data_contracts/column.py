@@ -51,9 +51,9 @@ class Column:
     positive : str, int, float, bool or None
         The label's value that becomes 1; for a binary encoding the value that becomes 1.
     encoding : {'onehot', 'binary', 'ordinal', 'standard', 'unit', 'calendar'} or None
-        How a model input becomes numbers: a 0/1 column per category, one 0/1 column, the standardised position
-        in ``allowed``, (x - mean) / standard deviation, (x - minimum) / (maximum - minimum), or a date's age,
-        month and weekday. None for columns that are no input.
+        How a model input becomes numbers: a 0/1 column per category, one 0/1 column, the standardised
+        position in ``allowed``, (x - mean) / standard deviation, (x - minimum) / (maximum - minimum), or a
+        date's age, month and weekday. None for columns that are no input.
     bins : tuple of float or None
         Cut points of a numeric sensitive column, for group metrics only.
     missing : tuple of str, int or float, or None

@@ -89,12 +89,12 @@ def infer_contract(
     for item in names:
         if item == label:
             continue
-        role = roles.get(item)
-        values = read_values(table.column(item), item, plain=role == "id")
-        if role == "id":
+        wanted_role = roles.get(item)
+        values = read_values(table.column(item), item, plain=wanted_role == "id")
+        if wanted_role == "id":
             text = "Identifies a row; never a model input."
             described[item] = Column(item, values.kind, values.required, text, role="id")
-        elif role == "sensitive":
+        elif wanted_role == "sensitive":
             described[item] = _sensitive(values, use_sensitive)
         else:
             described[item] = describe_feature(values, outcome)
@@ -102,8 +102,8 @@ def infer_contract(
     columns = [described[item] for item in names]
     if not any(column.is_feature for column in columns):
         raise ContractError(
-            f"no column is a model input: of {len(names)} columns all are ignored, sensitive, ids or the label; "
-            "give a table with other columns"
+            f"no column is a model input: of {len(names)} columns all are ignored, sensitive, ids or the "
+            "label; give a table with other columns"
         )
     gaps = [column for column in columns if column.role == "sensitive" and not column.required]
     missing = "error" if not gaps else "own_group"
@@ -155,7 +155,8 @@ def _label(values: Values, positive: Any) -> Column:
         chosen, why = _guess_positive(counts)
     else:
         chosen, why = _match_positive(positive, allowed, name), "as asked"
-    text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {counts[chosen] / rows:.0%} of rows)."
+    part = f"{counts[chosen] / rows:.0%} of rows"
+    text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {part})."
     return Column(name, values.kind, True, text, allowed=tuple(allowed), role="label", positive=chosen)
 
 
@@ -252,7 +253,7 @@ def round_cuts(present: pa.ChunkedArray, name: str) -> tuple[float, ...]:
     """
     numbers = np.sort(np.asarray(present.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64))
     whole = whole_numbers(present)
-    if set(words_of(name)) & {"age", "ages", "alter", "years"} and 0 <= numbers[0] and numbers[-1] <= 120:
+    if set(words_of(name)) & {"age", "ages", "alter", "years"} and numbers[0] >= 0 and numbers[-1] <= 120:
         cuts = _large_groups(numbers, AGES)
         if len(cuts) > 1:
             return cuts
@@ -279,7 +280,7 @@ def _round_step(size: float, whole: bool) -> float:
 
 
 def _large_groups(numbers: NDArray[np.float64], cuts: Sequence[float]) -> tuple[float, ...]:
-    """Return the cuts without those beside a group that is too small; rounding errors of steps are removed."""
+    """Return the cuts without those beside too small a group; rounding errors of steps are removed."""
     kept = [float(f"{cut:.12g}") for cut in cuts if numbers[0] < float(f"{cut:.12g}") <= numbers[-1]]
     while kept:
         places = [0, *np.searchsorted(numbers, kept, side="left").tolist(), len(numbers)]
@@ -292,7 +293,7 @@ def _large_groups(numbers: NDArray[np.float64], cuts: Sequence[float]) -> tuple[
 
 
 def _leave_out_copy(described: dict[str, Column], first: dict[bytes, str], values: Values) -> None:
-    """Ignore a column that is a copy or a recoding of another one; of words and their codes the order stays."""
+    """Ignore a copy or a recoding of another column; of words and their codes the order stays."""
     column = described[values.name]
     if not column.is_feature:
         return
@@ -316,19 +317,18 @@ def _leave_out_copy(described: dict[str, Column], first: dict[bytes, str], value
 def _signature(values: Values) -> bytes | None:
     """Return a digest that columns share if their values correspond one to one; None if it cannot be told.
 
-    Values are numbered in the order in which they first occur. Where nearly all differ that says nothing: then
-    numbers are replaced by their ranks, rising or falling, and a text has no digest.
+    Values are numbered in the order in which they first occur. Where nearly all differ that says nothing:
+    then numbers are replaced by their ranks, rising or falling, and a text has no digest.
     """
-    data = values.data.combine_chunks()
-    data = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+    data = pa.concat_arrays(values.data.chunks) if values.data.num_chunks else values.data.combine_chunks()
     rows = sample_rows(len(data))
     sampled = data.take(pa.array(rows))
     if pc.count_distinct(sampled).as_py() * 2 <= len(rows):
         codes = data.dictionary_encode().indices.fill_null(-1)
-        return hashlib.sha256(np.ascontiguousarray(codes.to_numpy(zero_copy_only=False), np.int32)).digest()
+        return hashlib.sha256(codes.to_numpy(zero_copy_only=False).astype(np.int32).tobytes()).digest()
     if values.kind not in ("integer", "number") or len(rows) < 20:
         return None
     numbers = sampled.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     ranks = np.unique(numbers, return_inverse=True)[1].astype(np.int32)
     forms = (ranks, ranks.max() - ranks) if not np.isnan(numbers).any() else (ranks,)
-    return min(hashlib.sha256(np.ascontiguousarray(form)).digest() for form in forms)
+    return min(hashlib.sha256(form.tobytes()).digest() for form in forms)

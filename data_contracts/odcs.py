@@ -30,7 +30,7 @@ COLUMN_PROPERTIES = {
         "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit` or `calendar`."
     ),
     "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
-    "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`; they are read as missing.",
+    "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
 }
 CONTRACT_PROPERTIES = {
     "extends": (

@@ -6,39 +6,98 @@ import math
 import re
 from collections.abc import Sequence
 
-# Each line is an order, its positions separated by blanks; words of one position are separated by |.
-# A dash joins the words of one name.
+# Each paragraph is an order, its positions separated by blanks; words of one position are separated by |,
+# after which a line may break. A dash joins the words of one name.
 _SCALES = """
-none|zero|no very-low|extremely-low|lowest low|lower medium-low|moderately-low|lower-middle medium|moderate|average|normal|mid|middle|med medium-high|moderately-high|upper-middle high|higher|upper|elevated very-high|extremely-high|highest critical|extreme
-very-small|tiny|micro|mini|xxs xs|x-small|extra-small s|small m|medium|mid|mid-size|midsize l|large|big xl|x-large|extra-large|very-large|huge xxl|2xl|xx-large|giant xxxl|3xl
-never|none|not-at-all almost-never|hardly-ever|very-rarely rarely|seldom occasionally|once-in-a-while sometimes|about-half-the-time often|frequently|regularly usually|mostly|most-of-the-time very-often|very-frequently|almost-always|nearly-always always|constantly|all-the-time
-never|none yearly|annually|annual|once-a-year quarterly monthly|once-a-month biweekly|fortnightly weekly|once-a-week daily|once-a-day|every-day hourly
-strongly-disagree|completely-disagree|totally-disagree disagree|mostly-disagree somewhat-disagree|slightly-disagree|tend-to-disagree neutral|undecided|neither|neither-agree-nor-disagree somewhat-agree|slightly-agree|tend-to-agree agree|mostly-agree strongly-agree|completely-agree|totally-agree
-very-dissatisfied|very-unsatisfied|extremely-dissatisfied dissatisfied|unsatisfied somewhat-dissatisfied|slightly-dissatisfied neutral|neither somewhat-satisfied|slightly-satisfied satisfied very-satisfied|extremely-satisfied
-very-unlikely|extremely-unlikely unlikely somewhat-unlikely neutral|possible somewhat-likely likely|probable very-likely|extremely-likely certain
-very-poor|terrible|awful|very-bad|fail|fails poor|bad|weak below-average fair|average|ok|okay|satisfactory|acceptable|sufficient|moderate|neutral above-average good very-good|great|strong excellent|outstanding|exceptional
-fails|failing|unsatisfactory|does-not-meet-expectations needs-improvement|partially-meets-expectations|below-expectations meets-expectations|met exceeds-expectations|exceeds|exceeded outstanding|far-exceeds-expectations
-none|no|absent|healthy minimal|very-mild|trace mild|minor|slight|light moderate|medium severe|serious|major|heavy critical|very-severe|extreme fatal
-intern|trainee|apprentice junior|entry|entry-level|jr mid|middle|intermediate|mid-level|associate|regular senior|sr|experienced lead|staff|principal manager director|head vice-president|vp executive|chief|c-level
-none novice|newcomer beginner|basic|elementary|foundation intermediate|medium upper-intermediate advanced|proficient expert|fluent|master|native
+none|zero|no very-low|extremely-low|lowest low|lower medium-low|moderately-low|lower-middle
+medium|moderate|average|normal|mid|middle|med medium-high|moderately-high|upper-middle
+high|higher|upper|elevated very-high|extremely-high|highest critical|extreme
+
+very-small|tiny|micro|mini|xxs xs|x-small|extra-small s|small m|medium|mid|mid-size|midsize l|large|big
+xl|x-large|extra-large|very-large|huge xxl|2xl|xx-large|giant xxxl|3xl
+
+never|none|not-at-all almost-never|hardly-ever|very-rarely rarely|seldom occasionally|once-in-a-while
+sometimes|about-half-the-time often|frequently|regularly usually|mostly|most-of-the-time
+very-often|very-frequently|almost-always|nearly-always always|constantly|all-the-time
+
+never|none yearly|annually|annual|once-a-year quarterly monthly|once-a-month biweekly|fortnightly
+weekly|once-a-week daily|once-a-day|every-day hourly
+
+strongly-disagree|completely-disagree|totally-disagree disagree|mostly-disagree
+somewhat-disagree|slightly-disagree|tend-to-disagree neutral|undecided|neither|neither-agree-nor-disagree
+somewhat-agree|slightly-agree|tend-to-agree agree|mostly-agree
+strongly-agree|completely-agree|totally-agree
+
+very-dissatisfied|very-unsatisfied|extremely-dissatisfied dissatisfied|unsatisfied
+somewhat-dissatisfied|slightly-dissatisfied neutral|neither somewhat-satisfied|slightly-satisfied
+satisfied very-satisfied|extremely-satisfied
+
+very-unlikely|extremely-unlikely unlikely somewhat-unlikely neutral|possible somewhat-likely
+likely|probable very-likely|extremely-likely certain
+
+very-poor|terrible|awful|very-bad|fail|fails poor|bad|weak below-average
+fair|average|ok|okay|satisfactory|acceptable|sufficient|moderate|neutral above-average good
+very-good|great|strong excellent|outstanding|exceptional
+
+fails|failing|unsatisfactory|does-not-meet-expectations
+needs-improvement|partially-meets-expectations|below-expectations meets-expectations|met
+exceeds-expectations|exceeds|exceeded outstanding|far-exceeds-expectations
+
+none|no|absent|healthy minimal|very-mild|trace mild|minor|slight|light moderate|medium
+severe|serious|major|heavy critical|very-severe|extreme fatal
+
+intern|trainee|apprentice junior|entry|entry-level|jr mid|middle|intermediate|mid-level|associate|regular
+senior|sr|experienced lead|staff|principal manager director|head vice-president|vp
+executive|chief|c-level
+
+none novice|newcomer beginner|basic|elementary|foundation intermediate|medium upper-intermediate
+advanced|proficient expert|fluent|master|native
+
 bronze silver gold platinum diamond
-free|trial basic|starter|economy|budget standard|regular|classic plus|premium-economy premium|pro|professional|business enterprise|first|luxury|ultimate
-baby|infant toddler child|kid|children preteen|tween teen|teenager|adolescent|youth young|young-adult adult|middle|middle-aged|middle-age old|older|older-adult|senior|elderly|retired
+
+free|trial basic|starter|economy|budget standard|regular|classic plus|premium-economy
+premium|pro|professional|business enterprise|first|luxury|ultimate
+
+baby|infant toddler child|kid|children preteen|tween teen|teenager|adolescent|youth young|young-adult
+adult|middle|middle-aged|middle-age old|older|older-adult|senior|elderly|retired
+
 first|1st second|2nd third|3rd fourth|4th fifth|5th sixth|6th seventh|7th eighth|8th ninth|9th tenth|10th
+
 i ii iii iv v vi vii viii
+
 unskilled|low-skilled semi-skilled|partly-skilled skilled highly-skilled
+
 a1 a2 b1 b2 c1 c2
+
 rural suburban|semi-urban|semiurban urban|metropolitan
+
 cold cool mild warm hot
-none|no-education|no-schooling|no-formal-education|illiterate|never-attended preschool|pre-school|kindergarten|nursery 1st-4th 5th-6th elementary|elementary-school|primary|primary-school|basic|incomplete-primary 7th-8th middle-school|lower-secondary|junior-high 9th 10th 11th 12th|some-high-school|less-than-high-school|no-high-school|incomplete-secondary hs-grad|high-school|highschool|high-school-graduate|high-school-diploma|hs|hs-diploma|ged|secondary|secondary-school|upper-secondary vocational|apprenticeship|trade-school|technical|certificate|diploma some-college|some-university|college-no-degree|post-secondary assoc-voc|associate|associates|associate's|associates-degree|associate-degree|college|college-degree|foundation-degree assoc-acdm bachelor|bachelors|bachelor's|bachelors-degree|bachelor-degree|bachelor's-degree|university|graduate|graduation|undergraduate|tertiary|higher|university-degree|degree|bsc master|masters|master's|masters-degree|master's-degree|postgraduate|post-graduate|grad-school|graduate-school|graduate-degree|msc|mba prof-school|professional|professional-degree phd|doctorate|doctoral|doctor|doctorate-degree|ph-d
+
+none|no-education|no-schooling|no-formal-education|illiterate|never-attended
+preschool|pre-school|kindergarten|nursery 1st-4th 5th-6th
+elementary|elementary-school|primary|primary-school|basic|incomplete-primary 7th-8th
+middle-school|lower-secondary|junior-high 9th 10th 11th
+12th|some-high-school|less-than-high-school|no-high-school|incomplete-secondary
+hs-grad|high-school|highschool|high-school-graduate|high-school-diploma|hs|hs-diploma|ged|secondary|
+secondary-school|upper-secondary
+vocational|apprenticeship|trade-school|technical|certificate|diploma
+some-college|some-university|college-no-degree|post-secondary
+assoc-voc|associate|associates|associate's|associates-degree|associate-degree|college|college-degree|
+foundation-degree
+assoc-acdm
+bachelor|bachelors|bachelor's|bachelors-degree|bachelor-degree|bachelor's-degree|university|graduate|
+graduation|undergraduate|tertiary|higher|university-degree|degree|bsc
+master|masters|master's|masters-degree|master's-degree|postgraduate|post-graduate|grad-school|
+graduate-school|graduate-degree|msc|mba
+prof-school|professional|professional-degree phd|doctorate|doctoral|doctor|doctorate-degree|ph-d
 """
 _ORDERS = [
-    {name: rank for rank, names in enumerate(line.split()) for name in names.split("|")}
-    for line in _SCALES.strip().splitlines()
+    {name: rank for rank, names in enumerate(scale.replace("|\n", "|").split()) for name in names.split("|")}
+    for scale in _SCALES.strip().split("\n\n")
 ]
 _STEP_WORDS = {
-    "level", "lvl", "grade", "tier", "stage", "band", "step", "phase", "rank", "quartile", "quintile", "decile",
-    "bracket", "year", "class", "degree",
+    "level", "lvl", "grade", "tier", "stage", "band", "step", "phase", "rank", "quartile",
+    "quintile", "decile", "bracket", "year", "class", "degree",
 }  # fmt: skip
 _AMOUNT = r"([$€£]?\s*-?\d[\d,]*\.?\d*\s*[kKmM]?)"
 _UNIT = r"(?:\s*(?:%|[A-Za-z]{1,8}\.?(?:\s+[A-Za-z]{1,5})?))?"
@@ -46,11 +105,13 @@ _BETWEEN = re.compile(
     rf"[\[(]?\s*{_AMOUNT}{_UNIT}\s*(?:-|–|—|to|until|,|;|\.\.+|<=?[^<]*<=?|:)\s*<?=?{_AMOUNT}{_UNIT}\s*[\])]?"
 )
 _BELOW = re.compile(
-    rf"(?:\.\.+\s*)?(?:<=?|≤|less than|under|below|up to|at most|fewer than|until|younger than)\s*{_AMOUNT}{_UNIT}",
+    r"(?:\.\.+\s*)?(?:<=?|≤|less than|under|below|up to|at most|fewer than|until|younger than)\s*"
+    rf"{_AMOUNT}{_UNIT}",
     re.IGNORECASE,
 )
 _ABOVE = re.compile(
-    rf"(?:(?:\.\.+\s*)?(?:>=?|≥|greater than|more than|over|above|at least|older than|from)\s*{_AMOUNT}{_UNIT}"
+    r"(?:(?:\.\.+\s*)?(?:>=?|≥|greater than|more than|over|above|at least|older than|from)\s*"
+    rf"{_AMOUNT}{_UNIT}"
     rf"|{_AMOUNT}\s*(?:\+|plus|and (?:over|above|more|older|up)|or (?:more|over|older|above)){_UNIT}"
     rf"|{_AMOUNT}{_UNIT}\s*(?:\+|and (?:over|above|more|older)|or (?:more|over|older|above)))",
     re.IGNORECASE,

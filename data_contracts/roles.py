@@ -23,16 +23,18 @@ MAX_SHAPED_LEVELS = 20
 
 _ID = {"id", "ids", "uuid", "guid", "ssn", "identifier", "pk", "rowid", "rownum", "rownames", "unnamed"}
 _MAYBE_ID = {
-    "key", "index", "idx", "nr", "no", "num", "number", "code", "account", "acct", "policy", "ticket", "phone", "row",
-    "record", "case", "serial", "reference", "ref",
+    "key", "index", "idx", "nr", "no", "num", "number", "code", "account", "acct", "policy",
+    "ticket", "phone", "row", "record", "case", "serial", "reference", "ref",
 }  # fmt: skip
 _CODE = {
-    "type", "code", "codes", "status", "class", "kind", "category", "cat", "group", "grp", "region", "zone", "district",
-    "state", "county", "sector", "branch", "dept", "department", "industry", "occupation", "job", "marital",
-    "ethnicity", "race", "religion", "country", "nationality", "product", "channel", "segment", "cluster", "method",
-    "reason", "purpose", "naics", "sic", "icd", "zip", "zipcode", "postcode", "postal", "plz", "city", "gender", "sex",
-    "colour", "color", "brand", "model", "flag", "location", "site", "office", "store", "diagnosis", "specialty",
-    "source", "workclass", "profession", "major", "kanton", "canton", "province", "municipality",
+    "type", "code", "codes", "status", "class", "kind", "category", "cat", "group", "grp", "region",
+    "zone", "district", "state", "county", "sector", "branch", "dept", "department", "industry",
+    "occupation", "job", "marital", "ethnicity", "race", "religion", "country", "nationality",
+    "product", "channel", "segment", "cluster", "method", "reason", "purpose", "naics", "sic",
+    "icd", "zip", "zipcode", "postcode", "postal", "plz", "city", "gender", "sex", "colour",
+    "color", "brand", "model", "flag", "location", "site", "office", "store", "diagnosis",
+    "specialty", "source", "workclass", "profession", "major", "kanton", "canton", "province",
+    "municipality",
 }  # fmt: skip
 _CODE_BOOK = {
     "zip",
@@ -48,14 +50,16 @@ _CODE_BOOK = {
     "fips",
 }
 _MEASURE = {
-    "count", "counts", "cnt", "total", "sum", "amount", "amt", "age", "year", "years", "yrs", "yr", "month", "months",
-    "week", "weeks", "day", "days", "hour", "hours", "hrs", "minute", "minutes", "rate", "ratio", "score", "scores",
-    "level", "grade", "rank", "size", "income", "salary", "wage", "price", "cost", "costs", "fee", "balance", "payment",
-    "payments", "visits", "times", "tenure", "duration", "length", "distance", "height", "weight", "children", "kids",
-    "rooms", "priors", "sessions", "percentage", "percent", "pct", "share", "quantity", "qty", "limit", "value",
-    "rating", "points", "index", "since", "mean", "avg", "average", "max", "min", "median", "dependents", "persons",
-    "people", "members", "credits", "calls", "experience", "revenue", "debt", "term", "loss", "gain", "temperature",
-    "pressure", "bmi", "rated", "satisfaction", "involvement", "stars", "frequency", "duration",
+    "count", "counts", "cnt", "total", "sum", "amount", "amt", "age", "year", "years", "yrs", "yr",
+    "month", "months", "week", "weeks", "day", "days", "hour", "hours", "hrs", "minute", "minutes",
+    "rate", "ratio", "score", "scores", "level", "grade", "rank", "size", "income", "salary",
+    "wage", "price", "cost", "costs", "fee", "balance", "payment", "payments", "visits", "times",
+    "tenure", "duration", "length", "distance", "height", "weight", "children", "kids", "rooms",
+    "priors", "sessions", "percentage", "percent", "pct", "share", "quantity", "qty", "limit",
+    "value", "rating", "points", "index", "since", "mean", "avg", "average", "max", "min", "median",
+    "dependents", "persons", "people", "members", "credits", "calls", "experience", "revenue",
+    "debt", "term", "loss", "gain", "temperature", "pressure", "bmi", "rated", "satisfaction",
+    "involvement", "stars", "frequency",
 }  # fmt: skip
 _COUNTED = {"n", "num", "no", "nb", "number", "count", "total", "times", "how"}
 _WEIGHT = {
@@ -72,8 +76,9 @@ _WEIGHT = {
     "wgt",
 }
 _SAMPLING = {
-    "sample", "sampling", "survey", "pop", "population", "final", "design", "replicate", "expansion", "inverse",
-    "person", "household", "hh", "probability", "case", "instance", "norm", "normalized", "post", "stratification",
+    "sample", "sampling", "survey", "pop", "population", "final", "design", "replicate",
+    "expansion", "inverse", "person", "household", "hh", "probability", "case", "instance", "norm",
+    "normalized", "post", "stratification",
 }  # fmt: skip
 _FOLDS = {"fold", "folds", "kfold"}
 _PARTS = {
@@ -183,8 +188,7 @@ def _not_of_people(values: Values, present: pa.ChunkedArray, distinct: int, word
         marked = bool(named & _PARTS) and bool(named & {"is", "in", "set", "split", "flag", "sample"})
         both = len(named & _PARTS) > 1 or ("cv" in named and "fold" in "".join(words))
         if named & _FOLDS or last in ("split", "partition") or marked or both:
-            if values.kind != "string" or distinct <= 20:
-                return "numbers the parts of a split"
+            return "numbers the parts of a split"
     return None
 
 
@@ -227,8 +231,8 @@ def _text(values: Values, present: pa.ChunkedArray, distinct: int, words: list[s
 
 
 _VAGUE_IN_ORDERS = {
-    "unknown", "unk", "none", "not known", "not stated", "unspecified", "undefined", "refused", "other", "not applicable",
-    "prefer not to say", "don't know", "dont know",
+    "unknown", "unk", "none", "not known", "not stated", "unspecified", "undefined", "refused",
+    "other", "not applicable", "prefer not to say", "don't know", "dont know",
 }  # fmt: skip
 
 
@@ -290,8 +294,9 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
     """Return the signs that numbers of at most fifty levels are codes; None if there are too few.
 
     Three signs count: places between the common levels that no row has; a share of positive labels that no
-    curve of the second degree follows (chi-squared); and frequencies that rise and fall more than once. Counts
-    and measures have at most one of them, ages and durations that people round have gaps and frequencies.
+    curve of the second degree follows (chi-squared); and frequencies that rise and fall more than once.
+    Counts and measures have at most one of them, ages and durations that people round have gaps and
+    frequencies.
     """
     levels, index, counts = np.unique(x, return_inverse=True, return_counts=True)
     if len(levels) < 3:

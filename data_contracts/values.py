@@ -26,13 +26,13 @@ from evenhand.data_contracts.errors import ContractError
 SAMPLE_ROWS = 20_000
 # texts that nobody writes for a value, in lower case
 _SPELLINGS = {
-    "", "?", "-", "--", "---", ".", "..", "–", "—", "n/a", "na", "n.a.", "nan", "null", "nil", "#n/a", "<na>", "(null)",
-    "missing", "(missing)", "not available", "no data", "#null!",
+    "", "?", "-", "--", "---", ".", "..", "–", "—", "n/a", "na", "n.a.", "nan", "null", "nil",
+    "#n/a", "<na>", "(null)", "missing", "(missing)", "not available", "no data", "#null!",
 }  # fmt: skip
 # texts that are a category among categories, and a missing value among numbers, dates or ranges
 _VAGUE = {
-    "none", "unknown", "unk", "not known", "not stated", "not specified", "unspecified", "undefined", "refused",
-    "declined", "prefer not to say", "not applicable", "other", "x",
+    "none", "unknown", "unk", "not known", "not stated", "not specified", "unspecified",
+    "undefined", "refused", "declined", "prefer not to say", "not applicable", "other", "x",
 }  # fmt: skip
 _NINES = tuple(10**digits - 1 for digits in range(2, 10))
 _NUMBER = re.compile(
@@ -80,7 +80,7 @@ class Values:
 
 
 def sample_rows(rows: int) -> NDArray[np.int64]:
-    """Return the positions, sorted, of the rows on which shares and relations are estimated; always the same."""
+    """Return the sorted positions of the rows on which relations are estimated; always the same."""
     if rows <= SAMPLE_ROWS:
         return np.arange(rows)
     return np.sort(np.random.default_rng(0).choice(rows, SAMPLE_ROWS, replace=False))
@@ -131,9 +131,8 @@ def _read_text(values: pa.ChunkedArray, name: str) -> Values:
     blank = [text for text in texts if text.lower() in _SPELLINGS or text == "None"]
     vague = [text for text in texts if text.lower() in _VAGUE and text not in blank]
     core = [text for text in texts if text not in blank and text not in vague]
-    if core:
-        if found := _typed_text(values, name, core, (*blank, *vague)):
-            return found
+    if core and (found := _typed_text(values, name, core, (*blank, *vague))):
+        return found
     missing = tuple(sorted(blank))
     # "none" and "None" may be answers; where nothing else is left, all is missing
     if not missing or len(missing) == len(texts):
@@ -144,7 +143,7 @@ def _read_text(values: pa.ChunkedArray, name: str) -> Values:
 def _typed_text(
     values: pa.ChunkedArray, name: str, core: Sequence[str], missing: tuple[str, ...]
 ) -> Values | None:
-    """Return text as numbers, dates or booleans if all of it is that, apart from spellings of missing values."""
+    """Return text as numbers, dates or booleans if all of it is that, missing values aside."""
     listed = tuple(sorted(missing))
     kinds: list[tuple[str, str]] = []
     # 007 and 01234 are codes
@@ -193,9 +192,9 @@ def _read_numbers(
 def _sentinel(values: pa.ChunkedArray) -> float | None:
     """Return the smallest or largest number if it stands for a missing one.
 
-    It must be -1 or consist of nines, be in at least three rows and half a percent of them or twenty, and lie
-    away from the others: all nines more than twice as far as the largest other number, and a negative one alone
-    among numbers that are not negative.
+    It must be -1 or consist of nines, be in at least three rows and half a percent of them or twenty, and
+    lie away from the others: all nines more than twice as far as the largest other number, and a negative
+    one alone among numbers that are not negative.
     """
     present = values.drop_null()
     if len(present) < 20:

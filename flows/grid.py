@@ -74,12 +74,14 @@ class PointResult:
     """
     Result of a point; `metrics` have `value`, `low` and `high`, `verdict` is the gates'.
 
-    `balance` is the ``balance.json`` of a proxy, `acquisition` the ``acquisition.json`` of an agent.
+    `over_blind` are differences from the blind control. `balance` is the ``balance.json`` of a proxy,
+    `acquisition` the ``acquisition.json`` of an agent.
     """
 
     status: Literal["done", "failed"] = "failed"
     verdict: str | None = None
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    over_blind: dict[str, float | None] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     error: str | None = None
@@ -229,6 +231,9 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
             name: {key: metric[key] for key in ("value", "low", "high")}
             for name, metric in evaluation["metrics"].items()
         }
+        if steps.has_output("evaluate", "controls"):
+            differences = steps.read("evaluate", "controls")["controls"]["blind"]["differences"]
+            result.over_blind = {name: found["value"] for name, found in differences.items()}
         if resolved.is_proxy:
             result.balance = steps.read("measure_proxy", "balance")
         elif steps.has_output("evaluate", "acquisition"):

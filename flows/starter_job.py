@@ -23,6 +23,9 @@ calibration: auto
 # Threshold balanced weighs errors on both values of the label alike; max_accuracy counts all errors alike.
 decision: {threshold: balanced}
 """
+COPIES = """\
+# Counterfactual copies of people: consistency.NAME is the share of people with the same prediction on all.
+"""
 GATES = """\
 # Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
 # gates:
@@ -166,13 +169,13 @@ def job_text(
         return text + GATES + "#   disclosivity: {max: 0.2}\n"
     text += CLASSIFIER_KEYS
     if flips:
-        text += "# Counterfactual copies: consistency.NAME is the share of people whose prediction is the same on all.\n"
+        text += COPIES
         evaluate = {"evaluate": {"counterfactuals": dict(flips)}}
         text += yaml.safe_dump(evaluate, sort_keys=False, allow_unicode=True, width=110)
     else:
         example = next((c.name for c in contract.features if c.encoding in ("onehot", "binary")), None)
         if example is not None:
-            text += "# Counterfactual copies: consistency.NAME is the share of people whose prediction is the same.\n"
+            text += COPIES
             text += "# evaluate:\n#   counterfactuals:\n" + _flow("#     ", {"example": {example: "all"}})
     gates: dict[str, Any] = {"balanced_accuracy": {"min": 0.7}}
     gates |= {f"gap_max.{c.name}": {"max": 0.1, "bound": "interval"} for c in contract.sensitive}

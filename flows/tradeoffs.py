@@ -15,7 +15,10 @@ from evenhand.flows.comparison import comparison
 from evenhand.flows.grid import Grid, PointResult, as_text
 
 PERFORMANCE = "balanced_accuracy"
-NOT_FAIRNESS = ("accuracy", "balanced_accuracy", "auc", "features_asked")
+NOT_FAIRNESS = (
+    *("accuracy", "balanced_accuracy", "auc", "features_asked", "probability_spread"),
+    *("log_loss", "log_loss_gain", "brier", "ece"),
+)
 # Proxies trade their balance for what they disclose.
 PROXY_PERFORMANCE, PROXY_COST = "imbalance", "disclosivity"
 
@@ -117,7 +120,18 @@ def _value(
         "failed": len(own) - len(done),
         "passed": sum(result.verdict == "passed" for result in done),
         "metrics": {name: asdict(_summary(name, done, level)) for name in metrics},
+        "over_blind": _over_blind(done, level),
     }
+
+
+def _over_blind(done: Sequence[PointResult], level: float) -> dict[str, Any]:
+    """Summarise over the seeds by how much a value differs from its blind control, metric by metric."""
+    names = list(dict.fromkeys(name for result in done for name in result.over_blind))
+    found = {
+        name: [result.over_blind[name] for result in done if result.over_blind.get(name) is not None]
+        for name in names
+    }
+    return {name: asdict(summarise(values, level=level)) for name, values in found.items() if values}
 
 
 def _summary(name: str, done: Sequence[PointResult], level: float) -> Summary:

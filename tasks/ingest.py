@@ -41,8 +41,8 @@ def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int
     Read a table, or generate it.
 
     `source` is the job's ``table``, and `inputs` are the local paths of its files by name, see
-    :func:`evenhand.tasks.sources.fetch_source`. Raises `InputError` if a file cannot be read, it has no columns, or
-    a name occurs twice.
+    :func:`evenhand.tasks.sources.fetch_source`. Raises `InputError` if a file cannot be read, it has no
+    columns, or a name occurs twice.
     """
     from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
@@ -77,7 +77,7 @@ def _not_unique(name: str, where: str) -> str:
 
 
 def format_of(name: str) -> str | None:
-    """Format of a table file by the ending of its name: ``csv``, ``parquet``, ``arrow``, ``excel``, or None."""
+    """Format of a table by the ending of its name: ``csv``, ``parquet``, ``arrow``, ``excel``, or None."""
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     return next((kind for kind, endings in ENDINGS.items() if suffix in endings), None)
 
@@ -103,8 +103,8 @@ def files_of(folder: Path) -> list[Path]:
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
     """
-    Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder of Parquet
-    or CSV files.
+    Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder of
+    Parquet or CSV files.
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and
     ``null_values``. Raises `InputError` if a file is empty, truncated, ragged or of another format.

@@ -38,10 +38,11 @@ def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones with ``name``,
-        ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and ``attribute``;
-        ``joint_auc`` of a tree on the others, None if there are no others or too few rows; ``stand_ins``, by attribute a list with
-        ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
+        ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones with
+        ``name``, ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and
+        ``attribute``; ``joint_auc`` of a tree on the others, None if there are no others or too few rows;
+        ``stand_ins``, by attribute a list with ``name``, ``group`` and ``auc``, and their
+        ``stand_in_threshold``.
     """
     rows = sampled_rows(table.num_rows)
     taken = table.take(pa.array(rows))

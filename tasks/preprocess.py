@@ -54,9 +54,10 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
         is_date = column.logical_type == "date" and column.encoding == "standard"
         kind: Any = "date" if is_date else column.encoding
         positive = category_name(column.positive) if kind == "binary" else None
-        bounds: tuple[Any, ...] = (column.minimum, column.maximum) if kind == "unit" else (None, None)
+        low: Any = column.minimum if kind == "unit" else None
+        high: Any = column.maximum if kind == "unit" else None
         order = tuple(map(category_name, column.allowed or ())) if kind == "ordinal" else ()
-        specs.append(ColumnSpec(column.name, kind, positive, *bounds, order, column.missing or ()))
+        specs.append(ColumnSpec(column.name, kind, positive, low, high, order, column.missing or ()))
     place = {"binary": 1, "onehot": 2}
     return sorted(specs, key=lambda spec: place.get(spec.kind, 0))
 

@@ -25,10 +25,10 @@ def profile(context: StepContext) -> StepResult:
     """
     Write ``reference.json``, which is published with the model, and ``leaks.json``, see :func:`leak_report`.
 
-    The reference has, for each model input, the counts of quantile bins or of categories, and of missing values; for
-    each sensitive attribute, the counts of its groups and of positive labels in each; and the count of
-    positive labels. Categories and groups of fewer than `min_cell` rows are counted together as ``other``,
-    and bins hold too many rows to describe a single person.
+    The reference has, for each model input, the counts of quantile bins or of categories, and of missing
+    values; for each sensitive attribute, the counts of its groups and of positive labels in each; and the
+    count of positive labels. Categories and groups of fewer than `min_cell` rows are counted together as
+    ``other``, and bins hold too many rows to describe a single person.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]

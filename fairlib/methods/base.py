@@ -170,6 +170,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "classes": self.classes_.tolist(),
             "n_features_in": int(self.n_features_in_),
             "prior_shift": float(self.prior_shift_),
+            **({"features": self.feature_names_in_.tolist()} if hasattr(self, "feature_names_in_") else {}),
             "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
         }
         (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
@@ -193,6 +194,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model.classes_ = np.array(description["classes"])
         model.n_features_in_ = description["n_features_in"]
         model.prior_shift_ = description.get("prior_shift", 0.0)
+        if "features" in description:
+            model.feature_names_in_ = np.array(description["features"], dtype=object)
         model._read(source)
         return model
 
@@ -245,7 +248,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Float64 | No
             f"sample_weight must have one weight per row of X, got shape {weights.shape} for {n} rows."
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
-        raise ValueError("sample_weight must be finite and not negative, with at least one positive weight.")
+        raise ValueError("sample_weight must be finite, not negative, and not zero for all rows.")
     return weights
 
 

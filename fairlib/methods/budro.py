@@ -42,7 +42,7 @@ Int = NDArray[np.int64]
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 # With more distinct points each person is moved to one of the nearest ones, unless all are asked for.
-ALL_PLACES, NEIGHBOURS = 5000, 250
+ALL_PLACES, NEIGHBOURS = 2000, 250
 # Depths that are tried where none is given.
 DEPTHS = (2, 4)
 HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
@@ -88,7 +88,7 @@ class BudroClassifier(GBDTClassifier):
     neighbours : int, "auto" or None
         With ``dual``: each person may be treated only as one of this many nearest distinct points, the own
         one included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people
-        for whom no other row is worse. None: all rows. ``"auto"``: all rows of a table of up to 5,000
+        for whom no other row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000
         distinct points, else the 250 nearest.
     entropy : float or None
         With the entropic solvers: :math:`\gamma` (nats). None: one percent of the range of the losses.
@@ -124,12 +124,14 @@ class BudroClassifier(GBDTClassifier):
 
     # a distance between people needs all of their values
     takes_missing: ClassVar[bool] = False
+    # five trainings on a large table would take minutes
+    _least_held_out: ClassVar[int] = 1
 
     metric: Metric | None = field(default=None, kw_only=False)
     perturbation_budget: float | None = None
     budget_share: float = 0.001
-    n_steps: int = 200
-    eta: float = 0.2
+    n_steps: int = 300
+    eta: float = 0.1
     reg_lambda: float = 0.001
     min_child_weight: float = 0.002
     solver: SolverName = "dual"
@@ -207,7 +209,7 @@ class BudroClassifier(GBDTClassifier):
         # and the plain step
         self.booster_ = without_cache(training.booster[: self.best_step_ + 1])
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
-        self.prior_shift_ = prior_shift(self._class_weights(codes, weights))
+        self.prior_shift_ = prior_shift(training.class_weights)
         for file in files:
             file.remove()
         return self
@@ -341,7 +343,7 @@ class _Training:
         self.solver = make_solver(
             model.solver, problem, seed=seed, jobs=jobs, neighbours=neighbours, entropy=model.entropy
         )
-        weights = model._class_weights(codes, people.weights)
+        self.class_weights = weights = model._class_weights(codes, people.weights)
         self.parameters = model._booster_parameters(codes, people.weights, weights) | growth
         self.parameters["nthread"] = jobs
         # with two classes XGBoost weighs the label itself

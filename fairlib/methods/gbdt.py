@@ -34,12 +34,14 @@ TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight")
 # Numbers of leaves that are tried where no depth is given.
 LEAVES = (8, 31)
 # With fewer rows, or fewer held-out rows of a class, the steps are chosen by cross-validation.
-LARGE_TABLE, LEAST_HELD_OUT = 5000, 50
+LARGE_TABLE = 5000
 HELD_OUT, FOLDS = 0.15, 5
 # Limits of a share of label 1 that training starts from: XGBoost refuses 0 and 1.
 LEAST_SHARE = 1e-6
 # With fewer rows starting threads takes longer than they save.
 SMALL_TABLE = 2500
+# The same for trees alone. Where another process needs the cores, each step waits for its slowest thread.
+TREES_ALONE = 20_000
 Codes: TypeAlias = NDArray[np.int64]
 Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -103,6 +105,8 @@ class GBDTClassifier(Method):
 
     multiclass: ClassVar[bool] = True
     takes_missing: ClassVar[bool] = True
+    # held-out rows of each class, without which a large table is cross-validated
+    _least_held_out: ClassVar[int] = 50
 
     n_steps: int = 1000
     max_depth: int | None = None
@@ -186,7 +190,7 @@ class GBDTClassifier(Method):
                     self.categories_[str(j)] = dtype.categories.tolist()
         X = X.copy(deep=False)
         for column, known in self.categories_.items():
-            codes = pd.Categorical(X.iloc[:, int(column)].astype(object), categories=known).codes
+            codes = pd.Index(known, dtype=object).get_indexer(X.iloc[:, int(column)].astype(object))
             X.isetitem(int(column), np.where(codes < 0, np.nan, codes))
         return X
 
@@ -234,7 +238,7 @@ class GBDTClassifier(Method):
             kind = {"objective": "binary:logistic", "base_score": score, "scale_pos_weight": importance[1]}
         threads = self.n_jobs or 0
         if self.n_iter_no_change is not None:
-            threads = thread_count(self.n_jobs, len(codes))
+            threads = thread_count(self.n_jobs, len(codes), TREES_ALONE)
         return {
             "tree_method": "hist",
             **kind,
@@ -299,7 +303,7 @@ class GBDTClassifier(Method):
 
         counts = np.bincount(codes)
         share = self.validation_fraction
-        if share is None and len(codes) >= LARGE_TABLE and counts.min() * HELD_OUT >= LEAST_HELD_OUT:
+        if share is None and len(codes) >= LARGE_TABLE and counts.min() * HELD_OUT >= self._least_held_out:
             share = HELD_OUT
         if share is not None:
             try:
@@ -409,12 +413,12 @@ def prior_shift(importance: Float64) -> float:
     return float(np.log(importance[1] / importance[0])) if len(importance) == 2 else 0.0
 
 
-def thread_count(n_jobs: int | None, n: int) -> int:
-    """Threads for n rows: on a small table starting them takes longer than they save."""
+def thread_count(n_jobs: int | None, n: int, small: int = SMALL_TABLE) -> int:
+    """Threads for n rows: on a table of fewer than `small` rows starting them takes longer than they save."""
     available = available_cores()
     if n_jobs is not None and n_jobs < 0:
         return max(1, available + 1 + n_jobs)
-    return n_jobs or (1 if n < SMALL_TABLE else available)
+    return n_jobs or (1 if n < small else available)
 
 
 def without_cache(booster: xgb.Booster) -> xgb.Booster:

@@ -79,6 +79,7 @@ class FittedColumn:
 
     @property
     def columns(self) -> list[str]:
+        """Names of its matrix columns."""
         if self.kind == "onehot":
             return [f"{self.name}={category}" for category in self.categories]
         if self.kind == "binary":
@@ -95,12 +96,12 @@ class TableEncoder:
 
     Numeric columns become :math:`(x - \mu) / \sigma` with the training rows' mean and (population) standard
     deviation; a constant column becomes 0. Columns of kind ``unit`` become :math:`(x - a) / (b - a)` with
-    given bounds a and b, which do not depend on the split and on no extreme person; a value beyond the bounds
-    leaves [0, 1]. A missing number becomes the training rows' mean and, where training rows had missing ones,
-    sets a 0/1 column of its own; a missing category is the category ``(missing)``. Of a date of kind
-    ``calendar`` the age is minus its standardised days, so that the date on which ages are measured cancels;
-    month (1 to 12) and weekday (Monday is 0) are standardised as if all were equally frequent. The position in
-    an order counts from 0.
+    given bounds a and b, which do not depend on the split and on no extreme person; a value beyond the
+    bounds leaves [0, 1]. A missing number becomes the training rows' mean and, where training rows had
+    missing ones, sets a 0/1 column of its own; a missing category is the category ``(missing)``. Of a date
+    of kind ``calendar`` the age is minus its standardised days, so that the date on which ages are measured
+    cancels; month (1 to 12) and weekday (Monday is 0) are standardised as if all were equally frequent. The
+    position in an order counts from 0.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ class TableEncoder:
 
     @property
     def categories_(self) -> dict[str, tuple[str, ...]]:
-        """Categories seen in training, for every categorical column; of an ordered one, all in their order."""
+        """Categories seen in training, for every categorical column; of an ordered one all, in order."""
         return {item.name: item.categories for item in self.fitted_ if item.categories}
 
     def accepted(self, name: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ DEPTH = 3
 IMPORTANCE = 0.05
 
 Columns = Mapping[str, NDArray[Any]]
-"""By name: numbers as float64 with NaN where missing, or codes of categories as int64, negative where missing."""
+"""By name: numbers as float64, NaN where missing; or codes of categories as int64, negative where missing."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +122,24 @@ def cross_validated_auc(
     found = []
     for fold in range(FOLDS):
         levels, place = np.unique(shares[fold], return_inverse=True)
-        sums = [np.bincount(place, weights=counts[fold, :, side], minlength=len(levels)) for side in (0, 1)]
-        found.append(_auc(*sums))
+        below, above = (
+            np.bincount(place, weights=counts[fold, :, side], minlength=len(levels)) for side in (0, 1)
+        )
+        found.append(_auc(below.astype(np.float64), above.astype(np.float64)))
     known = [float(auc) for auc in found if not np.isnan(auc)]
     return float(np.mean(known)) if known else 0.5
 
 
 def rank_auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """AUC of the numbers themselves, in the better direction; missing ones at either end, .5 without a class."""
+    """AUC of the numbers themselves, in the better direction; missing ones are at either end."""
     best = 0.5
     for end in (-np.inf, np.inf):
         _, place = np.unique(np.where(np.isnan(values), end, values), return_inverse=True)
-        counts = [np.bincount(place[positive == side], minlength=place.max() + 1) for side in (False, True)]
-        auc = float(_auc(*(count.astype(np.float64) for count in counts)))
+        below, above = (
+            np.bincount(place[positive == side], minlength=place.max() + 1).astype(np.float64)
+            for side in (False, True)
+        )
+        auc = float(_auc(below, above))
         best = max(best, auc, 1.0 - auc) if auc == auc else best
     return best
 
@@ -175,7 +180,7 @@ def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, li
     Returns
     -------
     (float, list of str)
-        The columns have at least a twentieth of the decrease of impurity of a tree, on average over the folds.
+        The columns have at least a twentieth of a tree's decrease of impurity, on average over the folds.
     """
     from sklearn.metrics import roc_auc_score
     from sklearn.tree import DecisionTreeClassifier
@@ -221,8 +226,8 @@ def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
     Returns
     -------
     bool
-        True if each category of `attribute` (five rows or more) has one value in the column, or if along
-        the sorted numbers of `attribute` the column changes only between its values, or if both are numbers in
+        True if each category of `attribute` (five rows or more) has one value in the column, or if along the
+        sorted numbers of `attribute` the column changes only between its values, or if both are numbers in
         the same or the opposite order. At least five rows must differ from the column's commonest value.
     """
     coded, source = (_levels(item) for item in (values, attribute))
@@ -273,7 +278,7 @@ def find_leaks(
     Returns
     -------
     (list of Suspect, float or None)
-        In the order of the columns, each once; and the AUC of the tree on the other columns, None without any.
+        In the order of the columns, each once; and the AUC of the tree on the others, None without any.
         Without ``MIN_ROWS`` rows of each label no column is suspected.
     """
     found: dict[str, Suspect] = {}

@@ -12,8 +12,8 @@ from evenhand.fairlib.preprocessing.encoder import (
     DATE_KINDS,
     MISSING,
     NUMERIC_KINDS,
-    TableEncoder,
     FittedColumn,
+    TableEncoder,
     calendar_parts,
     category_name,
 )

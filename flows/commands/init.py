@@ -157,8 +157,8 @@ def understand(
     ]
     if not any(column.is_feature for column in columns):
         raise ContractError(
-            f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or a sensitive "
-            "column: give a table with other columns"
+            f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or a "
+            "sensitive column: give a table with other columns"
         )
     contract = replace(contract, columns=tuple(columns))
     groups = group_sizes(typed, contract)
@@ -238,8 +238,8 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
     if "://" in table:
         if without_secrets(table) != table:
             raise InputError(
-                "the address has a password, which the job file would keep: put it into an environment variable "
-                "and write $NAME in its place."
+                "the address has a password, which the job file would keep: put it into an environment "
+                "variable and write $NAME in its place."
             )
         return {"path": table}, table
     path = Path(table).expanduser()

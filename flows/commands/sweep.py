@@ -94,6 +94,8 @@ def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
         )
     print_table(rows)
     print()
+    if len(document["seeds"]) > 1:
+        print(f"±         half the {100 * document['level']:g}% interval of the mean over the seeds")
     if best is not None:
         print(f"best      {document['best']['name']} for {document['goal']}")
     print(f"table     {verdict.artifacts['sweep']}")

@@ -161,7 +161,9 @@ def test_codes_without_a_telling_name_need_an_irregular_relation() -> None:
         ([k / 100 for k in range(101)], "share", (0.2, 0.4, 0.8)),
     ],
 )
-def test_sensitive_numbers_are_cut_at_round_values(numbers: list[float], name: str, cuts: tuple[float, ...]) -> None:
+def test_sensitive_numbers_are_cut_at_round_values(
+    numbers: list[float], name: str, cuts: tuple[float, ...]
+) -> None:
     assert round_cuts(pa.chunked_array([numbers]), name) == cuts
 
 
@@ -183,7 +185,9 @@ def test_the_positive_label_is_said_in_words_and_found_by_number() -> None:
 
 
 def test_sensitive_columns_become_inputs_on_request() -> None:
-    table = pa.table({"x": RNG.normal(size=N), "sex": pick("f", "m"), "age": RNG.integers(18, 80, N), "y": LABEL})
+    table = pa.table(
+        {"x": RNG.normal(size=N), "sex": pick("f", "m"), "age": RNG.integers(18, 80, N), "y": LABEL}
+    )
     contract = infer_contract(table, "t", "y", ["sex", "age"], use_sensitive=True)
     assert [(c.is_feature, c.encoding) for c in contract.sensitive] == [(True, "onehot"), (True, "standard")]
     gaps = table.set_column(2, "age", pa.array([None, *table["age"].to_pylist()[1:]]))
@@ -192,7 +196,9 @@ def test_sensitive_columns_become_inputs_on_request() -> None:
 
 def test_a_table_of_ignored_columns_is_refused_in_one_line() -> None:
     table = pa.table({"name": [f"p{k}" for k in range(N)], "k": [1] * N, "y": LABEL})
-    with pytest.raises(ContractError, match="no column is a model input: of 3 columns all are ignored") as caught:
+    with pytest.raises(
+        ContractError, match="no column is a model input: of 3 columns all are ignored"
+    ) as caught:
         infer_contract(table, "t", "y", [])
     assert "\n" not in str(caught.value)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from evenhand.data_contracts.arrow import coerce
 from evenhand.data_contracts.checking import check_batch, check_table
-from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.contract_yaml import to_yaml
+from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 

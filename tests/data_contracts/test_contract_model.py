@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from evenhand.data_contracts.errors import ContractError, ContractViolation, Violation, nearest
 from evenhand.data_contracts.contract_yaml import to_yaml
+from evenhand.data_contracts.errors import ContractError, ContractViolation, Violation, nearest
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 

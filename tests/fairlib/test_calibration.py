@@ -51,7 +51,7 @@ class Probabilities(LogOdds):
 def rows(
     n: int = 2000, *, seed: int = 0, slope: float = 1.0, shift: float = 0.0
 ) -> tuple[Float64, NDArray[np.int64]]:
-    """Probabilities of a model whose log-odds are `slope` times too large and `shift` too high, and labels."""
+    """Probabilities of a model whose log-odds are `slope` times too large, `shift` too high; labels."""
     rng = np.random.default_rng(seed)
     z = rng.normal(-1.0, 1.5, n)
     y = (rng.random(n) < expit(z)).astype(np.int64)

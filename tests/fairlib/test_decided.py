@@ -187,7 +187,8 @@ def test_own_calibrated_probabilities_decide_by_the_rule(base: LogisticClassifie
 
 
 @pytest.mark.parametrize(
-    "calibration", [Calibration(), Calibration("none", 2.0), SIGMOID, Calibration("beta", -1.0, (0.5, 2.0, 1))]
+    "calibration",
+    [Calibration(), Calibration("none", 2.0), SIGMOID, Calibration("beta", -1.0, (0.5, 2.0, 1))],
 )
 def test_the_methods_own_decision_stays_it_whatever_the_calibration(
     base: LogisticClassifier, calibration: Calibration
@@ -249,10 +250,10 @@ def test_the_rates_of_new_people_are_those_that_were_promised() -> None:
 
 
 def test_groups_of_raw_rows_are_named_as_in_training() -> None:
+    import pyarrow as pa
+
     from evenhand.data_contracts.arrow import bin_names, group_labels
     from evenhand.data_contracts.column import Column
-
-    import pyarrow as pa
 
     rule = GroupRule("g", None, "")
     for raw in (pd.Series([3, 4]), pd.Series([3.0, 4.0]), pd.Series(["3", "4"])):

@@ -365,7 +365,7 @@ def test_mini_batches_carry_both_labels_equally(people: People, monkeypatch: pyt
             return self.layer(rows)
 
     monkeypatch.setattr(training_module, "build_network", lambda *_: Recorder())
-    NeuralNetworkClassifier(n_steps=20, batch_size=16).fit(X, y)
+    NeuralNetworkClassifier(n_steps=20, batch_size=16, class_balance=1.0, n_iter_no_change=None).fit(X, y)
     assert len(batches) == 20
     for batch in batches:
         assert (len(batch), float(batch.sum())) == (16, 8.0)

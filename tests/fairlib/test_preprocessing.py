@@ -330,3 +330,56 @@ def test_standardised_column_has_mean_zero_and_deviation_one(values: list[int]) 
     got = encoder.transform(frame)[:, 0].astype(float)
     assert abs(got.mean()) < 1e-5
     assert got.std() == pytest.approx(1.0 if len(set(values)) > 1 else 0.0, abs=1e-5)
+
+
+def test_ordered_categories_become_standardised_positions() -> None:
+    spec = ColumnSpec("size", "ordinal", order=("S", "M", "L"), missing=("?",))
+    frame = pd.DataFrame({"size": ["S", "L", "L", "?", None]})
+    encoder = TableEncoder([spec]).fit(frame)
+    # positions 0, 2, 2 of the rows with a value
+    mean, deviation = 4 / 3, np.sqrt(8 / 9)
+    expected = [[(rank - mean) / deviation, 0] for rank in (0, 2, 2)] + [[0, 1], [0, 1]]
+    np.testing.assert_allclose(encoder.transform(frame), expected, atol=1e-7)
+    assert encoder.feature_names_ == ["size", "size=(missing)"]
+    assert encoder.kinds_ == {"size": "standard", "size=(missing)": "onehot"}
+    # a value that no training row had has its place too
+    assert encoder.transform(pd.DataFrame({"size": ["M"]}))[0, 0] == pytest.approx((1 - mean) / deviation)
+    with pytest.raises(ValueError, match="1 rows with a category unseen"):
+        encoder.transform(pd.DataFrame({"size": ["XL", None]}))
+    lenient = TableEncoder([spec], "ignore").fit(frame)
+    np.testing.assert_array_equal(lenient.transform(pd.DataFrame({"size": ["XL"]})), [[0, 1]])
+
+
+def test_a_calendar_date_is_age_month_and_weekday() -> None:
+    frame = pd.DataFrame({"day": ["2024-01-01", "2024-12-31", None]})  # a Monday and a Tuesday
+    encoder = TableEncoder([ColumnSpec("day", "calendar")]).fit(frame)
+    month = np.sqrt(143 / 12)
+    # 365 days apart: each half of them, which is the deviation, from the mean; the earlier date is older
+    expected = [[1, -5.5 / month, -1.5, 0], [-1, 5.5 / month, -1.0, 0], [0, 0, 0, 1]]
+    np.testing.assert_allclose(encoder.transform(frame), expected, atol=1e-7)
+    assert encoder.feature_names_ == ["day", "day=month", "day=weekday", "day=(missing)"]
+    assert [encoder.kinds_[name] for name in encoder.feature_names_] == ["standard"] * 3 + ["onehot"]
+    before = dt.date(1969, 2, 28)  # a Friday before 1970
+    np.testing.assert_allclose(
+        encoder.transform(pd.DataFrame({"day": [before]}))[0, 1:], [(2 - 6.5) / month, 0.5, 0], atol=1e-7
+    )
+
+
+def test_spellings_of_missing_values_are_missing() -> None:
+    specs = [ColumnSpec("x", "standard", missing=("?", 999)), ColumnSpec("c", "onehot", missing=("-",))]
+    frame = pd.DataFrame({"x": ["1", " ?", "3", "999"], "c": ["a", " - ", None, "b"]})
+    got = TableEncoder(specs).fit(frame).transform(frame)
+    np.testing.assert_array_equal(got[:, :2], [[-1, 0], [0, 1], [1, 0], [0, 1]])
+    np.testing.assert_array_equal(got[:, 2:], [[0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 0, 1]])
+    numbers = TableEncoder(specs[:1]).fit(pd.DataFrame({"x": [1.0, 999.0, 3.0]}))
+    np.testing.assert_array_equal(numbers.transform(pd.DataFrame({"x": [999, 1]})), [[0, 1], [-1, 0]])
+
+
+def test_new_kinds_survive_saving(tmp_path: Path) -> None:
+    specs = [ColumnSpec("s", "ordinal", order=("S", "M"), missing=("?",)), ColumnSpec("d", "calendar")]
+    frame = pd.DataFrame({"s": ["S", "M", "?"], "d": ["2024-01-01", None, "2020-05-05"]})
+    encoder = TableEncoder(specs).fit(frame)
+    encoder.save(tmp_path / "encoder.json")
+    again = TableEncoder.load(tmp_path / "encoder.json")
+    assert again.columns == encoder.columns
+    np.testing.assert_array_equal(again.transform(frame), encoder.transform(frame))

@@ -27,6 +27,9 @@ SPECS = [
     ColumnSpec("flag", "onehot"),
     ColumnSpec("sex", "binary", "F"),
     ColumnSpec("height", "standard"),
+    ColumnSpec("size", "ordinal", order=("S", "M", "L")),
+    ColumnSpec("joined", "calendar"),
+    ColumnSpec("born", "calendar"),
 ]
 
 
@@ -55,6 +58,11 @@ def random_rows(rows: int, seed: int, *, strange: bool = False, missing: float =
             "flag": gaps((rng.random(rows) < 0.5).tolist(), pa.bool_()),
             "rate": pa.array(whole["rate"]),
             "sex": pa.array(whole["sex"].tolist()),
+            "size": gaps(
+                rng.choice(["S", "M", "L", *(["XL"] if strange else [])], rows).tolist(), pa.string()
+            ),
+            "joined": gaps(rng.integers(-900, 20000, rows).astype("datetime64[D]").tolist(), pa.date32()),
+            "born": pa.array(rng.integers(-9000, 9000, rows).astype("datetime64[D]").tolist(), pa.date32()),
             "unused": pa.array(np.arange(rows)),
             "points": gaps(rng.integers(0, 41, rows).tolist(), pa.int16()),
             "share": pa.array(rng.uniform(-1.5, 2.5, rows)),

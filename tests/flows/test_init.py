@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
 from evenhand.flows.cli import app
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import resolve
+from evenhand.tasks.store import Store
 
 COLUMNS = ("--label", "paid", "--sensitive", "sex", "--sensitive", "age", "--id", "key")
 
@@ -115,3 +121,204 @@ def test_files_are_not_overwritten_unless_told(tmp_path: Path, people: Any) -> N
     assert (tmp_path / "people.yaml").read_text() == "mine"
     assert command(*arguments, "--force").exit_code == 0
     assert (tmp_path / "people.yaml").read_text() != "mine"
+
+
+def make_applicants(rows: int = 400) -> pa.Table:
+    """Codes, dates, an id, a leak, an age cut into bands, a stand-in, and two sensitive columns."""
+    rng = np.random.default_rng(4)
+    age, sex = rng.integers(18, 75, rows), rng.choice(["f", "m"], rows)
+    skill = rng.normal(size=rows)
+    hired = skill + 0.4 * (sex == "m") > 0
+    return pa.table(
+        {
+            "person_id": np.arange(rows) + 500,
+            "age": age,
+            "gender": sex,
+            "age_band": np.array(["young", "mid", "late"])[np.searchsorted([30, 50], age, side="right")],
+            "title": np.where(rng.random(rows) < 0.95, np.where(sex == "f", "Ms", "Mr"), "Dr"),
+            "skill": np.round(skill + rng.normal(size=rows), 2),
+            "job_code": rng.choice([3, 7, 11, 19], rows),
+            "school": rng.choice(["primary", "secondary", "tertiary", "?"], rows),
+            "applied": pa.array(19000 + rng.integers(0, 500, rows).astype(np.int32), pa.int32()).cast(
+                pa.date32()
+            ),
+            "salary_agreed": np.where(hired, rng.integers(20, 90, rows) * 1000, 0),
+            "hired": np.where(hired, "yes", "no"),
+        }
+    )
+
+
+ASKED = ("--label", "hired", "--sensitive", "gender", "--sensitive", "age")
+
+
+@pytest.fixture
+def applicants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(make_applicants(), tmp_path / "applicants.parquet")
+    return tmp_path / "applicants.parquet"
+
+
+def test_a_table_with_everything_is_understood(applicants: Path) -> None:
+    done = command("init", applicants, *ASKED, "--json")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    roles = {item["name"]: (item["role"], item["encoding"]) for item in found["columns"]}
+    assert roles == {
+        "person_id": ("ignore", None),
+        "age": ("sensitive", None),
+        "gender": ("sensitive", None),
+        "age_band": ("ignore", None),
+        "title": ("feature", "onehot"),
+        "skill": ("feature", "standard"),
+        "job_code": ("feature", "onehot"),
+        "school": ("feature", "ordinal"),
+        "applied": ("feature", "calendar"),
+        "salary_agreed": ("ignore", None),
+        "hired": ("label", None),
+    }
+    assert found["positive"] == "positive means hired = yes"
+    assert found["groups"]["age"] == ["<25", "25-39", "40-59", ">=60"]
+    assert {item["name"]: (item["kind"], item["attribute"]) for item in found["leaks"]} == {
+        "age_band": ("sensitive", "age"),
+        "salary_agreed": ("alone", None),
+    }
+    assert [item["name"] for item in found["stand_ins"]["gender"]] == ["title"]
+    contract = Path(found["contract"]).read_text()
+    assert "# column salary_agreed is ignored: LEAK" in contract
+    assert "# stand-ins that tell gender" in contract
+    assert found["next"] == "evenhand run applicants.yaml"
+    job = load_job("applicants.yaml")[0]
+    assert (job.calibration, job.decision) == ("auto", {"threshold": "balanced"})
+    assert all(gate in Path("applicants.yaml").read_text() for gate in ("gap_max.gender", "gap_max.age"))
+
+
+def test_the_terminal_shows_leaks_loudly(applicants: Path) -> None:
+    shown = command("init", applicants, *ASKED).stdout
+    assert "WARNING  column salary_agreed is ignored: LEAK, it predicts 'hired' almost perfectly" in shown
+    assert "set its role to feature in the contract" in shown
+    assert "positive means hired = yes" in shown
+    assert "read as missing: school '?'" in shown
+
+
+def test_sensitive_inputs_get_counterfactuals_that_flip_them(applicants: Path) -> None:
+    done = command("init", applicants, *ASKED, "--use-sensitive")
+    assert done.exit_code == 0, done.stderr
+    resolved = resolve(*load_job("applicants.yaml"))
+    flips = resolved.job.evaluate.counterfactuals
+    assert flips["gender"] == {"gender": "all"}
+    ages = flips["age"]["age"]
+    assert [sum(age >= cut for cut in (25, 40, 60)) for age in ages] == [0, 1, 2, 3]
+    assert "consistency.gender" in resolved.known_metrics
+
+
+@pytest.mark.parametrize("method", [*METHODS, *PROXIES])
+def test_every_method_gets_a_job_that_passes_the_checks(applicants: Path, method: str) -> None:
+    if method in METHODS and not installed(METHODS[method]):
+        pytest.skip("its extra is not installed")
+    done = command("init", applicants, *ASKED, "--method", method)
+    assert done.exit_code == 0, done.stderr
+    resolved = resolve(*load_job("applicants.yaml"))
+    assert resolved.method == method
+    assert resolved.is_proxy == ("decision" not in resolved.job.model_fields_set)
+    alone = command("init", applicants, "--label", "hired", "--method", method, "--name", "alone")
+    spec = {**METHODS, **PROXIES}[method]
+    needs = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
+    assert alone.exit_code == (2 if needs else 0)
+    assert ("needs a sensitive column: name one with --sensitive" in alone.stderr) == needs
+
+
+def test_a_proxy_and_a_method_of_two_groups_run(applicants: Path, tmp_path: Path) -> None:
+    for method, quick in (("proxy", ()), ("logistic", ("--set", "evaluate.draws=20"))):
+        assert command("init", applicants, *ASKED, "--method", method, "--name", method).exit_code == 0
+        ran = command("run", f"{method}.yaml", "--direct", "--json", "--store", tmp_path / "store", *quick)
+        assert ran.exit_code == 0, ran.stderr
+        assert json.loads(ran.stdout)["status"] == "published"
+
+
+def test_every_source_gives_the_same_contract(applicants: Path, tmp_path: Path) -> None:
+    table = pq.read_table(applicants).drop_columns(["applied"])
+    whole, folder = tmp_path / "t.parquet", tmp_path / "parts"
+    pq.write_table(table, whole)
+    folder.mkdir()
+    pq.write_table(table.slice(0, 150), folder / "a.parquet")
+    pq.write_table(table.slice(150), folder / "b.parquet")
+    pyarrow.feather.write_feather(table, tmp_path / "t.feather")
+    with pa.ipc.new_stream(tmp_path / "t.arrow", table.schema) as stream:
+        stream.write_table(table)
+    database = sqlite3.connect(tmp_path / "people.db")
+    table.to_pandas().to_sql("people", database, index=False)
+    database.close()
+    query = ("--sql", "select * from people", "--connection", f"sqlite:///{tmp_path}/people.db")
+    sources = ((whole,), (folder,), (whole.as_uri(),), ("t.feather",), ("t.arrow",), ("people", *query))
+    found = []
+    for number, source in enumerate(sources):
+        done = command(
+            "init", source[0], *source[1:], *ASKED, "--name", "same", "--into", tmp_path / str(number)
+        )
+        assert done.exit_code == 0, done.stderr
+        resolved = resolve(*load_job(str(tmp_path / str(number) / "same.yaml")))
+        found.append(resolved.contract)
+    assert all(contract == found[0] for contract in found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("x", "--sql", "select 1"), "--sql needs --connection"),
+        (("x", "--connection", "sqlite://"), "--connection is for --sql"),
+        (("x", "--sql", "select 1", "--connection", "postgresql://me:pass@host/db"), "has a password"),
+        (("t.xlsx",), "Excel"),
+        (("broken.arrow",), "no Arrow or Feather file"),
+    ],
+)
+def test_sources_that_cannot_be_read(applicants: Path, arguments: tuple[str, ...], words: str) -> None:
+    Path("t.xlsx").write_bytes(b"PK\x03\x04 no sheet")
+    Path("broken.arrow").write_bytes(b"ARROW1 and nothing")
+    done = command("init", *arguments, *ASKED)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert "pass@" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(Path().glob("*.yaml"))
+
+
+def test_both_files_are_written_or_none(applicants: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contract that was there before is there again if the job cannot be written."""
+    Path("applicants.contract.yaml").write_text("mine")
+    Path("applicants.yaml").mkdir()
+    done = command("init", applicants, *ASKED, "--force")
+    assert done.exit_code == 2
+    assert "cannot be written" in done.stderr
+    assert Path("applicants.contract.yaml").read_text() == "mine"
+    assert {path.name for path in Path().iterdir()} == {
+        "applicants.parquet", "applicants.contract.yaml", "applicants.yaml",
+    }  # fmt: skip
+
+
+def test_nothing_but_leaks_is_refused_in_one_line(applicants: Path) -> None:
+    table = pq.read_table(applicants).select(["person_id", "salary_agreed", "age", "age_band", "hired"])
+    pq.write_table(table, "leaks.parquet")
+    done = command("init", "leaks.parquet", "--label", "hired", "--sensitive", "age")
+    assert done.exit_code == 2
+    assert "no column is left as a model input: age_band, salary_agreed" in done.stderr
+    assert not Path("leaks.yaml").exists()
+
+
+def test_a_run_checks_its_training_rows_for_leaks(applicants: Path, tmp_path: Path) -> None:
+    assert command("init", applicants, *ASKED, "--method", "logistic").exit_code == 0
+    text = Path("applicants.contract.yaml").read_text()
+    before, after = text.split("- name: salary_agreed")
+    Path("applicants.contract.yaml").write_text(
+        before + "- name: salary_agreed" + after.replace("value: ignore", "value: feature", 1)
+    )
+    store = Store(str(tmp_path / "store"))
+    ran = command(
+        "run", "applicants.yaml", "--direct", "--json", "--store", store.url, "--set", "evaluate.draws=20"
+    )
+    assert ran.exit_code == 0, ran.stderr
+    (path,) = (tmp_path / "store").rglob("leaks.json")
+    report = json.loads(path.read_text())
+    assert [(item["name"], item["kind"]) for item in report["columns"]] == [("salary_agreed", "alone")]
+    assert report["columns"][0]["auc"] >= report["threshold"]
+    assert report["joint_auc"] < 0.98
+    assert [item["name"] for item in report["stand_ins"]["gender"]] == ["title"]

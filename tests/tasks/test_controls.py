@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tasks.steps_of_rows import EQUAL, RULE, context, encoded
 
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.outcomes import Outcomes
@@ -24,6 +23,7 @@ from evenhand.tasks.evaluating.controls import (
     comparisons,
     controls_content,
 )
+from tests.tasks.steps_of_rows import EQUAL, RULE, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0, "method": "logistic", "arguments": {}}
 SETTINGS = {"draws": 50, "level": 0.95, "min_cell": 5, "seed": 0, "intersections": False}
@@ -80,7 +80,9 @@ def test_blind_cannot_see_the_sensitive_column_in_training_or_after(tmp_path: Pa
     found = load_model(trained(tmp_path)["blind"])
     hidden = method_class("logistic")().fit(without_columns(data, [0]).X, data.y)
     blind = Blind(found, sensitive_columns(data))
-    assert np.array_equal(found.base.predict_proba(data.X * [0, 1, 1]), hidden.predict_proba(data.X * [0, 1, 1]))
+    assert np.array_equal(
+        found.base.predict_proba(data.X * [0, 1, 1]), hidden.predict_proba(data.X * [0, 1, 1])
+    )
     flipped = data.X.copy()
     flipped[:, 0] = 1 - flipped[:, 0]
     assert np.array_equal(blind.predict_proba(data.X), blind.predict_proba(flipped))

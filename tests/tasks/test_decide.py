@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from tests.tasks.steps_of_rows import EQUAL, RULE, SEX, context, encoded
 
 from evenhand.fairlib.methods.calibration import fit_calibration
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
@@ -18,6 +17,7 @@ from evenhand.tasks.decide import decide, decided_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.train import train
 from evenhand.tasks.training import HELD_OUT, HeldOut, Learner
+from tests.tasks.steps_of_rows import EQUAL, RULE, SEX, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0}
 

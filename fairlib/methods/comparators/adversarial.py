@@ -20,7 +20,13 @@ from evenhand.fairlib.methods.base import (
     check_interval,
     check_widths,
 )
-from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
+from evenhand.fairlib.methods.comparators.base import (
+    Arrays,
+    Codes,
+    GroupComparator,
+    optional_import,
+    repeated_rows,
+)
 from evenhand.fairlib.methods.groups import Groups, check_labels
 
 if TYPE_CHECKING:
@@ -88,7 +94,9 @@ class AdversarialClassifier(GroupComparator):
         check_interval(self, "(0, inf)", "learning_rate", "adversary_learning_rate")
         check_interval(self, "[0, inf)", "adversary_weight")
 
-    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+    ) -> None:
         inputs, outputs = 1, 1 if len(groups.names) == 2 else len(groups.names)
         if self.constraint == "equalized_odds":
             check_labels(groups, codes, slice(None), "training")
@@ -99,6 +107,7 @@ class AdversarialClassifier(GroupComparator):
         # Fairlearn seeds torch with the same number for every seed. So the first weights and the order of the
         # rows, which it shuffles again, are drawn here.
         order = generator(self.random_state, "rows").permutation(len(codes))
+        order = repeated_rows(weights, order)
         with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
             predictor = _perceptron(data.shape[1], self.hidden, 1)

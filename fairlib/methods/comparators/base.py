@@ -15,7 +15,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32
+from evenhand.fairlib.methods.base import (
+    BinaryMethod,
+    Callback,
+    Float32,
+    Float64,
+    check_sample_weight,
+)
 from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
 
@@ -54,6 +60,25 @@ def _refuse(record: logging.LogRecord) -> bool:
     return False
 
 
+def repeated_rows(weights: Float64 | None, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """
+    As many rows as given, each as often as its weight relative to the mean says, up to rounding.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (n,), or None
+        Weights of all rows; None gives the rows as they are.
+    rows : ndarray of int, shape (m,)
+        Some of the n rows.
+    """
+    if weights is None:
+        return rows
+    # systematic sampling: the drawn points are equally far apart on the cumulated weights
+    upto = np.cumsum(weights[rows])
+    points = (np.arange(len(rows)) + 0.5) / len(rows) * upto[-1]
+    return rows[np.minimum(np.searchsorted(upto, points), len(rows) - 1)]
+
+
 def no_callback(step: int, steps: int, progress: Mapping[str, float]) -> None:
     """Do nothing."""
 
@@ -81,7 +106,8 @@ class Comparator(BinaryMethod):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
         """
@@ -92,8 +118,10 @@ class Comparator(BinaryMethod):
         X : array-like, shape (n, d)
         y : array-like, shape (n,)
             Two distinct values.
-        sensitive_features : mapping of str to array-like, shape (n,)
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array
             Group of every row, per attribute. Not needed to predict. Without mitigation it is ignored.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row. A library that takes none gets each row as often as its weight says.
         callback : callable or None
             Called after every step that is reported, at least after the last, with (step, steps, {}).
 
@@ -107,18 +135,18 @@ class Comparator(BinaryMethod):
         ImportError
             The optional extra is not installed.
         """
-        self._learn(*self._prepare(X, y, sensitive_features), callback or no_callback)
+        data, codes, groups = self._prepare(X, y, sensitive_features)
+        weights = check_sample_weight(sample_weight, len(codes))
+        self._learn(data, codes, groups, weights, callback or no_callback)
         return self
 
-    def _prepare(
-        self, X: ArrayLike, y: ArrayLike, sensitive_features: Mapping[str, ArrayLike] | None
-    ) -> tuple[Float32, Codes, Groups]:
+    def _prepare(self, X: ArrayLike, y: ArrayLike, sensitive_features: Any) -> tuple[Float32, Codes, Groups]:
         """Checked rows, labels as 0 and 1, and groups."""
         data, codes = self._check_training(X, y)
         self._check_parameters()
         return data, codes, self._groups(sensitive_features, codes)
 
-    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
+    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
         """Groups to treat; without mitigation one of all rows."""
         return Groups((), np.zeros(len(codes), np.int64), ("all",))
 
@@ -127,7 +155,9 @@ class Comparator(BinaryMethod):
         """ValueError for a parameter out of its range."""
 
     @abstractmethod
-    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+    ) -> None:
         """Set the fitted parameters."""
 
     @abstractmethod
@@ -165,6 +195,6 @@ class GroupComparator(Comparator):
 
     attribute: str | None = None
 
-    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
+    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
         chosen = None if self.attribute is None else [self.attribute]
         return read_groups(sensitive_features, chosen, len(codes))

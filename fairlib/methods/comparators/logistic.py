@@ -11,13 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_counts, check_interval
+from evenhand.fairlib.methods.base import (
+    Callback,
+    Float32,
+    Float64,
+    check_counts,
+    check_interval,
+    check_sample_weight,
+)
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
     Comparator,
     GroupComparator,
     no_callback,
+    repeated_rows,
 )
 from evenhand.fairlib.methods.groups import (
     GroupReader,
@@ -151,8 +159,10 @@ class LogisticClassifier(Comparator):
         model.fit(rows.astype(np.float64), codes, sample_weight=weights)
         return Linear(model.coef_[0], float(model.intercept_[0]), int(model.n_iter_[0]))
 
-    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
-        self.linear_ = self._fit_linear(data, codes)
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+    ) -> None:
+        self.linear_ = self._fit_linear(data, codes, weights)
         callback(1, 1, {})
 
     def _positive_probability(self, X: Float32) -> Float64:
@@ -245,14 +255,17 @@ class ReweighedLogisticClassifier(ThresholdMethod):
 
     method = "reweigh-logistic"
 
-    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+    ) -> None:
         from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 
         train = held = np.arange(len(codes))
         if self.threshold is None:
             train, held = set_aside(codes, self.validation_share, self.random_state)
-        weights = kamiran_calders_weights(groups.codes[train], codes[train])
-        self.linear_ = self._fit_linear(data[train], codes[train], weights)
+        given = None if weights is None else weights[train]
+        balanced = kamiran_calders_weights(groups.codes[train], codes[train], given)
+        self.linear_ = self._fit_linear(data[train], codes[train], balanced)
         self._set_threshold(codes[held], data[held])
         callback(1, 1, {})
 
@@ -272,7 +285,8 @@ class GroupReadingLogistic(GroupLogistic):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        sensitive_features: Mapping[str, ArrayLike] | None = None,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,
     ) -> Self:
@@ -281,9 +295,9 @@ class GroupReadingLogistic(GroupLogistic):
 
         Parameters
         ----------
-        X, y, callback
+        X, y, sample_weight, callback
             As in :meth:`Comparator.fit`.
-        sensitive_features : mapping of str to array-like, shape (n,)
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array
             Group of every row, per attribute. To predict, it is read from X.
         feature_groups : mapping of str to sequence of int, or None
             Columns of X by attribute. None names every column by itself: x0, x1, and so on.
@@ -296,14 +310,19 @@ class GroupReadingLogistic(GroupLogistic):
         """
         data, codes, groups = self._prepare(X, y, sensitive_features)
         self._reader = GroupReader.fit(data, groups.codes, groups.attributes, feature_groups, self.method)
-        self._learn(data, codes, groups, callback or no_callback)
+        weights = check_sample_weight(sample_weight, len(codes))
+        self._learn(data, codes, groups, weights, callback or no_callback)
         return self
 
-    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+    ) -> None:
         train, held = set_aside(codes, self.validation_share, self.random_state, groups.codes)
         check_labels(groups, codes, train, "training")
         check_labels(groups, codes, held, "validation")
-        self.linear_ = self._fit_linear(data[train], codes[train])
+        given = None if weights is None else weights[train]
+        self.linear_ = self._fit_linear(data[train], codes[train], given)
+        held = repeated_rows(weights, held)
         self._post_process(data[held], codes[held], groups.codes[held])
         callback(1, 1, {})
 
@@ -333,7 +352,7 @@ class TwoGroupsLogistic(GroupReadingLogistic):
 
     privileged: str | None = None
 
-    def _groups(self, sensitive_features: Mapping[str, ArrayLike] | None, codes: Codes) -> Groups:
+    def _groups(self, sensitive_features: Any, codes: Codes) -> Groups:
         groups = super()._groups(sensitive_features, codes)
         if len(groups.attributes) > 1:
             raise ValueError(

@@ -16,7 +16,13 @@ from evenhand.fairlib.methods.base import (
     check_counts,
     check_interval,
 )
-from evenhand.fairlib.methods.comparators.base import Arrays, Codes, GroupComparator, optional_import
+from evenhand.fairlib.methods.comparators.base import (
+    Arrays,
+    Codes,
+    GroupComparator,
+    optional_import,
+    repeated_rows,
+)
 from evenhand.fairlib.methods.comparators.logistic import Linear, logistic_regression
 from evenhand.fairlib.methods.groups import Groups, check_labels
 
@@ -77,7 +83,9 @@ class ExponentiatedGradientClassifier(GroupComparator):
         check_counts(self, "max_iter")
         check_interval(self, "(0, inf)", "C")
 
-    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+    ) -> None:
         if self.constraint in BY_LABEL:
             check_labels(groups, codes, slice(None), "training")
         with optional_import(self.method):
@@ -93,10 +101,11 @@ class ExponentiatedGradientClassifier(GroupComparator):
         with warnings.catch_warnings():
             # of how the library writes to pandas tables
             warnings.simplefilter("ignore", DeprecationWarning)
-            reduction.fit(data.astype(np.float64), codes, sensitive_features=groups.codes)
-        weights = reduction.weights_.sort_index()
-        kept = weights.index[weights > 0]
-        self.weights_ = weights[kept].to_numpy(np.float64)
+            rows = repeated_rows(weights, np.arange(len(codes)))
+            reduction.fit(data[rows].astype(np.float64), codes[rows], sensitive_features=groups.codes[rows])
+        shares = reduction.weights_.sort_index()
+        kept = shares.index[shares > 0]
+        self.weights_ = shares[kept].to_numpy(np.float64)
         self.votes_ = [_linear(reduction.predictors_[index], data.shape[1]) for index in kept]
         self.n_iter_ = reduction.last_iter_ + 1
         callback(1, 1, {})

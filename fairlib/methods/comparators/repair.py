@@ -124,7 +124,9 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
         super()._check_parameters()
         check_interval(self, "[0, 1]", "repair_level", optional=True)
 
-    def _learn(self, data: Float32, codes: Codes, groups: Groups, callback: Callback) -> None:
+    def _learn(
+        self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
+    ) -> None:
         from sklearn.metrics import balanced_accuracy_score
 
         privileged = groups.codes
@@ -137,6 +139,7 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
         levels = CANDIDATES if self.repair_level is None else (float(self.repair_level),)
         if self.repair_level is None:
             train, held = set_aside(codes, self.validation_share, self.random_state, privileged)
+        given, judged = (None, None) if weights is None else (weights[train], weights[held])
         features = self._features(data)
         distinct = [
             (np.unique(column[privileged[train] == 0]), np.unique(column[privileged[train] == 1]))
@@ -145,9 +148,9 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
         best = -np.inf
         for number, level in enumerate(levels, start=1):
             repair = RepairMap.fit(distinct, level)
-            linear = self._fit_linear(repair.apply(features[train], privileged[train]), codes[train])
+            linear = self._fit_linear(repair.apply(features[train], privileged[train]), codes[train], given)
             repaired = repair.apply(features[held], privileged[held])
-            score = balanced_accuracy_score(codes[held], linear.logits(repaired) > 0)
+            score = balanced_accuracy_score(codes[held], linear.logits(repaired) > 0, sample_weight=judged)
             if score >= best:
                 best, self.linear_, self.map_, self.repair_level_ = score, linear, repair, level
             callback(number, len(levels), {})

@@ -87,7 +87,8 @@ class DADIClassifier(BinaryMethod):
         Of the adversary (:func:`evenhand.fairlib.methods.dadi.objectives.attribute_outcome`).
     class_balance : float
         In [0, 1]: 1 weighs both labels alike in the classifier's loss, 0 every person, between as
-        :math:`n_y^{-\beta}`.
+        :math:`n_y^{-\beta}`. With 1 a value of `gamma` means the same whatever the share of positive labels,
+        and rare ones are learned in fewer iterations; ``prior_shift_`` says what to take off the log-odds.
     attributes : sequence of str or None
         The ``sensitive_features`` that the adversary predicts (several: their intersections); None: all. A
         feature group of that name is never asked.
@@ -97,11 +98,12 @@ class DADIClassifier(BinaryMethod):
         Units of the reading block and of the heads.
     memory_size, processing_steps : int
         Length of memory vectors and of the LSTM; steps of attention.
-    pretrain_iterations : int
-        Of both classifiers alone; may be 0.
+    pretrain_iterations : int or None
+        Of both classifiers alone; may be 0. None: 4,000, and so few that at most 100 people are drawn per
+        training row: of a small table more are learned by heart.
     n_iterations : int or None
         Of joint training; may be 0. None: 80,000 divided by the number of groups that may be asked, within
-        1,000 and 4,000, because an iteration takes longer with more of them.
+        1,000 and 4,000, because an iteration takes longer with more of them; at most as above.
     agents, n_step : int
         Number of agents (also the batch size of pretraining), and steps of each per iteration.
     exploration_start, exploration_end : float
@@ -134,22 +136,22 @@ class DADIClassifier(BinaryMethod):
         (:meth:`evenhand.fairlib.methods.dadi.training.JointTraining.advance`).
     """
 
-    gamma: float = 0.5
+    gamma: float = 0.8
     criterion: Criterion = "demographic_parity"
     class_balance: float = 1.0
     attributes: Sequence[str] | None = None
     costs: Mapping[str, float] | None = None
     hidden: Sequence[int] = (64, 64)
     memory_size: int = 32
-    processing_steps: int = 5
-    pretrain_iterations: int = 2000
+    processing_steps: int = 1
+    pretrain_iterations: int | None = None
     n_iterations: int | None = None
     agents: int = 64
     n_step: int = 4
     exploration_start: float = 1.0
     exploration_end: float = 0.3
     target_every: int = 100
-    learning_rate: float = 5e-4
+    learning_rate: float = 1e-3
     final_learning_rate: float = 1e-6
     value_scale: float = 100.0
     value_weight: float = 0.003
@@ -250,8 +252,7 @@ class DADIClassifier(BinaryMethod):
         )
         check_interval(self, "[0, 1)", "validation_share")
         check_counts(self, "memory_size", "processing_steps", "agents", "n_step", "target_every")
-        check_counts(self, "pretrain_iterations", least=0)
-        check_counts(self, "n_iterations", least=0, optional=True)
+        check_counts(self, "pretrain_iterations", "n_iterations", least=0, optional=True)
         check_choice(self, "criterion", CRITERIA)
         check_widths(self, "hidden")
         if len(self.hidden) != 2:

@@ -35,7 +35,9 @@ Networks = tuple[SetNetwork, SetNetwork]
 LEARNERS = ("predictor", "adversary", "target")
 REPORT_EVERY = 100
 CHECKED_ROWS = 256
-# Default of joint training: this over the number of groups, within a range.
+# Defaults: so many people per training row are drawn at most, and in joint training this over the number of
+# groups, within a range.
+PASSES = 100
 GROUP_ITERATIONS = 80_000
 ITERATIONS = 1_000, 4_000
 
@@ -49,12 +51,20 @@ def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkSha
     return predictor, replace(predictor, classes=outputs, actions=0)
 
 
-def joint_iterations(config: DADIClassifier, problem: Problem) -> int:
-    """Iterations of joint training: those of the parameter, or by the number of groups that may be asked."""
-    if config.n_iterations is not None:
-        return int(config.n_iterations)
+def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
+    """
+    Iterations of pretraining and of joint training: those of the parameters, or what suits the table.
+
+    Few people are soon learned by heart, and with more groups an iteration takes longer.
+    """
+    passes = max(1, PASSES * problem.label.code.size // config.agents)
     low, high = ITERATIONS
-    return min(high, max(low, GROUP_ITERATIONS // int(problem.allowed.sum())))
+    by_groups = min(high, max(low, GROUP_ITERATIONS // int(problem.allowed.sum())))
+    first, joint = config.pretrain_iterations, config.n_iterations
+    return (
+        min(high, passes) if first is None else int(first),
+        min(by_groups, passes) if joint is None else int(joint),
+    )
 
 
 def _train_config(config: DADIClassifier, problem: Problem) -> TrainConfig:
@@ -63,7 +73,7 @@ def _train_config(config: DADIClassifier, problem: Problem) -> TrainConfig:
     return TrainConfig(
         **numbers,
         target_every=int(config.target_every),
-        n_iterations=joint_iterations(config, problem),
+        n_iterations=iterations(config, problem)[1],
         costs=problem.costs,
         allowed=problem.allowed,
     )
@@ -114,6 +124,7 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
         A loss became NaN or infinite.
     """
     random = generator(config.random_state, "pretraining")
+    planned = iterations(config, problem)[0]
     predictor, adversary = (
         SetNetwork(shape, shape.draw(random), problem.layout, config.processing_steps)
         for shape in network_shapes(config, problem)
@@ -129,9 +140,9 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
         _states(config.agents, 1, columns),
         _train_config(config, problem),
         random,
-        config.pretrain_iterations,
+        planned,
     )
-    if done < config.pretrain_iterations:
+    if done < planned:
         raise FloatingPointError(
             f"the loss became NaN or infinite at iteration {done} of pretraining: lower the learning rate."
         )

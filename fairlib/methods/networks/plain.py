@@ -230,11 +230,7 @@ class NeuralNetworkClassifier(Method):
         kind = DEFAULT_NETWORK if self.network is None else GIVEN_NETWORK
         # safetensors refuses tensors that share their memory
         tensors = {name: value.contiguous().clone() for name, value in self.network_.state_dict().items()}
-        save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind} | self._more())
-
-    def _more(self) -> dict[str, str]:
-        """Further metadata of the weights' file."""
-        return {}
+        save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"architecture": kind})
 
     def _read(self, folder: Path) -> None:
         from evenhand.fairlib.methods.networks.training import build_network

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from evenhand.fairlib.methods.base import Float32, check_choice, check_interval, read_tensors
-from evenhand.fairlib.methods.networks.plain import WEIGHTS_FILE, NeuralNetworkClassifier
+from evenhand.fairlib.methods.base import Float32, check_choice, check_interval
+from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
 
 MultiplierUpdate = Literal["relative", "absolute"]
+BUDGET_FILE = "budget.json"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -82,16 +84,16 @@ class AuditedNetwork(NeuralNetworkClassifier):
         )
         return Robustness(self, self.metric_, self.perturbation_budget_)
 
-    def _more(self) -> dict[str, str]:
-        return {"perturbation_budget": repr(self.perturbation_budget_)}
+    def _write(self, folder: Path) -> None:
+        super()._write(folder)
+        (folder / BUDGET_FILE).write_text(json.dumps({"perturbation_budget": self.perturbation_budget_}))
 
     def _read(self, folder: Path) -> None:
         super()._read(folder)
-        # models of earlier versions have a constant
-        budget = read_tensors(folder / WEIGHTS_FILE, "pt")[0].get(
-            "perturbation_budget", self.perturbation_budget
-        )
-        self.perturbation_budget_ = 0.0 if budget is None else float(budget)
+        if (folder / BUDGET_FILE).exists():
+            self.perturbation_budget_ = json.loads((folder / BUDGET_FILE).read_text())["perturbation_budget"]
+        elif self.perturbation_budget is not None:  # a model of an earlier version
+            self.perturbation_budget_ = self.perturbation_budget
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""What drives a model: contributions of trees, permutations of other models, by group, without small cells."""
+"""What drives a model: contributions of trees, permutations of other models, by group; no small cells."""
 
 from __future__ import annotations
 

@@ -54,7 +54,10 @@ def feature(bench: Bench, name: str) -> None:
         ("decision.costs={false_positive: 1}", "'decision.costs.false_negative' is missing"),
         ("decision.costs={false_positive: 0, false_negative: 1}", "false_positive: .*greater than 0"),
         ("decision={equal: {criterion: odds}}", "decision.equal.criterion: .*'equalized_odds'"),
-        ("decision={equal: {criterion: equalized_odds, attribute: job}}", "names 'job'; the sensitive columns"),
+        (
+            "decision={equal: {criterion: equalized_odds, attribute: job}}",
+            "names 'job'; the sensitive columns",
+        ),
         ("decision={equal: {criterion: equalized_odds}}", "give decision.equal.attribute, one of age, sex"),
         ("decision.rat=0.2", "unknown key 'decision.rat' .did you mean 'rate'"),
         ("calibration=platt", "calibration: .*'sigmoid'"),
@@ -111,7 +114,12 @@ def test_a_job_without_keys_is_calibrated_and_balanced(without_gates: Bench) -> 
     assert model.rule.threshold is not None
     assert found["prediction"].tolist() == (found["probability"] >= model.rule.threshold).astype(int).tolist()
     page = Path(verdict["artifacts"]["report"]).read_text()
-    for words in ("What did the method buy?", "Are the probabilities right?", "How it decides", "the job set no gates"):
+    for words in (
+        "What did the method buy?",
+        "Are the probabilities right?",
+        "How it decides",
+        "the job set no gates",
+    ):
         assert words in page
     again = without_gates.run("--json")
     assert set(again.json["cached"]) == set(again.json["seconds"])

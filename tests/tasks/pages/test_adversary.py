@@ -75,13 +75,6 @@ def measured(**values: float | None) -> dict[str, Any]:
 
 METRICS = measured(accuracy=0.7, balanced_accuracy=0.65, consistency__sex=0.9, gap_max__age=0.1, auc=0.75)
 METRICS["metrics"]["certificate.drf"] = metric(LN2)
-WITHOUT = {
-    "accuracy": 0.7,
-    "balanced_accuracy": 0.7,
-    "consistency.sex": 0.95,
-    "gap_max.age": 0.2,
-    "certificate.drf": 0.9,
-}
 
 
 def audit(**changes: Any) -> dict[str, Any]:
@@ -90,10 +83,9 @@ def audit(**changes: Any) -> dict[str, Any]:
 
 def sections(
     found: dict[str, Any] | None = None,
-    without: Mapping[str, float | None] | None = None,
     metrics: dict[str, Any] | None = None,
 ) -> dict[str, Section]:
-    documents = {"audit": found or audit(), "without_adversary": without, "metrics": metrics or METRICS}
+    documents = {"audit": found or audit(), "metrics": metrics or METRICS}
     return {section.id: section for section in adversary.build(documents)}
 
 
@@ -106,8 +98,8 @@ def by_age(section: Section) -> dict[str, list[str]]:
 
 
 def test_every_part_with_data_is_on_the_page_in_the_order_of_reading() -> None:
-    found = sections(without=WITHOUT)
-    assert list(found) == ["audit", "cost"]
+    found = sections()
+    assert list(found) == ["audit"]
     assert headings(found["audit"]) == [BY_AGE, PAIRS]
 
 
@@ -121,11 +113,6 @@ def test_every_part_with_data_is_on_the_page_in_the_order_of_reading() -> None:
 )
 def test_a_part_without_data_is_left_out(found: Any, left: list[str]) -> None:
     assert headings(sections(audit(**found))["audit"]) == left
-
-
-@pytest.mark.parametrize("without", [None, {"of_another_kind": 0.5}])
-def test_without_a_model_to_compare_there_is_no_cost(without: Any) -> None:
-    assert list(sections(without=without)) == ["audit"]
 
 
 def test_the_certificate_says_question_answer_movers_and_price() -> None:

@@ -24,7 +24,7 @@ CONTRACT = Contract(
     "",
     (
         Column("sex", "string", True, "", role="sensitive", allowed=("F", "M")),
-        Column("income", "number", True, "", role="feature"),
+        Column("income", "number", True, "", is_feature=True, encoding="standard"),
         Column("paid", "string", True, "", role="label", allowed=("no", "yes"), positive="yes"),
     ),
 )

@@ -7,12 +7,12 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from page_blocks import charts, headings, rows, said, table, tables
+from page_blocks import charts, headings, rows, said, table
 
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.tasks.dataset import Dataset

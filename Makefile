@@ -36,6 +36,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.init_corpus
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.budro

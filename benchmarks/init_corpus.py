@@ -856,7 +856,7 @@ def main() -> None:
     for name, found in sets.items():
         log(
             f"{name:10} {found['tables']:3} tables, {found['columns']:5} columns: "
-            f"right {found['right']:.2%}, leaks found {found['leaks_found']:.2%} of {found['leaks_planted']}, "
+            f"right {found['right']:.2%}, leaks {found['leaks_found']:.2%} of {found['leaks_planted']}, "
             f"false alarms {found['false_alarms_per_100']:.2f} in 100, "
             f"spellings of missing values found {found['spellings_found']:.2%}"
         )

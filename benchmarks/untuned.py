@@ -1,9 +1,9 @@
 """Every classifier by ``init`` and ``run`` with nothing edited, on raw and on generated tables.
 
-``python -m benchmarks.untuned`` writes ``results/untuned.json``. ``--tables``, ``--methods`` choose some;
-results of others stay. Nothing of the shipped jobs and contracts is used: ``init`` sees a CSV file with column
-names, the label and the sensitive columns. Beside the run's own numbers each row has AUC, log loss and
-expected calibration error of scikit-learn's HistGradientBoostingClassifier with its defaults on the same encoded rows.
+``python -m benchmarks.untuned`` writes ``results/untuned.json``; ``--tables`` and ``--methods`` choose some;
+results of others stay. Nothing of the shipped jobs and contracts is used: ``init`` sees a CSV file with
+column names, the label and the sensitive columns. Beside the run's own numbers each row has AUC, log loss and
+expected calibration error of scikit-learn's HistGradientBoostingClassifier with its defaults.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def _not_of_people(values: Values, present: pa.ChunkedArray, distinct: int, word
     if distinct == rows and values.kind == "string":
         return "differs in every row, like an identifier or free text"
     if distinct == rows and whole and rows > 10:
-        if {last, *words[:1]} & (_ID | _MAYBE_ID) or not words:
+        if {last, *words[:1]} & (_ID | _MAYBE_ID):
             return "differs in every row, like an id"
         if values.kind == "integer" and rows >= MIN_COUNTED_ROWS:
             numbers = present.cast(pa.int64(), safe=False).to_numpy()

@@ -22,7 +22,8 @@ def controls(context: StepContext) -> StepResult:
     ``plain`` is the method's learner without mitigation; a method that has none is its own plain control, and
     the folder is missing, unless decisions have thresholds by group. ``blind`` is the same without the
     sensitive columns; it is missing where no sensitive column is a model input. Both are calibrated and
-    decide as the job's model does, but with one threshold for all groups. ``majority`` has the share of positives in the training rows.
+    decide as the job's model does, but with one threshold for all groups. ``majority`` has the share of
+    positives in the training rows.
     """
     data, parameters = read_dataset(context.inputs["train"]), context.parameters
     spec, seed = METHODS[parameters["method"]], parameters["seed"]

@@ -299,8 +299,10 @@ Contract Standard v3. `evenhand init` writes one for you to read and correct; th
         _table(("property", "meaning"), [(f"`{name}`", text) for name, text in COLUMN_PROPERTIES.items()]),
         """\
 `onehot` makes a column of 0 and 1 for each category, `binary` a single one, `standard` is (x − mean) /
-standard deviation, `unit` is (x − minimum) / (maximum − minimum). Default: `standard` for numbers and
-dates, else `onehot`.
+standard deviation, `unit` is (x − minimum) / (maximum − minimum). `ordinal` standardises the position of a
+category in `validValues`, which must be in their order; a missing one is treated as a missing number.
+`calendar` makes three columns of a date: its age in days (minus the standardised date), its month and its
+weekday. Default: `standard` for numbers and dates, else `onehot`.
 """,
         "## Properties of the contract\n",
         "`customProperties` of the contract:\n",

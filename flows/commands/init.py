@@ -260,7 +260,7 @@ def _read(source: Mapping[str, Any], local: Path) -> pa.Table:
             raise InputError(
                 f"{local.name} holds no table: give a file, or a folder of Parquet or CSV files."
             )
-        return read_source(source, {local.name: local}, 0)
+        return read_source({"path": str(local)}, {local.name: local}, 0)
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(scratch)
         fetched = fetch_source(store, {"name": "table", **source})

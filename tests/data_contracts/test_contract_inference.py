@@ -167,12 +167,12 @@ def test_text_dates_become_dates():
 def test_cut_point_leaves_rows_on_both_sides():
     skewed = [0] * 30 + list(range(1, 15))
     table = pa.table({"y": [i % 2 for i in range(44)], "x": list(range(44)), "s": skewed})
-    assert infer_contract(table, "t", "y", ["s"]).column("s").bins == (1.0,)
+    assert infer_contract(table, "t", "y", ["s"]).column("s").bins == (3.0,)
     table = table.set_column(2, "s", pa.array([v / 8 for v in skewed]))
-    assert infer_contract(table, "t", "y", ["s"]).column("s").bins == (0.125,)
+    assert infer_contract(table, "t", "y", ["s"]).column("s").bins == (0.4,)
     heavy = pa.array([1e-9 * i for i in range(44)])
-    (cut,) = infer_contract(table.set_column(2, "s", heavy), "t", "y", ["s"]).column("s").bins
-    assert 0 < cut <= 43e-9
+    cuts = infer_contract(table.set_column(2, "s", heavy), "t", "y", ["s"]).column("s").bins
+    assert all(0 < cut <= 43e-9 for cut in cuts)
 
 
 _NAMES = st.text(

@@ -300,7 +300,7 @@ def test_nothing_but_leaks_is_refused_in_one_line(applicants: Path) -> None:
     pq.write_table(table, "leaks.parquet")
     done = command("init", "leaks.parquet", "--label", "hired", "--sensitive", "age")
     assert done.exit_code == 2
-    assert "no column is left as a model input: age_band, salary_agreed" in done.stderr
+    assert "no column is left as a model input: salary_agreed, age_band" in done.stderr
     assert not Path("leaks.yaml").exists()
 
 
@@ -316,8 +316,9 @@ def test_a_run_checks_its_training_rows_for_leaks(applicants: Path, tmp_path: Pa
         "run", "applicants.yaml", "--direct", "--json", "--store", store.url, "--set", "evaluate.draws=20"
     )
     assert ran.exit_code == 0, ran.stderr
-    (path,) = (tmp_path / "store").rglob("leaks.json")
-    report = json.loads(path.read_text())
+    (record,) = [json.loads(path.read_text()) for path in (tmp_path / "store").rglob("profile*/*.json")]
+    assert record["facts"]["leak_suspected"] == 1
+    report = json.loads(Path(record["outputs"]["leaks"]["uri"].removeprefix("file://")).read_text())
     assert [(item["name"], item["kind"]) for item in report["columns"]] == [("salary_agreed", "alone")]
     assert report["columns"][0]["auc"] >= report["threshold"]
     assert report["joint_auc"] < 0.98

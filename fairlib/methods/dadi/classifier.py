@@ -280,7 +280,9 @@ class DADIClassifier(BinaryMethod):
         self.prior_shift_ = float(self.class_balance * np.log(counts[0] / counts[1]))
         self.validation_ = None
         if len(held.rows):
-            self.validation_ = Validation(held.rows, self._probabilities(held.X))
+            nothing = np.zeros((len(held.rows), len(self.groups_)), np.uint8)
+            probability = self._network.acquire(self.allowed_, held.X, nothing)[1]
+            self.validation_ = Validation(held.rows, probability)
         checkpoint.remove()
         return self
 

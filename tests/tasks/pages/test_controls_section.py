@@ -64,8 +64,8 @@ def test_a_verdict_is_told_from_the_interval_and_the_direction(found: dict[str, 
 def test_both_sides_are_said() -> None:
     text = verdict({"accuracy": difference(-0.1, -0.2, -0.05), "log_loss": difference(-0.1, -0.2, -0.05)})
     assert text == (
-        "**better** in log loss (\u22120.100), and **worse** in accuracy (\u22120.100); in the other measures "
-        "no difference can be told"
+        "**better** in log loss (\u22120.100), and **worse** in accuracy (\u22120.100); "
+        "in the other measures no difference can be told"
     )
 
 

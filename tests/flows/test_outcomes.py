@@ -238,7 +238,7 @@ def test_no_command_ends_with_1_for_a_fault_of_ours(
     bench.write()
     for place in ("usage", "prune", "runs"):
         monkeypatch.setattr(Store, place, crash)
-    monkeypatch.setattr("evenhand.flows.commands.init.read_table", crash)
+    monkeypatch.setattr("evenhand.tasks.ingest.read_source", crash)
     monkeypatch.setenv("EVENHAND_STORE", str(bench.store))
     given = [argument.format(table=bench.folder / "people.csv") for argument in arguments]
     done = CliRunner().invoke(app, given)

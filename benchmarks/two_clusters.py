@@ -74,6 +74,8 @@ def example() -> Example:
         reg_lambda=0.01,
         min_child_weight=1.25 / PEOPLE,
         balance_classes=False,
+        base_score=0.5,
+        n_iter_no_change=None,
         random_state=SEED,
     ).fit(X, y)
     plain = fair.plain(PEOPLE).fit(X, y)

@@ -1,7 +1,7 @@
 """
 Hook of MkDocs: the notebooks of docs/ are pages, executed while the site is built.
 
-They are stored without outputs. With EXECUTE_NOTEBOOKS=no, and in ``mkdocs serve``, pages show code alone.
+They are stored without outputs. With EXECUTE_NOTEBOOKS=no, and in ``mkdocs serve``, pages have only code.
 """
 
 from __future__ import annotations

@@ -442,3 +442,23 @@ def test_fingerprints_tell_everything_apart() -> None:
     assert len(set(prints)) == len(prints)
     # by content, wherever it lies in memory
     assert fingerprint(np.arange(12.0)[::2]) == fingerprint(np.arange(12.0)[::2].copy())
+
+
+def test_a_search_for_the_depth_goes_on_bit_by_bit(people: People, tmp_path: Path) -> None:
+    X, y, _ = people(200)
+    model = BudroClassifier(n_steps=5, validation_fraction=0.3, random_state=0)
+    expected = model.fit(X, y).predict_proba(X)
+
+    def stop(step: int, steps: int, progress: object) -> None:
+        # the second depth has made two of its steps
+        if step == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, callback=stop, checkpoint=tmp_path)
+    seen: list[int] = []
+    model.fit(X, y, callback=lambda step, *_: seen.append(step), checkpoint=tmp_path)
+    # the first depth is not repeated
+    assert min(seen) > 5
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert list(tmp_path.iterdir()) == []

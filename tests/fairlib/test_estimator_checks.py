@@ -109,8 +109,8 @@ WAIVED["HidingTheFirst"] = {
     ),
 }
 
-# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares without
-# early stopping
+# rows of weight two and repeated rows fall into other folds; test_scikit_learn_habits.py compares them
+# without early stopping
 for tree in ("GBDTClassifier", "BudroClassifier", "ProjectedGBDTClassifier", "ReweighedByTurns"):
     WAIVED[tree] = {
         "check_sample_weight_equivalence_on_dense_data": "the folds are drawn by row, not by weight"
@@ -140,7 +140,16 @@ OTHERS = [
     PairedWithShifted(rho=0.05, **NETWORK),
     BudroClassifier(n_steps=5, perturbation_budget=0.1, n_jobs=1),
     BudroClassifier(_NothingToRemove(), n_steps=3, perturbation_budget=0.1, n_jobs=1),
-    ProjectedGBDTClassifier(SensitiveSubspace(indicators=[0]), n_steps=10, eta=0.3, n_jobs=1),
+    ProjectedGBDTClassifier(
+        SensitiveSubspace(indicators=[0]),
+        n_steps=10,
+        n_iter_no_change=None,
+        max_depth=6,
+        eta=0.3,
+        reg_lambda=1.0,
+        min_child_weight=1.0,
+        n_jobs=1,
+    ),
     ReweighedByTurns(n_steps=10, n_jobs=1),
     AskingByTurns(gamma=1.0, **ASKING),
 ]

@@ -302,7 +302,7 @@ def test_bad_weights_and_missing_numbers_are_refused(name: str) -> None:
     X, y = table()
     with pytest.raises(ValueError, match="one weight per row of X"):
         quick(name, X, y, given={"sample_weight": np.ones(299)})
-    with pytest.raises(ValueError, match="finite and not negative"):
+    with pytest.raises(ValueError, match="finite, not negative"):
         quick(name, X, y, given={"sample_weight": -np.ones(300)})
     missing = X.copy()
     missing[5, 4] = np.nan

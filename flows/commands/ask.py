@@ -51,13 +51,19 @@ def _load(model: str, store_url: str | None) -> Questionnaire:
 
     try:
         address = parse_address(model)
-        if address.folder is not None:
-            return Questionnaire.load(address.folder)
-        return _published(address, store_url)
+        folder = address.folder
+        found = _published(address, store_url) if folder is None else Questionnaire.load(folder)
     except InputError:
         raise
     except ValueError as error:
         raise InputError(str(error)) from None
+    attribute = getattr(found.model, "decides_by", None)
+    if attribute is not None:
+        raise InputError(
+            f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it whole rows, or "
+            "train it without decision.equal."
+        )
+    return found
 
 
 def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:

@@ -13,7 +13,8 @@ import pytest
 
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.audit import audit
-from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.methods.registry import load_model, method_class
+from evenhand.flows.classifier import certificate_budget
 from evenhand.flows.job import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.dataset import read_dataset
@@ -32,11 +33,18 @@ def written(bench: Any) -> Callable[..., ResolvedJob]:
 
 
 def test_the_budget_is_the_jobs_own_or_the_one_trained_with(written: Any) -> None:
-    assert written().certificate_budget is None
-    assert written("evaluate.certificate.budget=0.7").certificate_budget == 0.7
-    assert written("method=budro").certificate_budget == 1.0
-    assert written(BUDRO).certificate_budget == 0.2
-    assert written(BUDRO, "evaluate.certificate.budget=0").certificate_budget == 0.0
+    def budget(*overrides: str) -> float | None:
+        return certificate_budget(written(*overrides), 2.0)
+
+    assert budget() is None
+    assert not written().has_certificate
+    assert budget("evaluate.certificate.budget=0.7") == 0.7
+    # a share of the mean squared distance between two random people
+    share = method_class("budro")().budget_share
+    assert budget("method=budro") == 2.0 * share
+    assert budget("method={name: budro, budget_share: 0.3}") == 0.6
+    assert budget(BUDRO) == 0.2
+    assert budget(BUDRO, "evaluate.certificate.budget=0") == 0.0
 
 
 def test_only_a_job_with_a_certificate_may_have_a_gate_on_it(written: Any) -> None:
@@ -99,6 +107,10 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
         REFUSE,
         "--set",
         "evaluate.certificate.budget=0.3",
+        "--set",
+        "calibration=none",
+        "--set",
+        "decision=own",
         "--json",
     )
     assert done.code == 1, done.err
@@ -128,10 +140,12 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
 
     report = Path(found["report"]).read_text()
     assert "The certificate in numbers" in report
-    assert ("What the method cost" in report) == ("budro" in method)
-    if "budro" in method:
-        plain = json.loads(Path(found["evaluate.without_adversary"]).read_text())
-        assert plain["certificate.drf"] > metrics["certificate.drf"]
+    assert "What did the method buy?" in report
+    plain = done.json["controls"]["plain"]
+    assert plain["same_as"] == (None if "budro" in method else "method")
+    difference = plain["differences"]["certificate.drf"]["value"]
+    assert difference == pytest.approx(metrics["certificate.drf"] - plain["metrics"]["certificate.drf"])
+    assert (difference < 0) == ("budro" in method)
 
 
 def test_another_certificate_evaluates_again_and_trains_nothing(bench: Any) -> None:

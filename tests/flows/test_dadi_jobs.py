@@ -140,6 +140,7 @@ def test_a_bundle_says_what_to_ask_and_holds_no_value_of_a_row(asked: Done) -> N
         "inputs.json",
         "model/model.json",
         "model/network.safetensors",
+        "model/decision.json",
     }
     inputs = json.loads((bundle / "inputs.json").read_text())
     assert set(inputs["questions"]) == set(FEATURES)

@@ -17,7 +17,7 @@ from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, intern
 from evenhand.tasks.step import STEPS as STEP_TABLE
 from evenhand.tasks.store import Store
 
-STEPS = ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate", "publish"]
+STEPS = ["ingest", "contract", "preprocess", "profile", "train", "decide", "controls", "evaluate", "gate", "publish"]
 
 
 def registered(store: Path) -> tuple[list[int], list[tuple[str, int]]]:
@@ -238,7 +238,7 @@ def test_no_command_ends_with_1_for_a_fault_of_ours(
     bench.write()
     for place in ("usage", "prune", "runs"):
         monkeypatch.setattr(Store, place, crash)
-    monkeypatch.setattr("evenhand.flows.commands.init.read_table", crash)
+    monkeypatch.setattr("evenhand.tasks.ingest.read_source", crash)
     monkeypatch.setenv("EVENHAND_STORE", str(bench.store))
     given = [argument.format(table=bench.folder / "people.csv") for argument in arguments]
     done = CliRunner().invoke(app, given)

@@ -178,7 +178,9 @@ def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_bac
     assert aliases(champion.store) == (2, [("champion", 2)])
     back = champion.run("--json").json
     assert back["model"] == first
-    assert back["cached"] == ["ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate"]
+    assert back["cached"] == [
+        *("ingest", "contract", "preprocess", "profile", "train", "decide", "controls", "evaluate", "gate")
+    ]
     assert aliases(champion.store) == (2, [("champion", 1)])
     # with no record of any step, the content is still known to the registry
     from evenhand.tasks.store import Store
@@ -257,7 +259,8 @@ def test_the_model_holds_parameters_only(publishing: Any, people: Any) -> None:
         files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
         # what later tables are checked by and compared with: the contract's words, and counts
         described = {"evaluation.json", "reference.json"}
-        assert files == described | {"encoder.json", "inputs.json", "model/model.json", "model/booster.ubj"}
+        model_files = {"model/model.json", "model/booster.ubj", "model/decision.json"}
+        assert files == described | {"encoder.json", "inputs.json"} | model_files
         contents = {name: (bundle / name).read_bytes() for name in files}
         assert not [name for name, content in contents.items() if b"p-000" in content]
         said = b"".join(content for name, content in contents.items() if name not in described)

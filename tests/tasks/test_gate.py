@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,17 @@ from evenhand.data_contracts.arrow import known_groups
 from evenhand.data_contracts.column import Column
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import parse_gates
+from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.gate import check_evaluation_gates, digest_of_gates, drift_metrics, judge, read_gates
+from evenhand.tasks.gate import (
+    check_evaluation_gates,
+    degenerate,
+    digest_of_gates,
+    drift_metrics,
+    judge,
+    read_gates,
+    read_limits,
+)
 
 GATES = {"auc": {"min": 0.7}}
 
@@ -105,3 +115,95 @@ def test_drift_of_unseen_values_is_measured_for_categories_only() -> None:
     assert [name for name in names if name.endswith(".sex")]
     assert [name for name in names if name.startswith("prediction")]
     assert not [name for name in drift_metrics(reference, predicts=False) if name.startswith("prediction")]
+
+
+# degenerate models
+
+
+def measured(**changes: Any) -> dict[str, dict[str, Any]]:
+    """Metrics of a model that tells people apart."""
+    ends = {
+        "probability_spread": (0.5, None, None),
+        "auc": (0.8, 0.7, 0.9),
+        "log_loss_gain": (0.1, 0.05, 0.15),
+        **changes,
+    }
+    return {name: vars(MetricValue(*values)) for name, values in ends.items()}
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_a_useful_model_is_not_degenerate(calibrated: bool) -> None:
+    assert degenerate(measured(), "gbdt", calibrated=calibrated) is None
+    # a rare label: most people are alike, and yet the model is surely better than the share of positives
+    rare = measured(probability_spread=(0.0, None, None), log_loss_gain=(0.004, 0.002, 0.006))
+    assert degenerate(rare, "gbdt", calibrated=calibrated) is None
+    without_draws = {"auc": (0.8, None, None), "log_loss_gain": (0.1, None, None)}
+    assert degenerate(measured(**without_draws), "gbdt", calibrated=calibrated) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "calibrated", "words"),
+    [
+        ({"probability_spread": (0.0, None, None), "auc": (0.5, 0.5, 0.5)}, False, "the same probability"),
+        (
+            {"probability_spread": (0.009, None, None), "log_loss_gain": (1e-3, -1e-3, 2e-3)},
+            True,
+            "5th to the 95th",
+        ),
+        ({"auc": (0.229, 0.15, 0.31)}, False, "no better than chance .AUC 0.229"),
+        ({"log_loss_gain": (-0.01, -0.05, 0.02)}, True, "no better than that of the share of positives"),
+    ],
+)
+def test_a_degenerate_model_names_the_keys_of_its_learner(
+    changes: dict[str, Any], calibrated: bool, words: str
+) -> None:
+    for method, key in (("budro", "method.eta"), ("sensei", "method.learning_rate"), ("logistic", "inputs")):
+        reason = degenerate(measured(**changes), method, calibrated=calibrated)
+        assert reason is not None
+        assert re.search(words, reason)
+        assert key in reason
+
+
+def test_uncalibrated_probabilities_are_judged_by_their_order() -> None:
+    shrunk = measured(probability_spread=(1e-6, None, None), log_loss_gain=(-0.3, -0.4, -0.2))
+    assert degenerate(shrunk, "budro", calibrated=False) is None
+    assert degenerate(shrunk, "budro", calibrated=True) is not None
+
+
+def test_gates_beside_controls_are_only_for_runs() -> None:
+    gates = {"accuracy": {"better_than_blind": 0.0}}
+    for baseline in (False, True):
+        with pytest.raises(InputError, match="better_than_blind, and only the run that trains"):
+            read_limits(gates, baseline=baseline)
+    with pytest.raises(InputError, match="needs controls, which only a run has"):
+        judge(Evaluation({"accuracy": MetricValue(0.8)}, {}, 10).to_json(), gates)
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "difference", "value", "passed"),
+    [
+        ("accuracy", {"better_than_blind": 0.02}, (0.03, 0.01, 0.05), 0.03, True),
+        ("accuracy", {"better_than_blind": 0.02, "bound": "interval"}, (0.03, 0.01, 0.05), 0.01, False),
+        # less is better: the gain is the fall, and its unfavourable end the larger difference
+        ("log_loss", {"better_than_blind": 0.02}, (-0.03, -0.05, -0.01), 0.03, True),
+        ("log_loss", {"better_than_blind": 0.02, "bound": "interval"}, (-0.03, -0.05, -0.01), 0.01, False),
+        ("log_loss", {"better_than_blind": -0.05}, (0.03, 0.01, 0.05), -0.03, True),
+        # rounding is no shortfall
+        ("accuracy", {"better_than_blind": 0.1}, (0.8 - 0.7, None, None), 0.1, True),
+        ("accuracy", {"better_than_blind": 0.0, "bound": "interval"}, (0.1, None, None), None, False),
+    ],
+)
+def test_a_gate_beside_a_control_by_hand(
+    metric: str, limit: dict[str, Any], difference: tuple[Any, ...], value: float | None, passed: bool
+) -> None:
+    evaluation = Evaluation({metric: MetricValue(0.8)}, {}, 10).to_json()
+    controls = {"blind": Comparison({metric: MetricValue(*difference)}, 10)}
+    decision = judge(evaluation, {metric: limit}, controls=controls)
+    (result,) = decision.results
+    assert result.value == (None if value is None else pytest.approx(value))
+    assert decision.passed is passed
+    assert decision.verdict == (
+        "passed" if passed else "insufficient_evidence" if value is None else "refused"
+    )
+    if not passed and value is not None:
+        assert result.shortfall == pytest.approx(limit["better_than_blind"] - value)

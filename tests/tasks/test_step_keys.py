@@ -147,7 +147,7 @@ def roots() -> dict[str, list[str]]:
     found = {}
     for name in STEPS:
         step = STEPS[name]
-        extra = [BUDRO] if name in ("train", "evaluate", "publish") else []
+        extra = [BUDRO] if name in ("train", "controls", "evaluate", "publish") else []
         found[name] = [step.module, *step.modules, *extra]
     return found
 
@@ -161,6 +161,8 @@ def files(roots: dict[str, list[str]]) -> dict[str, set[str]]:
     }
 
 
+# steps that decide or load a model, and so need the rules
+DECIDING = {"decide", "controls", "evaluate", "measure_model", "measure_drift", "publish"}
 ENCODERS_USERS = {
     "contract",
     "preprocess",
@@ -168,24 +170,27 @@ ENCODERS_USERS = {
     "balance",
     "fair_metric",
     "train",
-    "evaluate",
-    "measure_model",
-    "measure_drift",
-    "publish",
+    *DECIDING,
 }
 TOUCHED = [
-    ("fairlib/transport/dual.py", {"train", "evaluate", "publish"}),
-    ("fairlib/transport/_kernels.py", {"train", "evaluate", "publish"}),
-    ("fairlib/distances/sensitive_subspace.py", {"fair_metric", "train", "evaluate", "publish"}),
-    ("fairlib/distances/explore.py", {"fair_metric", "train", "evaluate", "publish"}),
+    ("fairlib/transport/dual.py", {"train", "controls", "evaluate", "publish"}),
+    ("fairlib/transport/_kernels.py", {"train", "controls", "evaluate", "publish"}),
+    (
+        "fairlib/distances/sensitive_subspace.py",
+        {"fair_metric", "train", "decide", "controls", "evaluate", "publish"},
+    ),
+    ("fairlib/distances/explore.py", {"fair_metric", "train", "decide", "controls", "evaluate", "publish"}),
     (
         "fairlib/preprocessing/counterfactuals.py",
-        {"fair_metric", "train", "evaluate", "measure_model", "measure_drift", "publish"},
+        {"fair_metric", "train", *DECIDING},
     ),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),
     ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
-    ("fairlib/proxies/hash_uniform.py", {"balance"}),
+    ("fairlib/proxies/hash_uniform.py", {"balance", *DECIDING}),
+    ("fairlib/methods/decided.py", DECIDING),
+    ("fairlib/methods/calibration.py", DECIDING),
+    ("fairlib/evaluation/group_thresholds.py", DECIDING),
     ("tasks/registry.py", {"balance", "publish"}),
     ("fairlib/datasets/generated.py", {"ingest"}),
     ("data_contracts/checking.py", {"contract", "preprocess", "measure_drift"}),

@@ -102,6 +102,8 @@ def verdict(differences: Mapping[str, Json]) -> str:
             continue
         text = f"{title(name).lower()} ({formats.signed(found['value'])})"
         (better if better_or_worse(name, found["value"]) == "better" else worse).append(text)
+    if all(differences[name]["low"] is None for name in names):
+        return "the job asks for no intervals (`evaluate.draws: 0`), so no difference can be told from chance"
     if not better and not worse:
         return "**no difference can be told**"
     said = [f"**better** in {formats.shortlist(better)}"] if better else []

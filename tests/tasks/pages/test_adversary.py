@@ -7,12 +7,12 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from page_blocks import charts, headings, rows, said, table, tables
+from page_blocks import charts, headings, rows, said, table
 
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.tasks.dataset import Dataset
@@ -75,13 +75,6 @@ def measured(**values: float | None) -> dict[str, Any]:
 
 METRICS = measured(accuracy=0.7, balanced_accuracy=0.65, consistency__sex=0.9, gap_max__age=0.1, auc=0.75)
 METRICS["metrics"]["certificate.drf"] = metric(LN2)
-WITHOUT = {
-    "accuracy": 0.7,
-    "balanced_accuracy": 0.7,
-    "consistency.sex": 0.95,
-    "gap_max.age": 0.2,
-    "certificate.drf": 0.9,
-}
 
 
 def audit(**changes: Any) -> dict[str, Any]:
@@ -90,10 +83,9 @@ def audit(**changes: Any) -> dict[str, Any]:
 
 def sections(
     found: dict[str, Any] | None = None,
-    without: Mapping[str, float | None] | None = None,
     metrics: dict[str, Any] | None = None,
 ) -> dict[str, Section]:
-    documents = {"audit": found or audit(), "without_adversary": without, "metrics": metrics or METRICS}
+    documents = {"audit": found or audit(), "metrics": metrics or METRICS}
     return {section.id: section for section in adversary.build(documents)}
 
 
@@ -106,8 +98,8 @@ def by_age(section: Section) -> dict[str, list[str]]:
 
 
 def test_every_part_with_data_is_on_the_page_in_the_order_of_reading() -> None:
-    found = sections(without=WITHOUT)
-    assert list(found) == ["audit", "cost"]
+    found = sections()
+    assert list(found) == ["audit"]
     assert headings(found["audit"]) == [BY_AGE, PAIRS]
 
 
@@ -121,11 +113,6 @@ def test_every_part_with_data_is_on_the_page_in_the_order_of_reading() -> None:
 )
 def test_a_part_without_data_is_left_out(found: Any, left: list[str]) -> None:
     assert headings(sections(audit(**found))["audit"]) == left
-
-
-@pytest.mark.parametrize("without", [None, {"of_another_kind": 0.5}])
-def test_without_a_model_to_compare_there_is_no_cost(without: Any) -> None:
-    assert list(sections(without=without)) == ["audit"]
 
 
 def test_the_certificate_says_question_answer_movers_and_price() -> None:
@@ -334,60 +321,6 @@ def test_pairs_are_named_by_plain_row_numbers_and_nothing_else() -> None:
     apart = said(sections(audit(pairs=AUDIT["pairs"][1:]))["audit"])
     assert "A fair distance of 0 means" not in apart
     assert "This person’s loss rises" in apart
-
-
-def test_the_cost_table_compares_what_both_have() -> None:
-    section = sections(without={**WITHOUT, "gap_rms.age": 0.3})["cost"]
-    (found,) = tables(section)
-    assert rows(found) == {
-        "Accuracy": ["0.700", "0.700", "0.000", "equal"],
-        "Balanced accuracy": ["0.650", "0.700", "\u22120.050", "worse"],
-        "Counterfactual consistency over sex": ["0.900", "0.950", "\u22120.050", "worse"],
-        "Largest gap in error rates by age": ["0.100", "0.200", "\u22120.100", "better"],
-        "Loss increase under comparable treatment": ["0.693", "0.900", "\u22120.207", "better"],
-    }
-    cost = "Balanced accuracy is 65.0% with and 70.0% without the adversary: a cost of 5.0 percentage points."
-    assert cost in said(section)
-    assert "a small one may be chance" in said(section)
-
-
-@pytest.mark.parametrize(
-    ("own", "plain", "verdict"),
-    [
-        (0.65, 0.7, "a cost of 5.0 percentage points"),
-        (0.7, 0.65, "no cost, since it is 5.0 percentage points higher"),
-        (0.7, 0.7004, "no cost of a tenth of a percentage point"),
-    ],
-)
-@pytest.mark.parametrize("name", ["balanced_accuracy", "accuracy"])
-def test_the_cost_is_true_whichever_sign_it_has(name: str, own: float, plain: float, verdict: str) -> None:
-    assert verdict in said(sections(without={name: plain}, metrics=measured(**{name: own}))["cost"])
-
-
-@pytest.mark.parametrize(
-    ("name", "higher", "lower"),
-    [("certificate.drf", "worse", "better"), ("consistency.sex", "better", "worse")],
-)
-def test_a_verdict_follows_the_direction_that_is_better(name: str, higher: str, lower: str) -> None:
-    metrics = measured(**{name.replace(".", "__"): 0.5})
-    for plain, expected in ((0.4, higher), (0.6, lower), (0.5, "equal"), (0.5 + 1e-16, "equal")):
-        (row,) = rows(tables(sections(without={name: plain}, metrics=metrics)["cost"])[0]).values()
-        assert row[-1] == expected
-
-
-def test_a_metric_without_evidence_is_not_compared() -> None:
-    metrics = measured(accuracy=0.7, gap_max__age=None, gap_max__sex=0.1)
-    section = sections(without={"accuracy": 0.6, "gap_max.age": 0.2, "gap_max.sex": None}, metrics=metrics)
-    found = rows(tables(section["cost"])[0])
-    few = "not enough evidence"
-    assert found["Largest gap in error rates by age"] == [few, "0.200", "cannot be computed", ""]
-    assert found["Largest gap in error rates by sex"] == ["0.100", few, "cannot be computed", ""]
-
-
-def test_tiny_certificates_are_told_apart() -> None:
-    section = sections(without={"certificate.drf": 0.00658}, metrics=measured(certificate__drf=0.00118))
-    (row,) = rows(tables(section["cost"])[0]).values()
-    assert row == ["0.00118", "0.00658", "\u22120.0054", "better"]
 
 
 def test_hostile_names_stay_text() -> None:

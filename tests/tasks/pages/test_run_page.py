@@ -15,7 +15,7 @@ from evenhand.tasks.pages.fronts.run import headline
 from evenhand.tasks.pages.model import Terms
 
 METRICS = run_documents()["metrics"]["metrics"]
-RATES = ("Selection rate", "True positive rate (TPR)", "True negative rate (TNR)")
+RATES = ("Base rate", "Selection rate", "True positive rate (TPR)", "True negative rate (TNR)")
 
 
 @pytest.fixture
@@ -316,9 +316,10 @@ def test_rates_of_every_group_stand_in_chart_and_table(documents: dict[str, Any]
         found = rows(table(section, f"Rates by {name}"))
         for group, n0, p0, n1, p1 in counts:
             assert found[group][0] == f"{n0 + n1:,}"
-            assert f"{p0 + p1:,} of {n0 + n1:,}" in found[group][1]
-            assert n1 < 25 or f"{p1:,} of {n1:,}" in found[group][2]
-            assert f"{n0 - p0:,} of {n0:,}" in found[group][3]
+            assert f"{n1:,} of {n0 + n1:,}" in found[group][1]
+            assert f"{p0 + p1:,} of {n0 + n1:,}" in found[group][2]
+            assert n1 < 25 or f"{p1:,} of {n1:,}" in found[group][3]
+            assert f"{n0 - p0:,} of {n0:,}" in found[group][4]
     chart = charts(section)[0]
     assert [(row["rate"], row["group"]) for row in chart.data["rows"]] == [
         (rate, group) for rate in RATES for group in ("Female", "Male")
@@ -331,9 +332,10 @@ def test_a_rate_over_too_few_rows_is_not_shown_but_its_group_is(documents: dict[
     assert "a rate over fewer than 25 rows is not shown" in said(section)
     few = rows(table(section, "Rates by age"))["<25"]
     assert few[0] == "1,371"
-    assert few[1].startswith("0.7% | 10 of 1,371")
-    assert few[2] == "too few rows | 21"
-    assert few[3].startswith("99.7% | 1,346 of 1,350")
+    assert few[1].startswith("1.5% | 21 of 1,371")
+    assert few[2].startswith("0.7% | 10 of 1,371")
+    assert few[3] == "too few rows | 21"
+    assert few[4].startswith("99.7% | 1,346 of 1,350")
     drawn = {(row["rate"], row["group"]): row["value"] for row in charts(section)[2].data["rows"]}
     assert drawn["True positive rate (TPR)", "<25"] is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ class Acquired(Protocol):
     probability: Float64
 
 
-@runtime_checkable
 class Acquires(Protocol):
     """A model that asks for features. A protocol, because the model's own module loads compiled kernels."""
 
@@ -50,6 +49,11 @@ class Acquires(Protocol):
 
     def predict_proba_known(self, X: Matrix, known: NDArray[np.bool_]) -> Float64:
         """Class probabilities from the known features."""
+
+
+def asks(model: Any) -> bool:
+    """Whether a model asks for features, as one of :class:`Acquires` does."""
+    return hasattr(model, "acquire")
 
 
 @dataclass(frozen=True)

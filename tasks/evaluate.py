@@ -27,7 +27,7 @@ from evenhand.fairlib.methods.registry import METHODS, load_model
 from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import Acquired, Acquires, FullInformation, acquisition_content, questions_of
+from evenhand.tasks.acquisition import Acquired, FullInformation, acquisition_content, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
@@ -86,7 +86,7 @@ def evaluate(context: StepContext) -> StepResult:
     stages = Stages(context.progress, _count_stages(context, model))
     test = _Test(context, encoder, data, stages)
 
-    acquired = acquire(model, data.X, callback=stages.next()) if isinstance(model, Acquires) else None
+    acquired = acquire(model, data.X, callback=stages.next()) if asks(model) else None
     outcomes = test.outcomes(model, acquired)
     evaluation = test.measure(outcomes, draws=settings["draws"], callback=stages.next())
     found, certificate = test.certify(model, draws=settings["draws"])
@@ -166,7 +166,7 @@ def _count_stages(context: StepContext, model: Any) -> int:
     certificates = 0
     if context.parameters["certificate"] is not None:
         certificates = 2 if has_trait(model, "differentiable") else 1
-    questions = 2 if isinstance(model, Acquires) else 0
+    questions = 2 if asks(model) else 0
     trained = sum(name in context.inputs for name in (PLAIN, BLIND))
     return 3 + questions + certificates + trained * (1 + bool(certificates))
 

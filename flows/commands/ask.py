@@ -60,8 +60,8 @@ def _load(model: str, store_url: str | None) -> Questionnaire:
     attribute = getattr(found.model, "decides_by", None)
     if attribute is not None:
         raise InputError(
-            f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it whole rows, or "
-            "train it without decision.equal."
+            f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it whole rows, "
+            "or train it without decision.equal."
         )
     return found
 

@@ -19,7 +19,7 @@ from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import Acquired, Acquires
+from evenhand.tasks.acquisition import Acquired, asks
 from evenhand.tasks.errors import InputError
 
 # Rows that are encoded, copied and predicted at a time. It bounds the memory besides the table.
@@ -114,7 +114,7 @@ def _groups(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[st
 
 def acquire(model: Any, X: NDArray[np.float32], *, callback: Progress | None = None) -> Acquired | None:
     """Ask for features, if the model asks; `callback(done, total)` counts the rows."""
-    return model.acquire(X, callback=callback) if isinstance(model, Acquires) else None
+    return model.acquire(X, callback=callback) if asks(model) else None
 
 
 @contextmanager

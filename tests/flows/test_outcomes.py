@@ -17,7 +17,18 @@ from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, intern
 from evenhand.tasks.step import STEPS as STEP_TABLE
 from evenhand.tasks.store import Store
 
-STEPS = ["ingest", "contract", "preprocess", "profile", "train", "decide", "controls", "evaluate", "gate", "publish"]
+STEPS = [
+    "ingest",
+    "contract",
+    "preprocess",
+    "profile",
+    "train",
+    "decide",
+    "controls",
+    "evaluate",
+    "gate",
+    "publish",
+]
 
 
 def registered(store: Path) -> tuple[list[int], list[tuple[str, int]]]:

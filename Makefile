@@ -30,13 +30,16 @@ docs: $(VENV)/.installed
 	$(BIN)/python deploy/docs/reference_pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about five hours on two cores.
+# Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes about seven hours on two cores.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.init_corpus
+	$(BIN)/python -m benchmarks.default_trees
+	$(BIN)/python -m benchmarks.default_networks
+	$(BIN)/python -m benchmarks.untuned
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.budro

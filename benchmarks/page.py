@@ -15,6 +15,7 @@ from benchmarks import (
     plots,
     proxies_page,
     sensei_page,
+    untuned_page,
 )
 from benchmarks.common import DOCS, RESULTS
 from benchmarks.tables import format_row, verdict
@@ -69,7 +70,8 @@ def main() -> None:
     dadi_page.write(dadi, DOCS)
     faias = _kept("faias")
     faias_page.write(faias, DOCS)
-    operations = operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
+    untuned = untuned_page.sections(_kept("untuned"), _provenance)
+    operations = untuned + operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
     kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}
     if all(kept.values()):

@@ -1,0 +1,60 @@
+"""The part of docs/benchmarks.md about tables that nobody tuned for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+HEAD = """\
+## Untuned: every method by `init` and `run`
+
+Nothing was edited, and nothing of the shipped jobs and contracts was used: `init` saw a CSV file, the label
+and the sensitive columns. Decisions have the default threshold (`balanced`). One split and one seed each.
+"Beside blind" is the difference of balanced accuracy from the same learner without mitigation and without the
+sensitive columns. "Beside boosting" is the difference of AUC from scikit-learn's HistGradientBoostingClassifier
+with its defaults on the same encoded rows; in brackets its calibration error. "Training" is the step `train` in
+seconds. A method that is no better than blind in what it is meant for buys nothing there.
+"""
+
+
+def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> list[str]:
+    """The tables, one a table of people; nothing without results."""
+    if not content:
+        return []
+    parts = [HEAD, provenance(content)]
+    for table, methods in content["results"].items():
+        measured = {name: row for name, row in methods.items() if "balanced_accuracy" in row}
+        rows = max((row["rows"] for row in measured.values()), default=0)
+        parts += [
+            f"### Untuned: {table} ({rows:,} rows)\n",
+            "| method | balanced accuracy | beside blind | AUC | beside boosting | ECE | log loss gain "
+            "| flips (blind) | drf, relative | training |",
+            "|---|---|---|---|---|---|---|---|---|---|",
+        ]
+        parts += [_row(name, row) for name, row in measured.items()]
+        failed = [name for name in methods if name not in measured]
+        parts += [f"| {name} | {methods[name]['status']} | | | | | | | | |" for name in failed]
+        parts.append("")
+    return parts
+
+
+def _row(name: str, row: Mapping[str, Any]) -> str:
+    blind, reference = row["blind"], row["reference"]
+    beside = row["balanced_accuracy"] - blind["balanced_accuracy"]
+    flips = "" if row.get("certificate.flips") is None else f"{row['certificate.flips']:.3f}"
+    if flips and blind.get("certificate.flips") is not None:
+        flips += f" ({blind['certificate.flips']:.3f})"
+    relative = row.get("certificate.drf_relative")
+    cells = [
+        f"`{name}`",
+        f"{row['balanced_accuracy']:.3f}",
+        "its own" if blind["same_as"] == "method" else f"{beside:+.3f}".replace("-", "−"),
+        f"{row['auc']:.3f}",
+        f"{row['auc'] - reference['auc']:+.3f}".replace("-", "−"),
+        f"{row['ece']:.3f} ({reference['ece']:.3f})",
+        f"{row['log_loss_gain']:.3f}",
+        flips,
+        "" if relative is None else f"{relative:.2f}",
+        f"{row['steps']['train']:.0f} s",
+    ]
+    return f"| {' | '.join(cells)} |"

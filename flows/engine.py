@@ -266,9 +266,14 @@ class RunFolder:
 
 
 def new_run_id(name: str) -> str:
-    """Return a new run's id: time, name and six random digits, so that ids sort by time and are unique."""
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
-    return f"{stamp}-{name}-{secrets.token_hex(3)}"
+    """
+    Return a new run's id: time, name, and six digits, of which four are the second's fraction.
+
+    So ids of a name sort by time, and the two random digits keep simultaneous runs apart.
+    """
+    moment = datetime.datetime.now(datetime.UTC)
+    fraction = moment.microsecond * 0x10000 // 1_000_000
+    return f"{moment:%Y%m%d-%H%M%S}-{name}-{fraction:04x}{secrets.token_hex(1)}"
 
 
 def write_verdict(store: Store, verdict: Verdict) -> str:

@@ -81,12 +81,12 @@ class PointResult:
     status: Literal["done", "failed"] = "failed"
     verdict: str | None = None
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    over_blind: dict[str, float | None] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
     error: str | None = None
     balance: dict[str, Any] | None = None
     acquisition: dict[str, Any] | None = None
+    over_blind: dict[str, float | None] = field(default_factory=dict)
 
 
 def parse_axis(text: str) -> Axis:

@@ -11,7 +11,7 @@ from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.decide import decided_rule
-from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.step import Stages, StepContext, StepResult
 from evenhand.tasks.training import Learner
 
 
@@ -32,6 +32,7 @@ def controls(context: StepContext) -> StepResult:
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
     names = [name for name, trained in (("plain", mitigates), ("blind", columns)) if trained]
     outputs = context.write_json("majority", {"positive_share": float(data.y.mean())})
+    stages = Stages(context.progress, max(len(names), 1))
     for name in names:
 
         def build() -> Any:
@@ -40,8 +41,9 @@ def controls(context: StepContext) -> StepResult:
 
         learner = Learner(plain_spec, build)
         seen = without_columns(data, columns) if name == "blind" else data
+        report = stages.next()
         model: Any = learner.fit(
-            seen, progress=lambda step, steps, values: context.progress(step, steps, values)
+            seen, progress=lambda step, steps, values, report=report: report(step, steps)
         )
         if parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own":
             held = learner.held_out(model, seen, seed)
@@ -50,6 +52,7 @@ def controls(context: StepContext) -> StepResult:
             model = DecidedModel(model, calibration, rule)
         model.save(context.workdir / name)
         outputs[name] = (context.workdir / name, "model")
+    stages.finish()
     return StepResult(outputs, {"trained": names})
 
 

@@ -55,7 +55,15 @@ def train(context: StepContext) -> StepResult:
         {name: data.sensitive[name].astype(str) for name in chosen},
         copies,
     )
-    model = learner.fit(data, progress=context.progress, checkpoint=context.checkpoint)
+    totals = [1]
+
+    def report(done: int, total: int, values: Mapping[str, float]) -> None:
+        totals[0] = total
+        context.progress(done, total, values)
+
+    model = learner.fit(data, progress=report, checkpoint=context.checkpoint)
+    # a training that stops early is finished too
+    context.progress(totals[0], totals[0], {})
     model.save(context.workdir / "model")
     outputs = {"model": (context.workdir / "model", "model")}
     history = getattr(model, "history_", None)

@@ -30,7 +30,10 @@ CLASSIFIER: dict[str, Any] = {
     "evaluate": {"draws": 20},
     "gates": {},
 }
-STEPS = ["ingest", "contract", "preprocess", "profile", "balance", "train", "evaluate", "gate", "publish"]
+STEPS = [
+    *("ingest", "contract", "preprocess", "profile", "balance"),
+    *("train", "decide", "controls", "evaluate", "gate", "publish"),
+]
 
 
 @pytest.fixture

@@ -91,11 +91,13 @@ CLASSIFIER = {
     "preprocess",
     "profile",
     "train",
+    "decide",
+    "controls",
     "evaluate",
     "gate",
     "publish",
 }
-PROXY = CLASSIFIER - {"train", "evaluate"} | {"learn_proxy", "measure_proxy"}
+PROXY = CLASSIFIER - {"train", "decide", "controls", "evaluate"} | {"learn_proxy", "measure_proxy"}
 # steps whose loops may be long
 COUNTED = {"contract", "train", "evaluate"}
 

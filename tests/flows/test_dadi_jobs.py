@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+from evenhand.fairlib.methods.registry import load_model
 from evenhand.flows.cli import app
 from evenhand.flows.job import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
@@ -59,7 +60,7 @@ def model_of(done: Any) -> Any:
 def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(asked: Done) -> None:
     done = asked
     found, artifacts = acquisition(done), done.json["artifacts"]
-    model = DADIClassifier.load(artifacts["train.model"])
+    model = load_model(artifacts["decide.model"])
     data = read_dataset(Path(artifacts["preprocess.test"]))
     acquired = model.acquire(data.X)
     # in the order of the matrix: numbers first
@@ -76,7 +77,9 @@ def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(asked: Done) -
     informed = model.predict_proba_known(data.X, np.ones((len(data.X), 4), bool))[:, 1]
     assert "Which features it asks for" in Path(artifacts["report"]).read_text()
     assert found["full_information"]["auc"] == pytest.approx(roc_auc_score(data.y, informed))
-    assert found["full_information"]["accuracy"] == pytest.approx(((informed > 0.5) == data.y).mean())
+    assert found["full_information"]["accuracy"] == pytest.approx(
+        ((informed >= model.rule.threshold) == data.y).mean()
+    )
     assert set(found["full_information"]) == set(metrics_of(metrics)) - {"features_asked"}
     assert (found["gamma"], found["criterion"], found["attributes"]) == (1.0, "demographic_parity", ["sex"])
     for group in found["groups"]:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
 from evenhand.flows.cli import app
-from evenhand.flows.job import load_job
+from evenhand.flows.job import DecisionRule, load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.store import Store
 
@@ -188,7 +188,7 @@ def test_a_table_with_everything_is_understood(applicants: Path) -> None:
     assert "# stand-ins that tell gender" in contract
     assert found["next"] == "evenhand run applicants.yaml"
     job = load_job("applicants.yaml")[0]
-    assert (job.calibration, job.decision) == ("auto", {"threshold": "balanced"})
+    assert (job.calibration, job.decision) == ("auto", DecisionRule(threshold="balanced"))
     assert all(gate in Path("applicants.yaml").read_text() for gate in ("gap_max.gender", "gap_max.age"))
 
 

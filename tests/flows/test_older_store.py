@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from tests.flows.people import copy_store, move_store, predict
@@ -25,6 +26,11 @@ from tests.flows.people import copy_store, move_store, predict
 ARCHIVE = Path(__file__).parent / "data" / "older_store.tar.xz"
 MADE_AT = "/tmp/oldstore/store"
 FIRST = "20261122-161601-loans-gbdt-5cf8a0"  # the run that published version 1
+# of the method, as the release had them
+DEFAULTS = {
+    **{"eta": 0.3, "reg_lambda": 1.0, "min_child_weight": 1.0, "base_score": 0.5},
+    **{"balance_classes": True, "n_iter_no_change": None},
+}
 # of the filtered file, in nanoseconds: archives round it
 WRITTEN = 1795364155518738909
 
@@ -73,6 +79,10 @@ def test_published_models_predict_the_same(unpacked: Path) -> None:
 
 def test_a_job_runs_again_and_its_model_is_that_of_the_registry(older: Path) -> None:
     """Steps whose code has changed are computed again; what they publish has the predictions on record."""
+    job = older / "gbdt.yaml"
+    content = yaml.safe_load(job.read_text())
+    content = content | {"calibration": "none", "decision": "own", "method": DEFAULTS | content["method"]}
+    job.write_text(yaml.safe_dump(content))
     done = call(older, "run", str(older / "gbdt.yaml"), "--direct")
     assert done["status"] == "published"
     metrics = json.loads((older / "store" / "runs" / FIRST / "metrics.json").read_text())["metrics"]

@@ -126,7 +126,7 @@ def test_what_is_published_decides_as_what_was_measured(publishing: Any) -> None
     publishing.properties["sex"]["customProperties"].append({"property": "use", "value": "feature"})
     given, expected = [], []
     for method in METHODS_OF_EXTRA:
-        publishing.job["method"] = method
+        publishing.job |= {"method": method, "calibration": "none", "decision": "own"}
         done = publishing.run("--json", "--set", f"publish.model={method['name']}")
         assert done.code == 0, done.err
         measured = pq.read_table(done.json["artifacts"]["evaluate.predictions"]).to_pandas()

@@ -30,7 +30,7 @@ JOB = (
     *("--set", "gates={accuracy: {min: 1.5}}"),
 )
 GRID = ("--over", "method.eta=0.1,0.4", "--seeds", "2")
-STEPS = ("ingest", "contract", "preprocess", "profile", "train", "evaluate", "gate")
+STEPS = ("ingest", "contract", "preprocess", "profile", "train", "controls", "evaluate", "gate")
 
 
 def call(command: str, *arguments: str, store: Path) -> Any:
@@ -78,6 +78,8 @@ def test_every_point_is_computed_and_shared_steps_only_once(swept: Swept) -> Non
         "preprocess": 2,
         "profile": 2,
         "train": 4,
+        # a plain method is its own control; the share of positives is kept
+        "controls": 4,
         "evaluate": 4,
         "gate": 4,
     }

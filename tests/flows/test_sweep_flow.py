@@ -80,6 +80,7 @@ def test_ctrl_c_ends_in_one_line_and_keeps_what_is_finished(tmp_path: Path) -> N
         "preprocess",
         "profile",
         "train",
+        "controls",
         "evaluate",
         "gate",
     }

@@ -32,7 +32,7 @@ def build(documents: Documents) -> Section | None:
             f"**{formats.plural(len(suspected), 'model input')} may leak the label or a sensitive column**: "
             "a model that uses what is only known after the decision is of no use before it. Give such a "
             "column `role: ignore` in the contract, or keep it if its value is known in time.",
-            Table("Columns suspected of a leak", ["Column", "Why", "AUC"], rows),
+            Table("Suspected columns", ["Column", "Why", "AUC"], rows),
         ]
     told = {name: items for name, items in content["stand_ins"].items() if items}
     if told:

@@ -149,7 +149,10 @@ def test_unknown_metric_names_the_nearest() -> None:
             r"unknown key 'limit'; expected one of min, max, bound|did you mean",
         ),
         ({"auc": {}}, r"gate 'auc': got no limit"),
-        ({"auc": {"bound": "interval"}}, r"gate 'auc': got no limit, expected min, max or no_worse_than"),
+        (
+            {"auc": {"bound": "interval"}},
+            r"gate 'auc': got no limit, expected min, max, no_worse_than_baseline, .* or better_than_plain",
+        ),
         (
             {"auc": {"no_worse_than_baseline": -0.01}},
             r"^gate 'auc': got no_worse_than_baseline=-0.01, expected 0 or more$",

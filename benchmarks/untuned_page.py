@@ -11,9 +11,10 @@ HEAD = """\
 Nothing was edited, and nothing of the shipped jobs and contracts was used: `init` saw a CSV file, the label
 and the sensitive columns. Decisions have the default threshold (`balanced`). One split and one seed each.
 "Beside blind" is the difference of balanced accuracy from the same learner without mitigation and without the
-sensitive columns. "Beside boosting" is the difference of AUC from scikit-learn's HistGradientBoostingClassifier
-with its defaults on the same encoded rows; in brackets its calibration error. "Training" is the step `train` in
-seconds. A method that is no better than blind in what it is meant for buys nothing there.
+sensitive columns. "Beside boosting" is the difference of AUC from scikit-learn's
+HistGradientBoostingClassifier with its defaults on the same encoded rows; in brackets its calibration error.
+"Training" is the step `train` in seconds. A method that is no better than blind in what it is meant for buys
+nothing there.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,12 @@ def controls(context: StepContext) -> StepResult:
 
         learner = Learner(plain_spec, build)
         seen = without_columns(data, columns) if name == "blind" else data
-        report = stages.next()
-        model: Any = learner.fit(
-            seen, progress=lambda step, steps, values, report=report: report(step, steps)
-        )
+        stage = stages.next()
+
+        def report(done: int, total: int, values: Mapping[str, float], stage: Any = stage) -> None:
+            stage(done, total)
+
+        model: Any = learner.fit(seen, progress=report)
         if parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own":
             held = learner.held_out(model, seen, seed)
             one_threshold = {**parameters, "decision": {**parameters["decision"], "equal": None}}

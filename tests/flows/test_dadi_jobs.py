@@ -80,7 +80,10 @@ def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(asked: Done) -
     assert found["full_information"]["accuracy"] == pytest.approx(
         ((informed >= model.rule.threshold) == data.y).mean()
     )
-    assert set(found["full_information"]) == set(metrics_of(metrics)) - {"features_asked"}
+    assert set(found["full_information"]) == set(metrics_of(metrics)) - {
+        "features_asked",
+        "probability_spread",
+    }
     assert (found["gamma"], found["criterion"], found["attributes"]) == (1.0, "demographic_parity", ["sex"])
     for group in found["groups"]:
         for name in ("classifier_auc", "adversary_auc"):

@@ -71,6 +71,7 @@ def main() -> None:
     faias = _kept("faias")
     faias_page.write(faias, DOCS)
     untuned = untuned_page.sections(_kept("untuned"), _provenance)
+    untuned += untuned_page.controls(_kept("controls"), _provenance)
     operations = untuned + operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
     kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}

@@ -64,9 +64,9 @@ def _row(name: str, row: Mapping[str, Any]) -> str:
 CONTROLS = """\
 ## Shipped jobs beside their controls
 
-Plain is the same learner without mitigation; blind is plain without the sensitive columns. Means over the splits;
-the last column is the mean difference from blind with its standard deviation over the splits. What blind has too
-is not bought by the method. The settings of these jobs were chosen on these tables.
+Plain is the same learner without mitigation; blind is plain without the sensitive columns. Means over the
+splits; the last column is the mean difference from blind with its standard deviation over the splits. What blind
+has too is not bought by the method. The settings of these jobs were chosen on these tables.
 """
 
 

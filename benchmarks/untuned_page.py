@@ -65,8 +65,8 @@ CONTROLS = """\
 ## Shipped jobs beside their controls
 
 Plain is the same learner without mitigation; blind is plain without the sensitive columns. Means over the
-splits; the last column is the mean difference from blind with its standard deviation over the splits. What blind
-has too is not bought by the method. The settings of these jobs were chosen on these tables.
+splits; the last column is the mean difference from blind with its standard deviation over the splits. What
+blind has too is not bought by the method. The settings of these jobs were chosen on these tables.
 """
 
 

@@ -127,7 +127,14 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any]) -> SensitiveSubspace
         learned=[LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in learned],
         strength=parameters["strength"],
     )
-    return metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
+    metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
+    width = metric.n_features_in_
+    by_default = parameters["indicators"] is None and parameters["learned"] is None
+    if by_default and width > 1 and metric.basis_.shape[1] == width:
+        # A table of few inputs has no more columns than directions: the leading ones are kept, so that people
+        # still differ in something.
+        metric.keep_leading(data.X, (width + 1) // 2)
+    return metric
 
 
 def _check_rank(metric: Metric) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import picture
+from benchmarks.panels import bar_panels
 from evenhand.fairlib.evaluation.comparison import corrected_t_test, holm
-from evenhand.fairlib.plots.panels import bar_panels
 
 PERFORMANCE, FAIRNESS = "faias-performance.svg", "faias-fairness.svg"
 REFERENCE, BASELINE = "faias", "logistic"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import DOCS, RESULTS, picture
-from evenhand.fairlib.plots.panels import series_panels
+from benchmarks.panels import series_panels
 from evenhand.flows.job import load_job
 
 

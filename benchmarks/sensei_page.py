@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks import plots
 from benchmarks.common import picture
+from benchmarks.panels import series_panels
 from benchmarks.tables import format_row, verdict
-from evenhand.fairlib.plots.panels import series_panels
 
 PICTURE = "sensei-trade-off.svg"
 

@@ -12,10 +12,10 @@ import pytest
 
 from benchmarks import page, plots, two_clusters
 from benchmarks.common import picture
+from benchmarks.panels import series_panels
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.numerics import logistic_losses
 from evenhand.fairlib.plots.palette import LIGHT
-from evenhand.fairlib.plots.panels import series_panels
 from evenhand.fairlib.transport import TransportProblem, make_solver
 
 SVG = "{http://www.w3.org/2000/svg}"

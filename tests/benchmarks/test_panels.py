@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import vl_convert
 
-from evenhand.fairlib.plots.panels import bar_panels, series_panels
-
-HOSTILE = '<script>alert("1")</script>&\'"'
-
-
-def values(spec: Any) -> list[dict[str, Any]]:
-    """Rows of the data of a chart's specification, once each."""
-    found: list[dict[str, Any]] = []
-    if isinstance(spec, dict):
-        own = spec.get("values")
-        if isinstance(own, list) and all(isinstance(row, dict) for row in own):
-            found += own
-    parts = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else []
-    for part in parts:
-        found += [row for row in values(part) if row not in found]
-    return found
-
+from benchmarks.panels import bar_panels, series_panels
+from tests.fairlib.test_plots_estimates import HOSTILE, values
 
 # series
 

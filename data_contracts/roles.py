@@ -37,18 +37,8 @@ _CODE = {
     "municipality",
 }  # fmt: skip
 _CODE_BOOK = {
-    "zip",
-    "zipcode",
-    "postcode",
-    "postal",
-    "plz",
-    "code",
-    "naics",
-    "sic",
-    "icd",
-    "diagnosis",
-    "fips",
-}
+    "zip", "zipcode", "postcode", "postal", "plz", "code", "naics", "sic", "icd", "diagnosis", "fips",
+}  # fmt: skip
 _MEASURE = {
     "count", "counts", "cnt", "total", "sum", "amount", "amt", "age", "year", "years", "yrs", "yr",
     "month", "months", "week", "weeks", "day", "days", "hour", "hours", "hrs", "minute", "minutes",
@@ -63,18 +53,8 @@ _MEASURE = {
 }  # fmt: skip
 _COUNTED = {"n", "num", "no", "nb", "number", "count", "total", "times", "how"}
 _WEIGHT = {
-    "fnlwgt",
-    "finalwt",
-    "pweight",
-    "fweight",
-    "aweight",
-    "perwt",
-    "hhwt",
-    "wtfinl",
-    "asecwt",
-    "ipw",
-    "wgt",
-}
+    "fnlwgt", "finalwt", "pweight", "fweight", "aweight", "perwt", "hhwt", "wtfinl", "asecwt", "ipw", "wgt",
+}  # fmt: skip
 _SAMPLING = {
     "sample", "sampling", "survey", "pop", "population", "final", "design", "replicate",
     "expansion", "inverse", "person", "household", "hh", "probability", "case", "instance", "norm",
@@ -82,18 +62,8 @@ _SAMPLING = {
 }  # fmt: skip
 _FOLDS = {"fold", "folds", "kfold"}
 _PARTS = {
-    "train",
-    "training",
-    "test",
-    "testing",
-    "valid",
-    "validation",
-    "val",
-    "dev",
-    "holdout",
-    "oot",
-    "eval",
-}
+    "train", "training", "test", "testing", "valid", "validation", "val", "dev", "holdout", "oot", "eval",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

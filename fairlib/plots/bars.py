@@ -47,10 +47,6 @@ def ranked_bars(
         Ends of the axis.
     reference : float, optional
     width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
     for record in found:

@@ -13,7 +13,7 @@ from evenhand.fairlib.plots.theme import CHARACTER, UPRIGHT, Rows, colour, data,
 DARKEST = 0.6
 
 
-def group_rates(rows: Rows, *, width: int = 680) -> Any:
+def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
     """
     Rates of each group with Wilson intervals, one panel a rate; the span between the groups is shaded.
 
@@ -22,10 +22,6 @@ def group_rates(rows: Rows, *, width: int = 680) -> Any:
     rows : records or data frame
         ``rate`` (title of the panel), ``group``, ``value``, ``low``, ``high``; None where rows are too few.
     width : int
-
-    Returns
-    -------
-    altair.VConcatChart
     """
     found = records(rows)
     panels = []
@@ -76,10 +72,6 @@ def score_distribution(
         Largest share of any group: charts of one attribute share their scale.
     width : int
         Of the page; the chart takes 220 pixels, as several stand side by side.
-
-    Returns
-    -------
-    altair.LayerChart
     """
     rows = [
         {"left": left, "right": right, "share": share, "all": every}
@@ -105,7 +97,7 @@ def histogram(
     y_title: str = "people",
     shares: bool = False,
     width: int = 680,
-) -> Any:
+) -> alt.LayerChart:
     """
     Counts as upright bars, with the number above a bar where it fits.
 
@@ -118,10 +110,6 @@ def histogram(
     shares : bool
         Whether bars show each count's share of the sum.
     width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
     rows = []
@@ -148,7 +136,7 @@ def group_shares(
     after: str = "kept rows",
     target: str = "target share",
     width: int = 680,
-) -> Any:
+) -> alt.LayerChart | alt.FacetChart:
     """
     Two bars a group, its share before and after, with a mark at the target where there is one.
 
@@ -160,10 +148,6 @@ def group_shares(
     before, after, target : str
         Names in the legend.
     width : int
-
-    Returns
-    -------
-    altair.LayerChart or altair.FacetChart
     """
     found, narrow = records(rows), is_narrow(width)
     columns: list[Any] = list(dict.fromkeys(record.get("column") for record in found))
@@ -223,7 +207,7 @@ def heat_map(
     unit: float = 100.0,
     signed: bool = True,
     width: int = 680,
-) -> Any:
+) -> alt.VConcatChart:
     """
     Numbers about 0 as cells: below 0 in one colour, above in another, the darker the larger.
 
@@ -240,10 +224,6 @@ def heat_map(
     signed : bool
         Write a plus before numbers above 0.
     width : int
-
-    Returns
-    -------
-    altair.VConcatChart
     """
     found = records(rows)
     largest = strongest or max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0) or 1.0
@@ -283,7 +263,7 @@ def heat_map(
     return finish(alt.vconcat(*maps, spacing=18), width)
 
 
-def kept_by_group(rows: Rows, *, width: int = 680) -> Any:
+def kept_by_group(rows: Rows, *, width: int = 680) -> alt.LayerChart:
     """
     Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick for comparison.
 
@@ -293,10 +273,6 @@ def kept_by_group(rows: Rows, *, width: int = 680) -> Any:
         ``group``, ``share``, ``kept`` (part of the share that is kept), ``training`` (share to compare with,
         or None).
     width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = records(rows)
     order = [record["group"] for record in found]

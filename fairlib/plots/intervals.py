@@ -65,10 +65,6 @@ def metric_intervals(
         What the legend calls ``value``, ``baseline``, ``paper`` and ``limit``.
     percent : bool
         Write the axis in percent.
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = records(rows)
     for record in found:
@@ -147,10 +143,6 @@ def differences(
         Side on which the model is better; it is shaded.
     interval : str
         Name of the whiskers.
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = records(rows)
     base, y = alt.Chart(data(found)), row_axis(found, width)

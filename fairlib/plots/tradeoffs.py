@@ -39,7 +39,7 @@ def tradeoff(
     reach: Sequence[Sequence[float]] = ((), ()),
     widening: float = 3.0,
     width: int = 330,
-) -> Any:
+) -> alt.LayerChart:
     """
     Values of a setting by two metrics, with intervals in both directions and the Pareto front.
 
@@ -57,10 +57,6 @@ def tradeoff(
     widening : float
         An interval widens an axis by at most this many times the spread of the values; beyond, it is cut.
     width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = records(rows)
     height = 260
@@ -185,7 +181,7 @@ def by_setting(
     limits: Sequence[float] = (),
     level: float | None = None,
     width: int = 330,
-) -> Any:
+) -> alt.LayerChart:
     """
     A metric with its interval at each value of a setting, in the given order and evenly spaced.
 
@@ -199,10 +195,6 @@ def by_setting(
     level : float, optional
         A number to compare with, drawn as a line.
     width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = records(rows)
     marked = [*limits, *([] if level is None else [level])]

@@ -52,59 +52,21 @@ class Recipe:
 
 
 ADULT_COLUMNS = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
+    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
     "income",
-]
+]  # fmt: skip
 GERMAN_COLUMNS = [
-    "status",
-    "month",
-    "credit_history",
-    "purpose",
-    "credit_amount",
-    "savings",
-    "employment",
-    "investment_as_income_percentage",
-    "personal_status",
-    "other_debtors",
-    "residence_since",
-    "property",
-    "age",
-    "installment_plans",
-    "housing",
-    "number_of_credits",
-    "skill_level",
-    "people_liable_for",
-    "telephone",
-    "foreign_worker",
-    "credit",
-]
+    "status", "month", "credit_history", "purpose", "credit_amount", "savings", "employment",
+    "investment_as_income_percentage", "personal_status", "other_debtors", "residence_since", "property",
+    "age", "installment_plans", "housing", "number_of_credits", "skill_level", "people_liable_for",
+    "telephone", "foreign_worker", "credit",
+]  # fmt: skip
 COMPAS_COLUMNS = ["sex", "race", "age_cat", "priors_count", "c_charge_degree", "two_year_recid"]
 CHARGES_COLUMNS = [
-    "sex",
-    "race",
-    "age",
-    "juv_fel_count",
-    "juv_misd_count",
-    "juv_other_count",
-    "priors_count",
-    "age_cat",
-    "c_charge_degree",
-    "c_charge_desc",
-    "two_year_recid",
-]
+    "sex", "race", "age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count",
+    "age_cat", "c_charge_degree", "c_charge_desc", "two_year_recid",
+]  # fmt: skip
 # A95, a single woman, is defined but never occurs.
 SEX_OF_STATUS = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "A95": "female"}
 
@@ -232,31 +194,23 @@ RECIPES: dict[str, Recipe] = {
     for name, files, read, summary in (
         ("adult", ADULT_FILES, _read_adult, "US census 1994: income above 50K; 45,222 complete rows (UCI)"),
         (
-            "census",
-            ADULT_FILES,
-            _read_census,
+            "census", ADULT_FILES, _read_census,
             "the rows of adult with all 14 attributes and five races (UCI)",
         ),
         ("german", GERMAN_FILES, _read_german, "Statlog German credit: bad credit risk; 1,000 rows (UCI)"),
         (
-            "german-sex",
-            GERMAN_FILES,
-            _read_german_sex,
+            "german-sex", GERMAN_FILES, _read_german_sex,
             "the rows of german with sex for marital status: good credit risk (UCI)",
         ),
         ("compas", COMPAS_FILES, _read_compas, "COMPAS: two-year recidivism; 5,278 rows (ProPublica)"),
         (
-            "compas-charges",
-            COMPAS_FILES,
-            _read_compas_charges,
+            "compas-charges", COMPAS_FILES, _read_compas_charges,
             "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)",
         ),
         ("bank", BANK_FILES, _read_bank, "Bank marketing: term deposit subscribed; 45,211 rows (UCI)"),
         (
-            "bank-age",
-            BANK_FILES,
-            _read_bank_age,
+            "bank-age", BANK_FILES, _read_bank_age,
             "the rows of bank with age in two groups: 25 to 59, and others (UCI)",
         ),
     )
-}
+}  # fmt: skip

@@ -20,20 +20,13 @@ from typing import Any
 from evenhand.tasks.errors import NotCarriedOut
 
 THREAD_LIMITS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
-)
+)  # fmt: skip
 PRELOADED = (
-    "pandas",
-    "pyarrow.parquet",
-    "sklearn.linear_model",
-    "evenhand.flows.grid",
-    "evenhand.tasks.evaluate",
-    "evenhand.tasks.train",
-)
+    "pandas", "pyarrow.parquet", "sklearn.linear_model", "evenhand.flows.grid",
+    "evenhand.tasks.evaluate", "evenhand.tasks.train",
+)  # fmt: skip
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
 STOPPED = "the sweep was stopped."
 

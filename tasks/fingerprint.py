@@ -21,16 +21,8 @@ PLAIN_IMPORT = re.compile(rf"^[ \t]*import ({PACKAGE}[\w.]*)", re.MULTILINE)
 FOR_TYPES = re.compile(r"^([ \t]*)if TYPE_CHECKING:\n(\1[ \t]+.*\n|\n)+", re.MULTILINE)
 COMMENT = re.compile(r"#[^\n]*")
 NUMERIC_LIBRARIES = (
-    "numpy",
-    "scipy",
-    "pandas",
-    "pyarrow",
-    "scikit-learn",
-    "xgboost",
-    "xgboost-cpu",
-    "torch",
-    "numba",
-)
+    "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "torch", "numba",
+)  # fmt: skip
 REPORTED_PACKAGES = ("prefect", "great-expectations", "mlflow-skinny", *NUMERIC_LIBRARIES)
 
 

@@ -67,7 +67,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Arguments of ``fit``, where a method takes them:
 
     X, y : array-like, shapes (n, d) and (n,)
-    sensitive_features : mapping of str to array-like, shape (n,)
+    sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
         Values of every row, by attribute. They are not needed to predict.
     sample_weight : array-like, shape (n,), or None
         Weight of every row, at least 0: a row of weight 2 counts as two rows. None: all count the same.

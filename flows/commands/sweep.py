@@ -15,14 +15,8 @@ from evenhand.tasks.store import Store
 
 SHOWN_COLUMNS = 4
 MAIN_KINDS = (
-    "consistency.",
-    "gap_max.",
-    "certificate.",
-    "accuracy",
-    "disclosivity",
-    "smallest_growth",
-    "kept",
-)
+    "consistency.", "gap_max.", "certificate.", "accuracy", "disclosivity", "smallest_growth", "kept",
+)  # fmt: skip
 
 
 def sweep(

@@ -111,19 +111,11 @@ class Comparator(BinaryMethod):
         callback: Callback | None = None,
     ) -> Self:
         """
-        Train.
+        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : array-like, shape (n,)
-            Two distinct values.
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array
-            Group of every row, per attribute. Not needed to predict. Without mitigation it is ignored.
-        sample_weight : array-like, shape (n,), or None
-            Weight of every row. A library that takes none gets each row as often as its weight says.
-        callback : callable or None
-            Called after every step that is reported, at least after the last, with (step, steps, {}).
+        ``sensitive_features`` are ignored without mitigation. A library that takes no weights gets each row
+        as often as its weight says. The callback is called after every step that is reported, at least after
+        the last, without entries.
 
         Raises
         ------

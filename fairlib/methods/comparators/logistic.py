@@ -293,14 +293,7 @@ class GroupReadingLogistic(GroupLogistic):
         """
         Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
 
-        Parameters
-        ----------
-        X, y, sample_weight, callback
-            As in :meth:`Comparator.fit`.
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array
-            Group of every row, per attribute. To predict, it is read from X.
-        feature_groups : mapping of str to sequence of int, or None
-            Columns of X by attribute. None names every column by itself: x0, x1, and so on.
+        To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes.
 
         Raises
         ------

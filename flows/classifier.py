@@ -37,15 +37,8 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     """
     Check the job's metric, counterfactuals and arguments against its contract and method.
 
-    Returns
-    -------
-    Contract
-        The contract for training: the given one.
-
-    Raises
-    ------
-    InputError
-        One line that names the key and the cure.
+    Returns the contract for training, which is the given one. Raises `InputError` with one line that names
+    the key and the cure.
     """
     sensitive = [column.name for column in contract.sensitive]
     _check_names("sensitive", job.sensitive, sensitive, "the contract's sensitive columns are")
@@ -70,11 +63,7 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
     """
     Return the budget of the audit: the job's, else that of the method's training, else None.
 
-    Parameters
-    ----------
-    resolved : ResolvedJob
-    mean_squared_distance : float
-        Of two random training rows, for a budget that is a share of it.
+    `mean_squared_distance` is that of two random training rows, for a budget that is a share of it.
     """
     job, arguments = resolved.job, resolved.arguments
     if job.evaluate.certificate is not None:

@@ -29,16 +29,10 @@ class DataSource:
     """
     A table to measure a model on.
 
-    Attributes
-    ----------
-    source : dict
-        The keys of a job's ``table``, its path absolute.
-    shown : str
-        Its address without secrets.
-    evaluate : dict
-        The keys of ``evaluate`` that were given; they replace the model's own settings.
-    seed : int or None
-        None if it was not given.
+    - `source`: the keys of a job's ``table``, its path absolute
+    - `shown`: its address without secrets
+    - `evaluate`: the keys of ``evaluate`` that were given; they replace the model's own settings
+    - `seed`: None if it was not given
     """
 
     source: dict[str, Any]
@@ -51,19 +45,12 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     """
     Read ``--data`` and the ``KEY=VALUE`` strings beside it.
 
-    Parameters
-    ----------
-    data : str
-        Name of a known table, a file, a folder, or a URL; with ``table.sql`` only a name for the table.
-        A known table takes precedence over a file of the same name: ``./adult`` is the file.
-    overrides : sequence of str
-        ``table.delimiter``, ``table.sql`` and so on as in a job, ``evaluate.draws``, ``evaluate.level``,
-        ``evaluate.min_cell``, ``evaluate.intersections``, ``seed``.
+    - `data`: name of a known table, a file, a folder, or a URL; with ``table.sql`` only a name for the table.
+      A known table takes precedence over a file of the same name: ``./adult`` is the file.
+    - `overrides`: ``table.delimiter``, ``table.sql`` and so on as in a job, ``evaluate.draws``,
+      ``evaluate.level``, ``evaluate.min_cell``, ``evaluate.intersections``, ``seed``
 
-    Raises
-    ------
-    InputError
-        No such table, an unknown key, or a value that a job would refuse.
+    Raises `InputError` for no such table, an unknown key, or a value that a job would refuse.
     """
     table, evaluate, seed = _sections(overrides)
     if not data.strip():

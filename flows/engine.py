@@ -126,16 +126,9 @@ class Steps:
         """
         Run one step.
 
-        Parameters
-        ----------
-        name : str
-        parameters, inputs : mapping
-        modules : sequence of str
-            Modules whose code is part of the step's key because of these parameters.
-        is_valid : callable, optional
-            A cached record for which it returns False is computed again.
-        started : float, optional
-            Clock time at which the step started; default: now.
+        - `modules`: modules whose code is part of the step's key because of these parameters
+        - `is_valid`: a cached record for which it returns False is computed again
+        - `started`: clock time at which the step started (default: now)
         """
         started = self.clock() if started is None else started
         key = step_key(STEPS[name], parameters, inputs, modules)
@@ -297,12 +290,8 @@ def recorded_verdict(
     An exception is recorded as one line. A verdict that is still ``failed`` without an error is not written,
     because the run has not begun; without `keep_idle` neither is one that is ``up_to_date``.
 
-    Raises
-    ------
-    EvenhandError
-        The exception of the block, converted into one of ours.
-    CacheMiss
-        From an engine that may only look things up; no verdict is written.
+    Raises the exception of the block, converted into an `EvenhandError`; or `CacheMiss`, from an engine that
+    may only look things up, and then no verdict is written.
     """
     verdict = Verdict(run_id, "failed", 4)
     try:

@@ -89,10 +89,7 @@ def plan_evaluation(
     """
     Check the options, before a model or a table is read.
 
-    Raises
-    ------
-    InputError
-        One line that names what is wrong and the cure.
+    Raises `InputError` with one line that names what is wrong and the cure.
     """
     chosen, limits = read_limits(gates, baseline=baseline is not None)
     for address in (model, baseline):
@@ -109,12 +106,8 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
     """
     Measure, decide, and write a verdict and pages.
 
-    Raises
-    ------
-    EvenhandError
-        After the verdict of a failed run was written. A refusing gate raises nothing.
-    CacheMiss
-        From an engine that may only use the cache; no verdict is written.
+    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
+    Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:

@@ -63,10 +63,7 @@ def plan_filter(job: str, overrides: Sequence[str], input_url: str, output_url: 
     """
     Check the job of a filter run before anything is read.
 
-    Raises
-    ------
-    InputError
-        The job is wrong, or its method is not a proxy.
+    Raises `InputError` if the job is wrong, or its method is not a proxy.
     """
     resolved = resolve(*load_job(job, overrides))
     if not resolved.is_proxy:
@@ -95,15 +92,8 @@ def execute(
     For a watched input without new files only the verdict is written; without `keep_idle` not even that,
     because a schedule of minutes would fill the store with verdicts.
 
-    Returns
-    -------
-    Verdict
-        ``filtered``, with exit code 2 if some files could not be filtered; ``up_to_date`` if no file was new.
-
-    Raises
-    ------
-    EvenhandError
-        After the verdict of a failed run was written.
+    The verdict is ``filtered``, with exit code 2 if some files could not be filtered, or ``up_to_date`` if no
+    file was new. Raises `EvenhandError` after the verdict of a failed run was written.
     """
     name, alias = plan.resolved.model_name, plan.resolved.job.publish.alias
     with recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict:

@@ -93,10 +93,7 @@ def parse_axis(text: str) -> Axis:
     """
     Parse ``KEY=V1,V2``; the values are a YAML flow list, so that lists and maps are possible.
 
-    Raises
-    ------
-    InputError
-        Another form, no value, or a value twice.
+    Raises `InputError` for another form, no value, or a value twice.
     """
     key, equals, listed = text.partition("=")
     key = key.strip()
@@ -148,10 +145,7 @@ def make_grid(
 
     Successive points have different seeds, so that workers that start together do not wait for one split.
 
-    Raises
-    ------
-    InputError
-        An impossible key, value, seed or goal.
+    Raises `InputError` for an impossible key, value, seed or goal.
     """
     if not over:
         raise InputError("a sweep needs --over KEY=V1,V2: name at least one key and its values.")
@@ -215,10 +209,7 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
     """
     Run one point up to its gates, and return its metrics, or its error as one line.
 
-    Raises
-    ------
-    CacheMiss
-        With `cached_only`, if a step is not in the cache.
+    Raises `CacheMiss` with `cached_only`, if a step is not in the cache.
     """
     result = PointResult()
     steps: Steps | None = None

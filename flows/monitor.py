@@ -58,10 +58,7 @@ def plan_monitoring(
     """
     Check the options, before a model or a table is read.
 
-    Raises
-    ------
-    InputError
-        One line that names what is wrong and the cure.
+    Raises `InputError` with one line that names what is wrong and the cure.
     """
     chosen, limits = read_limits(gates, baseline=False)
     parse_address(model)
@@ -72,12 +69,8 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
     """
     Measure drift, decide, and write a verdict and a page.
 
-    Raises
-    ------
-    EvenhandError
-        After the verdict of a failed run was written. A refusing gate raises nothing.
-    CacheMiss
-        From an engine that may only use the cache; no verdict is written.
+    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
+    Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:

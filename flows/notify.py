@@ -50,10 +50,7 @@ def read_notifications(path: Path) -> Notifications:
     """
     Read the file, and replace ``${NAME}`` from the environment; keys that are then empty are left out.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or has an unknown key or a wrong value.
+    Raises `InputError` if the file cannot be read, or has an unknown key or a wrong value.
     """
     content = read_yaml(path, "the file")
     if not isinstance(content, dict):
@@ -82,15 +79,8 @@ def configure_server(wanted: Notifications) -> list[str]:
     """
     Create the blocks and automations of the notifications; those of an earlier call are replaced.
 
-    Returns
-    -------
-    list of str
-        The channels; if there are none, nobody is notified.
-
-    Raises
-    ------
-    NotCarriedOut
-        The server does not answer, or answers with an error.
+    Returns the channels; if there are none, nobody is notified. Raises `NotCarriedOut` if the server does not
+    answer, or answers with an error.
     """
     import httpx
     from prefect.client.orchestration import get_client

@@ -26,11 +26,9 @@ def open_store(url: str | None) -> Store:
     """
     Open the store of a flow run.
 
-    Raises
-    ------
-    InputError
-        The store cannot be opened; or the run is a deployment's, and the store is a relative path, which is
-        deleted with the run's folder, or the registry is on a machine that others cannot reach.
+    Raises `InputError` if the store cannot be opened; or if the run is a deployment's, and the store is a
+    relative path, which is deleted with the run's folder, or the registry is on a machine that others cannot
+    reach.
     """
     place = url or default_store_url()
     if deployment.id and "://" in place and not os.environ.get("MLFLOW_TRACKING_URI"):

@@ -34,16 +34,9 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     """
     Refuse the keys of classifiers, and attributes that cannot be balanced.
 
-    Returns
-    -------
-    Contract
-        The contract for training: the attributes are sensitive and not model inputs.
-
-    Raises
-    ------
-    InputError
-        One line that names the key and the cure; also for no attribute, an attribute without groups, or more
-        attributes or groups than the method can balance.
+    Returns the contract for training: the attributes are sensitive and not model inputs. Raises `InputError`
+    with one line that names the key and the cure; also for no attribute, an attribute without groups, or more
+    attributes or groups than the method can balance.
     """
     from evenhand.tasks.measure_proxy import metric_names
 

@@ -112,10 +112,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     """
     Check the whole job before anything runs.
 
-    Raises
-    ------
-    InputError
-        One line that names the key and the cure.
+    Raises `InputError` with one line that names the key and the cure.
     """
     try:
         contract = _contract(job, folder)
@@ -191,10 +188,8 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
     """
     Return the name of the job's method, and its arguments converted to the types of its constructor.
 
-    Raises
-    ------
-    InputError
-        An unknown name or key, a value of another type, or a method whose optional extra is not installed.
+    Raises `InputError` for an unknown name or key, a value of another type, or a method whose optional extra
+    is not installed.
     """
     arguments = dict(job.method)
     name = arguments.pop("name", None)
@@ -240,13 +235,9 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
     """
     Return the digest of all that determines a run's model: the data's bytes, the job, its contract, our code.
 
-    Parameters
-    ----------
-    resolved : ResolvedJob
-    sources : mapping of str to str
-        sha256 of each of the table's files; empty for a generated table, which the job's seed determines.
-    proxy : str or None
-        Content digest of the published proxy that chooses the training rows.
+    - `sources`: sha256 of each of the table's files; empty for a generated table, which the job's seed
+      determines
+    - `proxy`: content digest of the published proxy that chooses the training rows
     """
     # the modules of all steps, not only of this job's: at worst a model is trained once more than needed
     steps = [step.module for step in STEPS.values()]

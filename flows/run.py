@@ -47,12 +47,8 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
     """
     Run a job, publish its model if the gates pass, and write its verdict and pages.
 
-    Raises
-    ------
-    EvenhandError
-        After the verdict of a failed run was written. A refusing gate raises nothing.
-    CacheMiss
-        From an engine that may only use the cache; no verdict is written.
+    Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
+    Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict:
@@ -112,18 +108,8 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
     """
     Fetch a table and convert it to one Parquet file: the step ``ingest``.
 
-    Parameters
-    ----------
-    source : mapping
-        A job's ``table``, its path absolute.
-    seed : int
-        Seed of a generated table.
-    steps : Steps
-
-    Returns
-    -------
-    dict of str to str
-        sha256 of each of the table's files; empty for a generated table.
+    `source` is a job's ``table``, its path absolute, and `seed` that of a generated table. Returns the sha256
+    of each of the table's files; empty for a generated table.
     """
     started = steps.clock()
     files = steps.engine.fetch(source)
@@ -273,11 +259,8 @@ def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | N
     """
     Look up the version that has the job's alias now, for the page of the run that may replace it.
 
-    Returns
-    -------
-    dict or None
-        Version, address and alias, and the fields of its model card if the card can be read. None if no
-        version has the alias, or the registry does not answer: publishing reports that error.
+    Returns version, address and alias, and the fields of its model card if the card can be read. Returns None
+    if no version has the alias, or the registry does not answer: publishing reports that error.
     """
     name, alias = resolved.model_name, resolved.job.publish.alias
     uri = tracking_uri(store)

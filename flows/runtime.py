@@ -46,10 +46,7 @@ def prepare_environment(store_url: str | None = None) -> Path:
 
     Must run before Prefect is imported. A server (``PREFECT_API_URL``) or Prefect home of the user's is kept.
 
-    Returns
-    -------
-    Path
-        The Prefect home inside the store, used or not.
+    Returns the Prefect home inside the store, used or not.
     """
     for name, value in {**DEFAULTS, **MLFLOW_DEFAULTS}.items():
         os.environ.setdefault(name, value)
@@ -120,15 +117,8 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
     logs and events while the interpreter shuts down. `services` starts the services that schedule runs and
     act on events; a single run does not need them.
 
-    Returns
-    -------
-    callable
-        Waits until the server answers. Call it before the first flow.
-
-    Raises
-    ------
-    NotCarriedOut
-        From the returned function: no answer within the time limit, or the server ended.
+    Returns a function that waits until the server answers; call it before the first flow. It raises
+    `NotCarriedOut` if there is no answer within the time limit, or the server ended.
     """
     if os.environ.get("PREFECT_API_URL"):
         return lambda: None

@@ -55,10 +55,7 @@ def read_deployments(path: Path) -> list[Deployment]:
     """
     Read the deployments of a ``prefect.yaml``.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or has no deployment or an incomplete one.
+    Raises `InputError` if the file cannot be read, or has no deployment or an incomplete one.
     """
     content = read_yaml(path, "the file")
     listed = content.get("deployments") if isinstance(content, dict) else None
@@ -81,10 +78,7 @@ def serve_deployments(deployments: list[Deployment], limit: int) -> None:
     """
     Register the deployments and run them on their schedules until Ctrl-C, which pauses the schedules.
 
-    Raises
-    ------
-    InputError
-        An entrypoint is not a flow, or a deployment's parameters do not fit the flow.
+    Raises `InputError` if an entrypoint is not a flow, or a deployment's parameters do not fit the flow.
     """
     from prefect import serve
     from prefect.client.schemas.objects import ConcurrencyLimitConfig

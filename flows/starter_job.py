@@ -46,10 +46,7 @@ def check_method(method: str, sensitive: bool) -> MethodSpec:
     """
     Return the entry of a method.
 
-    Raises
-    ------
-    InputError
-        It is unknown, or compares groups and there is no sensitive column.
+    Raises `InputError` if it is unknown, or compares groups and there is no sensitive column.
     """
     known = [*METHODS, *PROXIES]
     if method not in known:
@@ -72,12 +69,7 @@ def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapp
     """
     Return the keys that a job of a method needs for this table.
 
-    Parameters
-    ----------
-    spec : MethodSpec
-    contract : Contract
-    groups : mapping of str to mapping of str to int
-        Rows of each group, by sensitive column.
+    `groups` has the rows of each group, by sensitive column.
     """
     names = [column.name for column in contract.sensitive]
     notes, arguments, chosen = [], {}, None

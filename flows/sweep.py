@@ -26,13 +26,7 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     """
     Run every point and write the sweep's table, trade-offs and page, and last its verdict.
 
-    Parameters
-    ----------
-    grid : Grid
-    store : Store
-    run_id : str
-    run : callable
-        ``(grid, store_url) -> results`` of all points.
+    `run` is ``(grid, store_url) -> results`` of all points.
     """
     started = time.perf_counter()
     results = run(grid, store.url if "://" in store.url else str(store.local.resolve()))
@@ -72,10 +66,7 @@ def cached_points(grid: Grid, store_url: str) -> list[PointResult]:
     """
     Return the results of all points from the cache.
 
-    Raises
-    ------
-    CacheMiss
-        A step is not in the cache.
+    Raises `CacheMiss` if a step is not in the cache.
     """
     return [run_point(point.resolved, store_url, cached_only=True) for point in grid.points]
 

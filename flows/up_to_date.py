@@ -19,15 +19,8 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
     """
     Write the verdict ``up_to_date`` if the registry has a model with the provenance that a run would have.
 
-    Returns
-    -------
-    Verdict or None
-        None if a run is needed; nothing is written then.
-
-    Raises
-    ------
-    EvenhandError
-        The table or the registry cannot be read; the verdict of a failed run was written.
+    Returns None if a run is needed; nothing is written then. Raises `EvenhandError` if the table or the
+    registry cannot be read; the verdict of a failed run was written.
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id) as verdict:

@@ -78,10 +78,7 @@ class WorkerPool:
     """
     Worker processes that run one function call at a time each; they start with the pool.
 
-    Parameters
-    ----------
-    workers : int
-        Number of processes; with more than one, each uses one thread on its own core.
+    With more than one of the `workers`, each uses one thread on its own core.
     """
 
     def __init__(self, workers: int) -> None:
@@ -97,10 +94,7 @@ class WorkerPool:
         """
         Call a function in a free worker; wait until there is one.
 
-        Raises
-        ------
-        NotCarriedOut
-            The worker died; the next call starts another.
+        Raises `NotCarriedOut` if the worker died; the next call starts another.
         """
         slot = self._free.get()
         try:

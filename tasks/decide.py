@@ -55,19 +55,10 @@ def decided_rule(
     """
     Calibration, decision rule, and a description of both without rows.
 
-    Parameters
-    ----------
-    parameters : mapping
-        ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
-        ``attribute`` (name, cut points and group names); ``min_cell`` optionally.
-    held : HeldOut
-    groups : ndarray of str, shape (m,), optional
-        Groups of the held-out rows.
-
-    Raises
-    ------
-    InputError
-        A quota that equal probabilities make impossible, or groups with too few rows.
+    `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
+    ``attribute`` (name, cut points and group names); ``min_cell`` optionally. `groups` are those of the
+    held-out rows, shape (m,). Raises `InputError` for a quota that equal probabilities make impossible, or
+    groups with too few rows.
     """
     wanted = parameters["decision"]
     calibration, losses = fit_calibration(

@@ -28,21 +28,13 @@ def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
     """
     Find leaks and stand-ins among the model inputs of a typed table.
 
-    Parameters
-    ----------
-    table : pyarrow.Table, n rows
-        The contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`. At most 20,000 rows of
-        it are read, always the same ones.
-    contract : Contract
+    `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`. At most 20,000
+    rows of it are read, always the same ones.
 
-    Returns
-    -------
-    dict
-        ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones with
-        ``name``, ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and
-        ``attribute``; ``joint_auc`` of a tree on the others, None if there are no others or too few rows;
-        ``stand_ins``, by attribute a list with ``name``, ``group`` and ``auc``, and their
-        ``stand_in_threshold``.
+    The result has ``rows`` and ``sampled`` rows; the ``threshold`` of an AUC; ``columns``, suspected ones
+    with ``name``, ``kind`` (see :class:`evenhand.fairlib.preprocessing.leaks.Suspect`), ``auc`` and
+    ``attribute``; ``joint_auc`` of a tree on the others, None if there are no others or too few rows;
+    ``stand_ins``, by attribute a list with ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
     """
     rows = sampled_rows(table.num_rows)
     taken = table.take(pa.array(rows))

@@ -20,14 +20,8 @@ def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
     """
     Answer a question about the registry from the kept answers, or with `ask` if the registry has changed.
 
-    Parameters
-    ----------
-    uri : str
-        Only of a registry in a SQLite file answers are kept.
-    question : str
-        Names the answer among those about the same state of the registry.
-    ask : callable
-        Returns the answer in JSON types; None is not kept.
+    Answers are kept of a registry in a SQLite file only. `question` names the answer among those about the
+    same state of the registry. `ask` returns the answer in JSON types; None is not kept.
     """
     state = _state(uri)
     if state is None:

@@ -71,12 +71,8 @@ class Learner:
         """
         Train on all rows, or on those at the positions `rows`.
 
-        Raises
-        ------
-        InputError
-            The method refuses its arguments or the rows.
-        NotCarriedOut
-            The training diverged.
+        Raises `InputError` if the method refuses its arguments or the rows, and `NotCarriedOut` if the
+        training diverged.
         """
         chosen: Any = slice(None) if rows is None else rows
         options: dict[str, Any] = {"checkpoint": checkpoint} if self.spec.resumable else {}

@@ -27,10 +27,7 @@ class Bars:
     """
     Listener that shows a bar for every slow step; the bar pulses until the step reports a count.
 
-    Parameters
-    ----------
-    console : rich.console.Console, optional
-        Default: stderr.
+    `console` is stderr by default.
     """
 
     def __init__(self, console: Console | None = None) -> None:

@@ -39,10 +39,7 @@ class CiFiles:
         """
         Refuse paths that cannot be written, and write a failing JUnit report that holds until the end.
 
-        Raises
-        ------
-        InputError
-            A missing folder, a folder as path, no permission, or one path for both.
+        Raises `InputError` for a missing folder, a folder as path, no permission, or one path for both.
         """
         if self.junit and self.markdown and self.junit.resolve() == self.markdown.resolve():
             raise InputError("--junit and --markdown are one path: give each a file of its own.")

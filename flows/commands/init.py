@@ -47,16 +47,8 @@ class Understanding:
     """
     What `init` says about a table.
 
-    Attributes
-    ----------
-    contract : Contract
-    leaks : dict
-        See :func:`evenhand.tasks.leaks.leak_report`.
-    groups : dict of str to dict of str to int
-        Rows of each group in the sample, by sensitive column.
-    warnings : list of str
-    flips : dict
-        Counterfactuals that flip the sensitive model inputs.
+    `leaks` is what :func:`evenhand.tasks.leaks.leak_report` gives, `groups` has the rows of each group in the
+    sample by sensitive column, and `flips` the counterfactuals that flip the sensitive model inputs.
     """
 
     contract: Contract
@@ -84,10 +76,7 @@ def init(
     """
     Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how every column was understood.
 
-    Raises
-    ------
-    InputError
-        The table cannot be read, a named column does not exist, or a file exists already.
+    Raises `InputError` if the table cannot be read, a named column does not exist, or a file exists already.
     """
     spec = check_method(method, bool(sensitive))
     if name is not None and not NAME.fullmatch(name):
@@ -140,10 +129,8 @@ def understand(
     """
     Infer a contract, and leave leaks out of its model inputs.
 
-    Raises
-    ------
-    ContractError
-        As :func:`evenhand.data_contracts.inference.infer_contract`; also if nothing but leaks is left.
+    Raises `ContractError` as :func:`evenhand.data_contracts.inference.infer_contract` does, and if nothing
+    but leaks is left.
     """
     from evenhand.tasks.leaks import leak_report
 

@@ -29,11 +29,7 @@ class ProgressLines:
 
     A daemon thread writes the lines, because a step may report nothing for minutes.
 
-    Parameters
-    ----------
-    out : text stream
-    clock : callable
-        Monotonic time in seconds.
+    `out` is a text stream, `clock` gives monotonic time in seconds.
     """
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:

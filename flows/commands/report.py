@@ -29,10 +29,7 @@ def report_path(run_id: str, store_url: str | None) -> str:
     """
     Return the address of a run's report.
 
-    Raises
-    ------
-    InputError
-        No such run, or a run that ended before it wrote a report.
+    Raises `InputError` if there is no such run, or it ended before it wrote a report.
     """
     store = Store(store_url)
     runs = store.runs()

@@ -37,18 +37,11 @@ class Verb:
     """
     The work of a command.
 
-    Attributes
-    ----------
-    name : str
-        For the run's id.
-    execute : callable
-        ``(store, run_id, engine) -> Verdict``, without Prefect.
-    flow : str
-        Name of the same work's flow in :mod:`flows.prefect_flows`.
-    arguments : mapping
-        Of the flow, beside the store and the run's id.
-    cacheable : bool
-        Whether the cache alone may give the result: then no server is started.
+    - `name`: for the run's id
+    - `execute`: ``(store, run_id, engine) -> Verdict``, without Prefect
+    - `flow`: name of the same work's flow in :mod:`flows.prefect_flows`
+    - `arguments`: of the flow, beside the store and the run's id
+    - `cacheable`: whether the cache alone may give the result; then no server is started
     """
 
     name: str
@@ -102,16 +95,10 @@ def run_verb(
     """
     Plan a verb, execute it, and return its verdict, the store, and the seconds that it took.
 
-    Parameters
-    ----------
-    plan : callable
-        Checks the options and builds the verb; its errors end the command.
-    as_json, store_url, direct
-        Options of the command.
-    interrupted : str
-        Message after Ctrl-C.
-    skip : callable, optional
-        ``(store, run_id) -> bool``: whether there is nothing to do.
+    - `plan`: checks the options and builds the verb; its errors end the command
+    - `as_json`, `store_url`, `direct`: options of the command
+    - `interrupted`: message after Ctrl-C
+    - `skip`: ``(store, run_id) -> bool``, whether there is nothing to do
     """
     started = time.perf_counter()
     run_id, store = "", None  # type: str, Store | None

@@ -123,12 +123,8 @@ _GRADE = re.compile(r"[A-G][+-]?")
 def order_of(values: Sequence[str], name: str) -> tuple[tuple[str, ...], str] | None:
     """Return categories in their order, and a description of it; None if they have none.
 
-    Parameters
-    ----------
-    values : sequence of str
-        Distinct categories, none of them missing.
-    name : str
-        Name of the column. Single letters are grades only in a column that is named so.
+    `values` are distinct categories, none of them missing. Single letters are grades only in a column whose
+    `name` says so.
     """
     if len(values) < 2:
         return None

@@ -100,10 +100,7 @@ def frequent_sequences(questions: Questions, *, min_cell: int) -> list[dict[str,
     """
     At most ten commonest sequences of questions, each of at least ``max(30, min_cell)`` people.
 
-    Returns
-    -------
-    list of dict
-        ``groups`` (names in order; none for people who were asked nothing), ``rows`` and ``share``.
+    Each has ``groups`` (names in order; none for people who were asked nothing), ``rows`` and ``share``.
     """
     rows, counts = np.unique(questions.order, axis=0, return_counts=True)
     # the commonest first, equally common ones in the order of the actions

@@ -155,10 +155,8 @@ def distinct_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find each distinct combination of codes, given with the number of values that each column can have.
 
-    Returns
-    -------
-    first, weights : int array, shape (A,)
-        The first row of each combination and its number of rows; combinations are in the order of codes.
+    Returns the first row of each combination and its number of rows, both of shape (A,); combinations are in
+    the order of codes.
     """
     _, first, weights = np.unique(joint_code(columns), return_index=True, return_counts=True)
     return first.astype(np.int64), weights.astype(np.int64)
@@ -246,10 +244,7 @@ def auc_draws(
     rank into that many bins, inside which rows count as tied. This moves the AUC by at most half the share of
     (positive, negative) pairs that fall in one bin, which is far less than the interval's width.
 
-    Returns
-    -------
-    float array, shape (draws,)
-        NaN in draws without a positive or without a negative row.
+    The result has the shape (draws,), with NaN in draws without a positive or without a negative row.
     """
     positives, negatives = score_table(y_true, score, max_bins)
     n_bins = len(positives)

@@ -77,10 +77,8 @@ def concave_hulls(gains: Float, costs: Float) -> ConcaveHulls:
     """
     Upper concave hulls of all people's options.
 
-    Parameters
-    ----------
-    gains, costs : ndarray of float64, shape (n, m)
-        Costs are not negative; the first option of each person costs nothing.
+    `gains` and `costs` have the shape (n, m). Costs are not negative; the first option of each person costs
+    nothing.
     """
     free = np.where(costs == 0.0, gains, -np.inf).max(axis=1)
     now_cost, now_gain = np.zeros(len(gains)), free.copy()

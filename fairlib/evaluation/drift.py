@@ -104,9 +104,7 @@ def coarsen(
     Works as :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples only, so
     that the merging favours neither answer. Bins that are empty in both samples vanish.
 
-    Parameters
-    ----------
-    now, then : array-like of int, shape (B,)
+    `now` and `then` are counts, shape (B,).
     """
     a, b = np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)
     total = a + b
@@ -124,10 +122,7 @@ def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
 
     The approximation is poor where a bin is expected to have fewer than about five rows: see :func:`coarsen`.
 
-    Parameters
-    ----------
-    now, then : array-like of int, shape (B,)
-        At least a row each; bins empty in both do not count.
+    `now` and `then`, shape (B,), have at least a row each; bins empty in both do not count.
     """
     from scipy.stats import chi2_contingency
 

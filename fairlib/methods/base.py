@@ -117,10 +117,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         It has the constructor arguments that both share. A method without mitigation gives one like itself.
 
-        Parameters
-        ----------
-        n_rows : int
-            Training rows, for a method whose arguments have other units than those of its baseline.
+        `n_rows` is the number of training rows, for a method whose arguments have other units than those of
+        its baseline.
         """
         cls = method_class(spec_of_class(type(self)).plain)
         shared = sorted({*cls._get_param_names()} & {*self._get_param_names()})
@@ -302,10 +300,7 @@ def check_interval(estimator: Any, interval: str, *names: str, optional: bool = 
     """
     ValueError unless the named parameters lie in an interval, or are None if `optional`.
 
-    Parameters
-    ----------
-    interval : str
-        As in ``"[0, 1)"``: a square bracket includes the bound, a round one does not.
+    `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one does not.
     """
     low, high = (float(bound) for bound in interval[1:-1].split(","))
     for name in names:

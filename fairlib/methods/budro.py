@@ -263,10 +263,7 @@ class BudroClassifier(GBDTClassifier):
         """
         Plain boosting with the same trees and steps: the baseline of the adversary's effect.
 
-        Parameters
-        ----------
-        n_rows : int
-            Training rows: there every row weighs 1, here all weigh 1 together.
+        `n_rows` is the number of training rows: there every row weighs 1, here all weigh 1 together.
         """
         plain: Method = super().plain(n_rows)
         if self.n_iter_no_change is None:

@@ -397,11 +397,8 @@ def corrected_losses(margins: NDArray[Any], importance: Float64) -> Float64:
     """
     Loss (nats) under every label, shape (K, m), of margins without the effect of the class weights.
 
-    Parameters
-    ----------
-    margins : ndarray, shape (m,) or (m, K)
-    importance : ndarray of float64, shape (K,)
-        Weight of a row of each class in the training loss: it raises the log-odds by its logarithm.
+    `margins` have the shape (m,) or (m, K). `importance`, shape (K,), is the weight of a row of each class in
+    the training loss: it raises the log-odds by its logarithm.
     """
     if margins.ndim == 1:
         return logistic_losses(margins - prior_shift(importance))

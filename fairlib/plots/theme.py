@@ -57,17 +57,8 @@ def finish(chart: Any, width: int, height: float | None = None) -> Any:
     """
     Apply the theme.
 
-    Parameters
-    ----------
-    chart : altair.TopLevelMixin
-    width : int
-        Pixels; long labels are cut to a share of it.
-    height : float, optional
-        Of a chart that takes the whole width; None for one that is sized already.
-
-    Returns
-    -------
-    altair.TopLevelMixin
+    `width` is in pixels; long labels are cut to a share of it. `height` is that of a chart that takes the
+    whole width, and None for one that is sized already.
     """
     if height is not None:
         fit = alt.AutoSizeParams(type="fit-x", contains="padding")

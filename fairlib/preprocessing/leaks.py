@@ -171,16 +171,8 @@ def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, li
 
     A category enters as the share of positives that it has in the other folds.
 
-    Parameters
-    ----------
-    columns : mapping of str to ndarray, shape (n,)
-        At least one.
-    positive : ndarray of bool, shape (n,)
-
-    Returns
-    -------
-    (float, list of str)
-        The columns have at least a twentieth of a tree's decrease of impurity, on average over the folds.
+    `columns` are at least one, each of shape (n,) as `positive` is. The columns that are returned have at
+    least a twentieth of a tree's decrease of impurity, on average over the folds.
     """
     from sklearn.metrics import roc_auc_score
     from sklearn.tree import DecisionTreeClassifier

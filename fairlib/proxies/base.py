@@ -152,10 +152,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         Proxy group j then has :math:`(1 - \eta) n_j + \eta n / l` rows. The second term is a uniform sample
         of all rows.
 
-        Parameters
-        ----------
-        rows : ndarray, shape (..., l)
-        tallies : ndarray, shape (..., l, K)
+        `rows` have the shape (..., l), and `tallies` (..., l, K).
         """
         if self.mixing == 0:
             return rows, tallies

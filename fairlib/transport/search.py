@@ -118,15 +118,7 @@ class ColumnSearch:
         """
         Upper envelopes on [low, high], with 0 <= low <= high < inf.
 
-        Parameters
-        ----------
-        queries : ndarray of int or None
-            Numbers of the queries; None for all.
-
-        Returns
-        -------
-        Envelopes
-            In the order of `queries`.
+        `queries` are numbers of queries, None for all; the envelopes are in their order.
         """
         asked = slice(None) if queries is None else queries
         place, label = self.problem.query_place[asked], self.problem.query_label[asked]
@@ -164,10 +156,7 @@ class ColumnSearch:
         """
         Upper bound, by query, of loss - eta * cost over all rows; `best` where that is proven.
 
-        Parameters
-        ----------
-        best : ndarray, shape (queries,)
-            The largest value found.
+        `best`, shape (queries,), is the largest value found.
         """
         # a list of all places leaves nothing out
         if self.lists is None or self.lists[1].shape[1] == self.problem.n_places:
@@ -184,9 +173,7 @@ class ColumnSearch:
         """
         Row that receives each column's mass at a place: one of the largest loss there, at random.
 
-        Parameters
-        ----------
-        places, labels, columns : ndarray of int, equal shapes
+        `places`, `labels` and `columns` have equal shapes.
         """
         problem = self.problem
         rows = np.empty(len(places), dtype=np.int64)

@@ -206,16 +206,9 @@ def followed_gradient(own: torch.Tensor, adverse: torch.Tensor, adversary_weight
     r"""
     :math:`g - \mathrm{proj}_h g - \alpha h` (Zhang et al. 2018, equation 1).
 
-    Parameters
-    ----------
-    own, adverse : torch.Tensor
-        :math:`g` and :math:`h`: gradients of the predictor's and of the adversary's loss in one tensor of
-        weights. A zero `adverse` has no direction to project out.
-    adversary_weight : float
-
-    Returns
-    -------
-    torch.Tensor
+    `own` and `adverse` are :math:`g` and :math:`h`: gradients of the predictor's and of the adversary's loss
+    in one tensor of weights. `adversary_weight` is :math:`\alpha`. A zero `adverse` has no direction to
+    project out.
     """
     norm = adverse.norm()
     if norm == 0:

@@ -64,12 +64,8 @@ def repeated_rows(weights: Float64 | None, rows: NDArray[np.int64]) -> NDArray[n
     """
     As many rows as given, each as often as its weight relative to the mean says, up to rounding.
 
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (n,), or None
-        Weights of all rows; None gives the rows as they are.
-    rows : ndarray of int, shape (m,)
-        Some of the n rows.
+    `weights`, shape (n,), are those of all rows; None gives the rows as they are. `rows`, shape (m,), are
+    some of the n rows.
     """
     if weights is None:
         return rows

@@ -82,17 +82,9 @@ class CalibratedOddsClassifier(ThresholdMethod, TwoGroupsLogistic):
 
 def row_draws(X: Float32, seed: int | None) -> Float64:
     """
-    A number in [0, 1) for each row, from a hash of the row's bytes.
+    A number in [0, 1) for each row, shape (n,), from a hash of the bytes of the row of X, shape (n, d).
 
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n, d)
-    seed : int or None
-        None is 0.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
+    The seed None is 0.
     """
     # adding 0 turns -0 into 0: equal numbers get equal bytes
     rows = np.ascontiguousarray(X, dtype="<f4") + np.float32(0)

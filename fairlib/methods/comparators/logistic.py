@@ -106,10 +106,7 @@ def best_threshold(labels: Codes, probability: Float64) -> float:
 
     Of equally good ones that nearest to 1/2, then the lower.
 
-    Parameters
-    ----------
-    labels : ndarray of int, shape (n,)
-    probability : ndarray of float64, shape (n,)
+    `labels` and `probability` have the shape (n,).
     """
     from sklearn.metrics import balanced_accuracy_score
 
@@ -226,13 +223,7 @@ class ThresholdMethod(GroupLogistic):
         """
         ``classes_[1]`` where its probability is at least ``threshold_``. Deterministic.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray, shape (n,)
+        X has the shape (n, d), and the result the shape (n,).
         """
         positive = self.predict_proba(X)[:, 1] >= self.threshold_
         return self.classes_[positive.astype(np.int64)]

@@ -71,19 +71,7 @@ class RepairMap:
         )
 
     def apply(self, X: Float32, groups: NDArray[np.int64]) -> Float64:
-        """
-        Repaired rows.
-
-        Parameters
-        ----------
-        X : ndarray of float32, shape (n, d)
-        groups : ndarray of int, shape (n,)
-            0 and 1.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, d)
-        """
+        """Repaired rows, shape (n, d), of rows of that shape in the groups 0 and 1, shape (n,)."""
         found = np.empty(X.shape, np.float64)
         ends = self.counts.cumsum().reshape(-1, 2)
         members = [np.flatnonzero(groups == group) for group in (0, 1)]

@@ -47,18 +47,7 @@ class Interpolation:
     constant: Float64
 
     def expected(self, scores: Float64, groups: NDArray[np.int64]) -> Float64:
-        """
-        Expected label.
-
-        Parameters
-        ----------
-        scores : ndarray of float64, shape (n,)
-        groups : ndarray of int, shape (n,)
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-        """
+        """Expected label, shape (n,), of scores and numbers of groups, both of shape (n,)."""
         above = scores[:, None] > self.thresholds[groups]
         drawn = (self.weights[groups] * above).sum(axis=1)
         ignored = self.ignored[groups]

@@ -329,10 +329,7 @@ def processing_block_backward(
     """
     Add the gradients of the processing block and of the memory vectors.
 
-    Parameters
-    ----------
-    outer : float32, shape (n, D)
-        Gradient of the last reading; overwritten.
+    `outer`, float32 of shape (n, D), is the gradient of the last reading; it is overwritten.
     """
     steps, n, width = trace.query.shape
     t, c = states.known_table.shape[1], states.known_own.shape[1]

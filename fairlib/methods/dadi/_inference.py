@@ -48,17 +48,9 @@ def _encode(
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def read_sets(encoder: Encoder, columns: Columns, rows: Rows, known: Any, steps: int) -> Any:
     """
-    Readings of people of whom groups are known.
+    Readings, float32 of shape (n, D), of people of whom groups are known.
 
-    Parameters
-    ----------
-    known : uint8, shape (n, G)
-    steps : int
-        Of the processing block.
-
-    Returns
-    -------
-    float32, shape (n, D)
+    `known` is uint8 of shape (n, G), and `steps` are those of the processing block.
     """
     memory = _memory(encoder, columns, rows)
     people = np.arange(known.shape[0])

@@ -38,12 +38,8 @@ def exponential(values: Any, powers: Any) -> None:
 
     The loops have a form that compilers turn into vector instructions, unlike a call of ``exp``.
 
-    Parameters
-    ----------
-    values : float32, shape (n,)
-        Clipped to where the result is a normal number.
-    powers : int32, shape (>= n,)
-        Scratch.
+    `values`, float32 of shape (n,), are clipped to where the result is a normal number. `powers`, int32 of
+    shape (>= n,), is scratch.
     """
     n = values.shape[0]
     # exp(x) = 2^k exp(f), with |f| <= ln 2 / 2

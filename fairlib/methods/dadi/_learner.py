@@ -173,10 +173,8 @@ def add_gradients(learner: Learner, states: States, s: int, d_policy: Any) -> No
     """
     Add the gradients of a time step; the classifier's outputs already hold their gradients.
 
-    Parameters
-    ----------
-    d_policy : float32, shape (n, actions)
-        Gradient of the policy's outputs; without columns, the policy did not act.
+    `d_policy`, float32 of shape (n, actions), is the gradient of the policy's outputs; without columns, the
+    policy did not act.
     """
     buffers, network, gradient = learner.buffers, learner.network, learner.gradient
     now, processing = at_time(states, s), _processing_at(buffers.processing, s)

@@ -68,15 +68,8 @@ def pretraining(
 
     Groups that are never asked are missing for everybody, so that they have no influence on the networks.
 
-    Parameters
-    ----------
-    states : States
-        Buffer of one time step.
-
-    Returns
-    -------
-    int
-        Iterations done: fewer than asked for if a loss became NaN or infinite.
+    `states` is a buffer of one time step. Returns the iterations done: fewer than asked for if a loss became
+    NaN or infinite.
     """
     times, n, t = states.known_table.shape
     s = times - 1  # equals 0; a literal 0 would have every called function compiled a second time

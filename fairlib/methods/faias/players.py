@@ -112,17 +112,10 @@ class Players(nn.Module):
 
     def mean_over_selections(self, levels: Float32, X: Float32) -> Float64:
         """
-        Mean of the predictor's probabilities over selections.
+        Mean of the predictor's probabilities over selections, shape (n, K).
 
-        Parameters
-        ----------
-        levels : ndarray of float32, shape (M, G)
-        X : ndarray of float32, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n, K)
-            The value of a row does not depend on the other rows.
+        `levels` have the shape (M, G), and X has the shape (n, d). The value of a row does not depend on the
+        other rows.
         """
         with torch.no_grad():
             # a copy, because the rows may be read-only

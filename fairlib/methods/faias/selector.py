@@ -128,9 +128,6 @@ def straight_through_gradient(mask_gradient: Tensor, probabilities: Tensor) -> T
 
     (Bengio et al. 2013.) Biased, because it takes the loss as linear between 0 and 1.
 
-    Parameters
-    ----------
-    mask_gradient : Tensor, shape (n, G)
-        Derivative of every row's loss by its selection.
+    `mask_gradient`, shape (n, G), is the derivative of every row's loss by its selection.
     """
     return mask_gradient * probabilities * (1 - probabilities)

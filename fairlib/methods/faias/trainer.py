@@ -75,11 +75,7 @@ def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
     """
     Balanced accuracy (mean recall), and minus the mean over the classes of their log loss.
 
-    Parameters
-    ----------
-    probabilities : ndarray, shape (n, K)
-    codes : ndarray of int, shape (n,)
-        Class positions; every class occurs.
+    `probabilities` have the shape (n, K), and `codes` are class positions, shape (n,); every class occurs.
     """
     counts = np.bincount(codes, minlength=probabilities.shape[1])
     right = probabilities.argmax(axis=1) == codes
@@ -235,10 +231,7 @@ class Trainer:
         """
         Take every row once, in mini-batches of a random order.
 
-        Returns
-        -------
-        dict
-            Means of ``prediction_loss`` (nats, equation 6.9) and ``sensitivity_loss`` (equation 6.8).
+        Returns the means of ``prediction_loss`` (nats, equation 6.9) and ``sensitivity_loss`` (equation 6.8).
         """
         totals = {"prediction_loss": 0.0, "sensitivity_loss": 0.0}
         order = torch.randperm(len(self.x), generator=self.generator)

@@ -35,12 +35,8 @@ def next_multiplier(value: float, rate: float, budget: float, distance: float) -
 
     Yurochkin and Sun 2021, Algorithm 1.
 
-    Parameters
-    ----------
-    value, rate, budget : float
-        :math:`\lambda_t`, :math:`\eta` (with SenSeI: times :math:`\rho`) and :math:`\epsilon`.
-    distance : float
-        Mean squared fair distance of the mini-batch.
+    `value`, `rate` and `budget` are :math:`\lambda_t`, :math:`\eta` (with SenSeI: times :math:`\rho`) and
+    :math:`\epsilon`; `distance` is the mean squared fair distance of the mini-batch.
     """
     return max(0.0, value - rate * (budget - distance))
 
@@ -56,10 +52,7 @@ def next_relative_multiplier(value: float, rate: float, budget: float, distance:
     distance spent falls with :math:`1 / \lambda^2`: a multiplier that was pushed up by a few early
     mini-batches ends the search. Here it goes back by a share of itself.
 
-    Parameters
-    ----------
-    value, rate, budget, distance : float
-        As for :func:`next_multiplier`.
+    Arguments are as for :func:`next_multiplier`.
     """
     # without a budget anything that is spent is too much
     excess = min(1.0, distance / budget - 1.0) if budget > 0 else float(np.sign(distance))

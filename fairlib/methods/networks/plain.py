@@ -200,17 +200,7 @@ class NeuralNetworkClassifier(Method):
         return CrossEntropy()
 
     def decision_logits(self, X: ArrayLike) -> Float32:
-        """
-        Logits of all classes.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float32, shape (n, K)
-        """
+        """Logits of all classes, float32 of shape (n, K), of rows, shape (n, d)."""
         check_is_fitted(self)
         import torch
 

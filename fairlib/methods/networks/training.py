@@ -71,13 +71,8 @@ class CrossEntropy:
         """
         Value of the objective on rows that the training does not see: what early stopping minimises.
 
-        Parameters
-        ----------
-        network : torch.nn.Module
-            As it predicts.
-        batch : Batch
-        shift : Tensor, shape (K,)
-            What the training added to the log-odds of each class, which is taken off again.
+        `network` is as it predicts. `shift`, shape (K,), is what the training added to the log-odds of each
+        class, which is taken off again.
         """
         with torch.no_grad():
             return float(batch.log_loss(network(batch.x).double() - shift))

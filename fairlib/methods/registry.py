@@ -59,6 +59,9 @@ class MethodSpec:
         Top-level modules that the extra installs.
     fixed : mapping
         Constructor arguments that the name stands for; a job cannot set them.
+    strength : tuple of str
+        Constructor arguments that say how strong the mitigation is. A job that gives none of them gets as
+        much of the first one's default as the table allows.
     """
 
     name: str
@@ -79,11 +82,16 @@ class MethodSpec:
     extra: str | None = None
     requires: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    strength: tuple[str, ...] = ()
 
     @property
     def install_command(self) -> str | None:
         """Command that installs the method's extra; None if it needs none."""
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"
+
+    def lacks_strength(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether the method's mitigation has a strength and the arguments give none."""
+        return bool(self.strength) and not any(name in arguments for name in self.strength)
 
 
 ANY_CLASSES = ("binary", "multiclass")
@@ -123,6 +131,7 @@ METHODS: dict[str, MethodSpec] = {
             needs_metric=True,
             resumable=True,
             differentiable=True,
+            strength=("rho",),
         ),
         MethodSpec(
             "sensr",
@@ -135,6 +144,7 @@ METHODS: dict[str, MethodSpec] = {
             needs_metric=True,
             resumable=True,
             differentiable=True,
+            strength=("budget_share", "perturbation_budget"),
         ),
         MethodSpec(
             "clp",
@@ -147,6 +157,7 @@ METHODS: dict[str, MethodSpec] = {
             needs_counterfactuals=True,
             resumable=True,
             differentiable=True,
+            strength=("rho",),
         ),
         MethodSpec(
             "project",
@@ -178,6 +189,7 @@ METHODS: dict[str, MethodSpec] = {
             tasks=ANY_CLASSES,
             needs_metric=True,
             resumable=True,
+            strength=("budget_share", "perturbation_budget"),
         ),
         MethodSpec(
             "dadi",

@@ -118,7 +118,7 @@ def test_a_value_is_summed_up_over_its_seeds(swept: Swept) -> None:
 
 
 def test_a_point_has_its_differences_from_the_blind_control(bench: Any) -> None:
-    bench.job["gates"] = {"accuracy": {"min": 1.5}}
+    bench.job |= {"gates": {"accuracy": {"min": 1.5}}, "method": {"name": "reweigh", "n_steps": 20}}
     differences = bench.run("--json").json["controls"]["blind"]["differences"]
     assert differences["log_loss"]["value"] != 0.0, "the model is its own control"
     found = run_point(resolve(*load_job(str(bench.folder / "job.yaml"))), str(bench.store), cached_only=True)

@@ -31,6 +31,7 @@ SETTINGS: dict[str, Any] = {
     "random_state": 7,
 }
 
+
 class Interrupted(Exception):  # noqa: N818
     """Interrupts a training at any point, as a kill does."""
 

@@ -20,7 +20,7 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.registry import load_model, method_class
 from evenhand.flows.classifier import certificate_budget
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
 from evenhand.flows.grid import PointResult, make_grid, run_point
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.sweep import execute, sweep_table
 from evenhand.flows.tradeoffs import tradeoffs

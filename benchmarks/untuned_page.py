@@ -8,8 +8,8 @@ from typing import Any
 INIT = """\
 ## How `init` understands a table
 
-A column is right if its role and its encoding are, and every planted spelling of a missing value was found. False
-alarms are innocent columns that are ignored. The truth of the published files was written by hand.
+A column is right if its role and its encoding are, and every planted spelling of a missing value was found.
+False alarms are innocent columns that are ignored. The truth of the published files was written by hand.
 """
 SETS = {
     "planted": "generated tables with planted traits",

@@ -15,7 +15,7 @@ from typing import Any
 
 from evenhand.fairlib.plots.palette import LIGHT
 from evenhand.flows.engine import DirectEngine, Steps
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
 from evenhand.tasks.fingerprint import git_state, library_versions

@@ -33,7 +33,7 @@ from evenhand.fairlib.methods.faias.selector import (
 )
 from evenhand.fairlib.methods.faias.trainer import sensitivity
 from evenhand.fairlib.methods.networks.training import build_network
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.store import Artifact, Store

@@ -27,6 +27,7 @@ import pyarrow.csv
 
 from benchmarks.common import log, provenance, write_result
 from evenhand.data_contracts.column import Column
+from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS, GERMAN_COLUMNS
 from evenhand.flows.commands.init import Understanding, understand
 from evenhand.tasks.ingest import read_table
 
@@ -719,46 +720,8 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
 
 # published files; where two readings are right, the truth has both
 
-ADULT = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    "income",
-]
-GERMAN = [
-    "status",
-    "month",
-    "credit_history",
-    "purpose",
-    "credit_amount",
-    "savings",
-    "employment",
-    "investment_as_income_percentage",
-    "personal_status",
-    "other_debtors",
-    "residence_since",
-    "property",
-    "age",
-    "installment_plans",
-    "housing",
-    "number_of_credits",
-    "skill_level",
-    "people_liable_for",
-    "telephone",
-    "foreign_worker",
-    "credit",
-]
+# the recipe has the dashes of the publisher
+ADULT = [name.replace("-", "_") for name in ADULT_COLUMNS]
 NUMBERS = {
     "adult": "capital_gain capital_loss hours_per_week",
     "german": "month credit_amount investment_as_income_percentage residence_since age number_of_credits "
@@ -815,7 +778,7 @@ def published(folder: Path) -> list[Case]:
         "adult": read(folder / "adult.data", read_options=pyarrow.csv.ReadOptions(column_names=ADULT)),
         "german": read(
             io.BytesIO((folder / "german.data").read_bytes()),
-            read_options=pyarrow.csv.ReadOptions(column_names=GERMAN),
+            read_options=pyarrow.csv.ReadOptions(column_names=GERMAN_COLUMNS),
             parse_options=pyarrow.csv.ParseOptions(delimiter=" "),
         ),
         "bank": read_table(folder / "bank-full.csv", {}),

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.common import DOCS, RESULTS, picture
 from benchmarks.panels import series_panels
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 
 
 @dataclass(frozen=True)

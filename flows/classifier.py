@@ -272,6 +272,19 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
     if decides(job):
         training["validate"] = True
+    shared = _shared_arguments(resolved.method, resolved.arguments)
+    compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule}
+    searched = method.lacks_strength(resolved.arguments)
+    if searched:
+        compared["held_out"] = True
+    steps(
+        "controls",
+        compared,
+        {"train": train},
+        modules=[*modules, METHODS[method.plain].module],
+    )
+    if searched:
+        inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", training, inputs, modules=modules)
     model = steps.output("train", "model")
     if decides(job):
@@ -281,13 +294,6 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
             inputs["train"], own["attribute"] = train, _attribute(resolved)
         steps("decide", own, inputs)
         model = steps.output("decide", "model")
-    shared = _shared_arguments(resolved.method, resolved.arguments)
-    steps(
-        "controls",
-        {"method": resolved.method, "arguments": shared, **rule},
-        {"train": train},
-        modules=[*modules, METHODS[method.plain].module],
-    )
     inputs = {
         "model": model,
         "encoder": steps.output("preprocess", "encoder"),
@@ -311,7 +317,30 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         inputs,
         modules=[*modules, METHODS[method.plain].module],
     )
-    return Measured(steps.output("evaluate", "metrics"), proxy=proxy)
+    return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=_notes(steps))
+
+
+def _notes(steps: Steps) -> list[str]:
+    """Say what the data decided in place of the job: directions of the metric, the mitigation's strength."""
+    notes = []
+    metric = steps.facts("fair_metric") if "fair_metric" in steps.finished else {}
+    if metric.get("untold"):
+        notes.append(
+            f"the model inputs tell {' and '.join(metric['untold'])} no better than chance, so the fair "
+            "metric ignores no direction for it"
+        )
+    strength = steps.facts("train").get("strength")
+    if strength:
+        name, lost = strength["parameter"], "less balanced accuracy on held-out training rows than without it"
+        if strength["used"] != strength["default"]:
+            notes.append(
+                f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
+                f"{strength['used']:g}: at the default the model has {strength['tried'][0]['lost']:.3f} "
+                f"{lost}; a job that gives method.{name} keeps its own"
+            )
+        if not strength["allowed"]:
+            notes.append(f"the mitigation costs much: the model has {strength['lost']:.3f} {lost}")
+    return notes
 
 
 def gate_step(

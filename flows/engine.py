@@ -96,12 +96,14 @@ class Measured:
     Results of the steps up to the metrics.
 
     The gates decide by `metrics`. With a `refusal`, its reason, nothing is published even if the gates pass.
-    `proxy` is the content digest of the published proxy that selected the training rows.
+    `proxy` is the content digest of the published proxy that selected the training rows; `notes` are
+    sentences for the reader.
     """
 
     metrics: Artifact
     refusal: str | None = None
     proxy: str | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle

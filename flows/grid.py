@@ -13,7 +13,8 @@ import yaml
 
 from evenhand.fairlib.evaluation.tradeoff import Goal, parse_goal
 from evenhand.flows.engine import CacheMiss, DirectEngine, Steps, describe_fault
-from evenhand.flows.job import Job, load_job
+from evenhand.flows.job import Job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
 from evenhand.tasks.errors import EvenhandError, InputError

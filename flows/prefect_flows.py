@@ -31,7 +31,7 @@ from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
 from evenhand.flows.filter import FilterPlan, Source  # noqa: E402
 from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
-from evenhand.flows.job import load_job  # noqa: E402
+from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.up_to_date import up_to_date  # noqa: E402

@@ -63,12 +63,13 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.status = "published" if judged.decision["passed"] else "gated"
         verdict.exit_code = EXIT_OF_VERDICT[outcome]
         verdict.gates, verdict.error = judged.decision, judged.measured.refusal
+        verdict.notes += judged.measured.notes
         documents = steps.documents()
         suspected = [item["name"] for item in documents["leaks"]["columns"]]
         if suspected:
             verdict.notes.append(
-                f"a leak is suspected in {', '.join(suspected)}: see the page, or give such a column "
-                "role: ignore in the contract"
+                f"a leak is suspected in {', '.join(suspected)}: if its values are known only after the "
+                "decision, give it role: ignore in the contract"
             )
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
@@ -239,6 +240,7 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
         },
         "paper": job.paper.model_dump() if job.paper else None,
         "refusal": verdict.error,
+        "notes": verdict.notes,
         "model": verdict.model,
         "alpha": _alpha(resolved) if resolved.is_proxy else None,
         "steps": steps.timeline(),

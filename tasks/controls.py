@@ -24,7 +24,8 @@ def controls(context: StepContext) -> StepResult:
     the folder is missing, unless decisions have thresholds by group. ``blind`` is the same without the
     sensitive columns; it is missing where no sensitive column is a model input. Both are calibrated and
     decide as the job's model does, but with one threshold for all groups. ``majority`` has the share of
-    positives in the training rows.
+    positives in the training rows. With `held_out`, also ``plain_held_out.parquet``: labels and probabilities
+    of rows that the plain control was not trained on.
     """
     data, parameters = read_dataset(context.inputs["train"]), context.parameters
     spec, seed = METHODS[parameters["method"]], parameters["seed"]
@@ -48,8 +49,14 @@ def controls(context: StepContext) -> StepResult:
             stage(done, total)
 
         model: Any = learner.fit(seen, progress=report)
-        if parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own":
+        decided = parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
+        wanted = name == "plain" and parameters.get("held_out", False)
+        if decided or wanted:
             held = learner.held_out(model, seen, seed)
+        if wanted:
+            held.write(context.workdir / "plain_held_out.parquet")
+            outputs["plain_held_out"] = (context.workdir / "plain_held_out.parquet", "held_out")
+        if decided:
             one_threshold = {**parameters, "decision": {**parameters["decision"], "equal": None}}
             calibration, rule, _ = decided_rule(one_threshold, held)
             model = DecidedModel(model, calibration, rule)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.distances.base import Metric, load_metric, mean_squared_distance
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
-from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace, is_told
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
@@ -20,7 +20,8 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
-from evenhand.tasks.training import Learner
+from evenhand.tasks.strength import fit_useful
+from evenhand.tasks.training import HeldOut, Learner
 
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
@@ -31,7 +32,8 @@ def train(context: StepContext) -> StepResult:
     Write ``model/``, and ``history.json`` if the method has one, with values per training step.
 
     With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
-    trained on, by position.
+    trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
+    mitigation is chosen by :func:`evenhand.tasks.strength.fit_useful`, whose facts the record has.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):
@@ -61,7 +63,15 @@ def train(context: StepContext) -> StepResult:
         totals[0] = total
         context.progress(done, total, values)
 
-    model = learner.fit(data, progress=report, checkpoint=context.checkpoint)
+    held: HeldOut | None = None
+    facts: dict[str, Any] = {"method": spec.name}
+    if "plain" in context.inputs:
+        plain = HeldOut.read(context.inputs["plain"])
+        model, held, facts["strength"] = fit_useful(
+            learner, data, plain, seed, progress=report, checkpoint=context.checkpoint
+        )
+    else:
+        model = learner.fit(data, progress=report, checkpoint=context.checkpoint)
     # a training that stops early is finished too
     context.progress(totals[0], totals[0], {})
     model.save(context.workdir / "model")
@@ -71,31 +81,35 @@ def train(context: StepContext) -> StepResult:
         (context.workdir / "history.json").write_text(json.dumps(history))
         outputs["history"] = (context.workdir / "history.json", "history")
     if context.parameters.get("validate"):
-        learner.held_out(model, data, seed).write(context.workdir / "held_out.parquet")
+        held = held or learner.held_out(model, data, seed)
+        held.write(context.workdir / "held_out.parquet")
         outputs["held_out"] = (context.workdir / "held_out.parquet", "held_out")
-    return StepResult(outputs, {"method": spec.name})
+    return StepResult(outputs, facts)
 
 
 def fair_metric(context: StepContext) -> StepResult:
     """Write ``metric/``, the fair metric that the job describes."""
     data = read_dataset(context.inputs["train"])
+    untold: list[str] = []
     try:
-        metric = _fit_metric(context, data)
+        metric = _fit_metric(context, data, untold)
     except ValueError as error:
         raise InputError(f"the fair metric cannot be learned: {error}") from None
-    _check_rank(metric)
+    if not untold:
+        _check_rank(metric)
     metric.save(context.workdir / "metric")
     facts = {
         "rank": int(metric.basis_.shape[1]),
         "mean_squared_distance": mean_squared_distance(metric, data.X),
+        "untold": untold,
     }
     return StepResult({"metric": (context.workdir / "metric", "metric")}, facts)
 
 
-def _fit_metric(context: StepContext, data: Dataset) -> Metric:
+def _fit_metric(context: StepContext, data: Dataset, untold: list[str]) -> Metric:
     parameters = context.parameters["fair_metric"]
     if parameters["kind"] == "sensitive-subspace":
-        return _subspace(data, parameters)
+        return _subspace(data, parameters, untold)
     metric: FACE | EXPLORE
     if parameters["kind"] == "face":
         size, share = parameters["n_directions"], parameters["explained_variance"]
@@ -116,24 +130,35 @@ def _fit_metric(context: StepContext, data: Dataset) -> Metric:
     return metric.fit(data.X, groups=groups)
 
 
-def _subspace(data: Dataset, parameters: Mapping[str, Any]) -> SensitiveSubspace:
+def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -> SensitiveSubspace:
+    """Learn the subspace; `untold` gets the attributes for which it has no learned direction."""
     attributes = list(data.sensitive)
     indicators = parameters["indicators"]
     if indicators is None:
         indicators = [name for name in attributes if name in data.groups]
     learned = attributes if parameters["learned"] is None else parameters["learned"]
+    targets = {name: _target(data, name) for name in learned}
+    directions = [LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in learned]
     metric = SensitiveSubspace(
         indicators=[column for name in indicators for column in data.groups[name]],
-        learned=[LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in learned],
+        learned=directions,
         strength=parameters["strength"],
     )
-    metric.fit(data.X, sensitive_features={name: _target(data, name) for name in learned})
-    width = metric.n_features_in_
+    metric.fit(data.X, sensitive_features=targets)
     by_default = parameters["indicators"] is None and parameters["learned"] is None
-    if by_default and width > 1 and metric.basis_.shape[1] == width:
-        # A table of few inputs has no more columns than directions: the leading ones are kept, so that people
-        # still differ in something.
-        metric.keep_leading(data.X, (width + 1) // 2)
+    inputs, fixed = metric.n_features_in_, len(metric.indicators)
+    half = fixed + (inputs - fixed) // 2
+    if by_default and metric.basis_.shape[1] > half > 0:
+        # A table of few inputs has hardly more dimensions than directions. People must still differ in
+        # something: of the directions that tell an attribute at all, the leading ones are kept.
+        told = []
+        for item in directions:
+            others = np.setdiff1d(np.arange(inputs), item.excluded)
+            if is_told(data.X[:, others], targets[item.attribute], metric.strength):
+                told.append(item)
+        untold += [item.attribute for item in directions if item not in told]
+        metric.set_params(max_rank=half, learned=told)
+        metric.fit(data.X, sensitive_features=targets)
     return metric
 
 

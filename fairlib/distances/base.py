@@ -117,10 +117,6 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         self.feature_bounds_ = FeatureBounds.of(rows, self.basis_)
         self._tensors: dict[Any, Any] = {}
 
-    def keep_leading(self, X: ArrayLike, count: int) -> None:
-        """Keep only the first directions of a metric that was fitted to the rows X, shape (n, d)."""
-        self._remember(np.asarray(X, dtype=np.float64), self.basis_[:, :count])
-
     def __sklearn_clone__(self) -> Self:
         """
         A fitted metric is copied with what it learned, which a method with this parameter needs.

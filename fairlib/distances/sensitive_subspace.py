@@ -14,6 +14,7 @@ from evenhand.fairlib.distances.base import Metric, sensitive_columns
 from evenhand.fairlib.numerics import orthonormal_basis
 
 Float = NDArray[np.float64]
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class SensitiveSubspace(Metric):
     strength : float
         l2 penalty of the logistic regressions, :math:`\lambda` in
         :math:`\sum_i \ell_i + \frac{\lambda}{2}\|w\|^2`.
+    max_rank : int or None
+        Largest dimension of the subspace, the indicators' included. Of more learned directions than fit, the
+        leading right singular vectors of the models' coefficients are kept: the directions along which their
+        predictions differ most. None: all directions are kept.
     """
 
     kind: ClassVar[str] = "sensitive-subspace"
@@ -56,6 +61,7 @@ class SensitiveSubspace(Metric):
     indicators: Sequence[int] = ()
     learned: Sequence[LearnedDirection] | None = None
     strength: float = 0.1
+    max_rank: int | None = None
 
     def fit(
         self,
@@ -78,7 +84,7 @@ class SensitiveSubspace(Metric):
         ------
         ValueError
             An indicator or excluded column outside X, a missing or constant attribute, a penalty that is not
-            positive and finite.
+            positive and finite, fewer dimensions than indicators.
         """
         data = check_array(X, dtype=np.float64)
         width = data.shape[1]
@@ -93,6 +99,9 @@ class SensitiveSubspace(Metric):
             raise ValueError(f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}.")
 
         indicators = sorted(set(self.indicators))
+        if self.max_rank is not None and self.max_rank < max(len(indicators), 1):
+            least = max(len(indicators), 1)
+            raise ValueError(f"max_rank must be at least {least} here, got {self.max_rank!r}.")
         directions: list[Float] = []
         for item in learned:
             if item.attribute not in attributes:
@@ -109,13 +118,16 @@ class SensitiveSubspace(Metric):
         normals[:, indicators] = 0.0
         # the rest of a normal inside the indicators' span is rounding, not a direction
         normals = normals[np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths]
-        self._remember(data, np.concatenate([units, orthonormal_basis(normals)], axis=1))
+        basis = orthonormal_basis(normals)
+        if self.max_rank is not None and len(indicators) + basis.shape[1] > self.max_rank:
+            # not scaled to unit length: the model of an attribute that no column tells has small coefficients
+            basis = np.linalg.svd(normals, full_matrices=False)[2][: self.max_rank - len(indicators)].T
+            basis[indicators] = 0.0
+        self._remember(data, np.concatenate([units, basis], axis=1))
         return self
 
     def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
         """Normals of the models that predict `target`, with zeros in the excluded columns."""
-        from sklearn.linear_model import LogisticRegression, RidgeCV
-
         kept = np.setdiff1d(np.arange(data.shape[1]), item.excluded)
         if kept.size == 0:
             raise ValueError(f"no column is left to predict {item.attribute!r} from.")
@@ -123,17 +135,56 @@ class SensitiveSubspace(Metric):
             raise ValueError(
                 f"{item.attribute!r} must have one value per row of X, got shape {target.shape}."
             )
-        values = np.unique(target)
-        if values.size < 2:
+        models = _models(target, self.strength)
+        if not models:
             raise ValueError(f"the attribute {item.attribute!r} is constant: no direction can be learned.")
-        if values.size > 2 and np.issubdtype(target.dtype, np.floating):
-            models = [RidgeCV().fit(data[:, kept], target)]
-        else:
-            positives = values[1:] if values.size == 2 else values
-            models = [
-                LogisticRegression(C=1.0 / self.strength, max_iter=2000).fit(data[:, kept], target == value)
-                for value in positives
-            ]
         normals = np.zeros((len(models), data.shape[1]))
-        normals[:, kept] = [model.coef_.ravel() for model in models]
+        normals[:, kept] = [model.fit(data[:, kept], wanted).coef_.ravel() for model, wanted in models]
         return list(normals)
+
+
+def _models(target: NDArray[Any], strength: float) -> list[tuple[Any, NDArray[Any]]]:
+    """Linear models that predict an attribute, each with its own target; none for a constant attribute."""
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
+    values = np.unique(target)
+    if values.size > 2 and np.issubdtype(target.dtype, np.floating):
+        return [(RidgeCV(), target)]
+    positives = values[1:] if values.size <= 2 else values
+    return [(LogisticRegression(C=1.0 / strength, max_iter=2000), target == value) for value in positives]
+
+
+def is_told(X: ArrayLike, target: NDArray[Any], strength: float = 0.1) -> bool:
+    """
+    Whether linear models predict an attribute better than chance on rows that they were not trained on.
+
+    Better than chance is a cross-validated AUC, or correlation for a floating-point attribute, of more than
+    three standard errors above that of a random prediction.
+
+    Parameters
+    ----------
+    X : array-like, shape (n, k)
+    target : ndarray, shape (n,)
+    strength : float
+        As in :class:`SensitiveSubspace`.
+    """
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import cross_val_predict
+
+    data = check_array(X, dtype=np.float64)
+    for model, wanted in _models(target, strength):
+        if wanted.dtype != bool:
+            predicted = cross_val_predict(model, data, wanted)
+            found = np.corrcoef(predicted, wanted)[0, 1] if np.ptp(predicted) > 0 else 0.0
+            if found > 3.0 / np.sqrt(len(wanted)):
+                return True
+            continue
+        counts = np.bincount(wanted, minlength=2)
+        if counts.min() < FOLDS:
+            continue  # too few to tell
+        predicted = cross_val_predict(model, data, wanted, cv=FOLDS, method="decision_function")
+        # of the Mann-Whitney statistic where both classes have one distribution
+        error = np.sqrt((len(wanted) + 1) / (12.0 * counts[0] * counts[1]))
+        if roc_auc_score(wanted, predicted) > 0.5 + 3.0 * error:
+            return True
+    return False

@@ -285,12 +285,6 @@ class BudroClassifier(GBDTClassifier):
         """The rows in the metric's coordinates."""
         if self.metric_ is None:
             return data.astype(np.float64)
-        basis = getattr(self.metric_, "basis_", None)
-        if basis is not None and basis.shape[1] == 0:
-            raise ValueError(
-                "metric has an empty subspace: it protects nothing. Give it a sensitive direction, or pass "
-                "None for plain Euclidean distance."
-            )
         points = np.asarray(self.metric_.project(data), dtype=np.float64)
         spread = np.ptp(data.astype(np.float64), axis=0).max(initial=0.0)
         if spread > 0 and np.ptp(points, axis=0).max(initial=0.0) <= 1e-9 * spread:

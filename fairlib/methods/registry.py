@@ -59,6 +59,9 @@ class MethodSpec:
         Top-level modules that the extra installs.
     fixed : mapping
         Constructor arguments that the name stands for; a job cannot set them.
+    strength : tuple of str
+        Constructor arguments that say how strong the mitigation is. A job that gives none of them gets as
+        much of the first one's default as the table allows.
     """
 
     name: str
@@ -79,11 +82,16 @@ class MethodSpec:
     extra: str | None = None
     requires: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    strength: tuple[str, ...] = ()
 
     @property
     def install_command(self) -> str | None:
         """Command that installs the method's extra; None if it needs none."""
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"
+
+    def lacks_strength(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether the method's mitigation has a strength and the arguments give none."""
+        return bool(self.strength) and not any(name in arguments for name in self.strength)
 
 
 ANY_CLASSES = ("binary", "multiclass")
@@ -106,19 +114,19 @@ METHODS: dict[str, MethodSpec] = {
             "sensei", f"{_METHODS}.networks.sensei", "SenSeIClassifier",
             "a neural network regularised so that comparable people get the same output (SenSeI)",
             "Yurochkin and Sun, ICLR 2021", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True,
+            resumable=True, differentiable=True, strength=("rho",),
         ),
         MethodSpec(
             "sensr", f"{_METHODS}.networks.sensei", "SenSRClassifier",
             "a neural network trained on the worst case within a fair-distance budget (SenSR)",
             "Yurochkin, Bower and Sun, ICLR 2020", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True,
+            resumable=True, differentiable=True, strength=("budget_share", "perturbation_budget"),
         ),
         MethodSpec(
             "clp", f"{_METHODS}.networks.clp", "CLPClassifier",
             "a neural network whose logits are paired with those of counterfactual copies (CLP)",
             "Garg et al., AIES 2019", plain="nn", tasks=ANY_CLASSES, needs_counterfactuals=True,
-            resumable=True, differentiable=True,
+            resumable=True, differentiable=True, strength=("rho",),
         ),
         MethodSpec(
             "project", f"{_METHODS}.preprocessed_gbdt", "ProjectedGBDTClassifier",
@@ -134,6 +142,7 @@ METHODS: dict[str, MethodSpec] = {
             "budro", f"{_METHODS}.budro", "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget (BuDRO)",
             "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,
+            strength=("budget_share", "perturbation_budget"),
         ),
         MethodSpec(
             "dadi", f"{_METHODS}.dadi.classifier", "DADIClassifier",

@@ -28,17 +28,11 @@ def training_curves(rows: Rows, *, width: int = 680) -> Any:
     altair.Chart
     """
     found = records(rows)
-    names = list(dict.fromkeys(record["series"] for record in found))
-    chart = alt.Chart(data(found)).mark_line(strokeWidth=2)
-    legend = alt.Legend() if len(names) > 1 else None
-    dashes = alt.Scale(domain=names, range=[DASHES[i % len(DASHES)] for i in range(len(names))])
-    encoded = chart.encode(
-        x=alt.X("step:Q", title="step", scale=alt.Scale(nice=False)),
-        y=alt.Y("value:Q", title=None if len(names) > 1 else names[0], scale=alt.Scale(zero=False)),
-        color=alt.Color("series:N", scale=series_scale(names), legend=legend),
-        strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=legend),
-    )
-    return finish(encoded, width, 240)
+    names = _series(found)
+    several = len(names) > 1
+    x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False))
+    y = alt.Y("value:Q", title=None if several else names[0], scale=alt.Scale(zero=False))
+    return finish(_lines(found, x, y, alt.Legend() if several else None), width, 240)
 
 
 def budget_curve(
@@ -98,7 +92,7 @@ def reliability(rows: Rows, *, width: int = 680) -> Any:
     altair.LayerChart
     """
     found = records(rows)
-    names = list(dict.fromkeys(record["series"] for record in found))
+    names = _series(found)
     unit = alt.Scale(domain=[0, 1])
     x = alt.X("mean:Q", title="mean probability", scale=unit, axis=alt.Axis(format="%"))
     y = alt.Y("share:Q", title="share of positives", scale=unit, axis=alt.Axis(format="%"))
@@ -134,17 +128,29 @@ def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680)
     -------
     altair.LayerChart
     """
-    found = records(rows)
-    names = list(dict.fromkeys(record["series"] for record in found))
-    dashes = alt.Scale(domain=names, range=[DASHES[i % len(DASHES)] for i in range(len(names))])
     x = alt.X("threshold:Q", title="threshold", axis=alt.Axis(format="%"))
-    lines = alt.Chart(data(found)).mark_line(strokeWidth=2)
-    encoded = lines.encode(
-        x=x,
-        y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
-        color=alt.Color("series:N", scale=series_scale(names), legend=alt.Legend()),
-        strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=alt.Legend()),
-    )
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     mark = alt.Chart(data([] if marked is None else [{"threshold": marked}]))
     rule = mark.mark_rule(color=colour("ink"), strokeDash=[4, 3]).encode(x=x)
-    return finish(alt.layer(encoded, rule), width, 240)
+    return finish(alt.layer(_lines(records(rows), x, y, alt.Legend()), rule), width, 240)
+
+
+def _series(found: list[dict[str, Any]]) -> list[str]:
+    """Names of the series in the order of the records."""
+    return list(dict.fromkeys(record["series"] for record in found))
+
+
+def _lines(found: list[dict[str, Any]], x: alt.X, y: alt.Y, legend: alt.Legend | None) -> alt.Chart:
+    """A line for each series, told apart by colour and dash."""
+    names = _series(found)
+    dashes = alt.Scale(domain=names, range=[DASHES[i % len(DASHES)] for i in range(len(names))])
+    return (
+        alt.Chart(data(found))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("series:N", scale=series_scale(names), legend=legend),
+            strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=legend),
+        )
+    )

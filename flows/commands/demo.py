@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.flows import run as retraining
 from evenhand.flows.commands.terminal import estimate, print_table
 from evenhand.flows.engine import DirectEngine, new_run_id
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.fingerprint import now

@@ -20,7 +20,8 @@ from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.data_source import KNOWN_TABLES
-from evenhand.flows.job import NAME, load_job
+from evenhand.flows.job import NAME
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.starter_job import (
     check_method,

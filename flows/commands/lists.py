@@ -10,7 +10,7 @@ from evenhand.tasks.store import Store
 
 def jobs() -> None:
     """Print the shipped jobs with their descriptions."""
-    from evenhand.flows.job import shipped_jobs
+    from evenhand.flows.job_file import shipped_jobs
 
     _print_pairs(shipped_jobs().items())
 

@@ -23,7 +23,7 @@ from evenhand.flows.commands.terminal import (
     verdict_of,
 )
 from evenhand.flows.engine import DirectEngine, Verdict, new_run_id
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.step import listen

@@ -15,7 +15,7 @@ from evenhand.flows.commands.terminal import (
     run_verb,
 )
 from evenhand.flows.engine import DirectEngine, Verdict
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.store import Store
 

@@ -170,7 +170,7 @@ def test_a_wrong_file_of_deployments_gets_one_line(tmp_path: Path, content: str,
 
 def test_the_examples_jobs_and_gates_can_be_read(tmp_path: Path) -> None:
     from evenhand.fairlib.evaluation.gates import parse_gates
-    from evenhand.flows.job import load_job
+    from evenhand.flows.job_file import load_job
     from evenhand.flows.resolved_job import resolve
 
     for name in ("campaign", "campaign-proxy"):

@@ -36,7 +36,7 @@ FIRST_STEPS = """
 import json, sys, tempfile
 import evenhand.flows
 from evenhand.flows.engine import DirectEngine, Steps
-from evenhand.flows.job import load_job, shipped_jobs
+from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import ingest
 from evenhand.tasks.errors import EvenhandError

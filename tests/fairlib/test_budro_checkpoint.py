@@ -18,6 +18,7 @@ from evenhand.fairlib.methods import budro as budro_module
 from evenhand.fairlib.methods import checkpoint as checkpoint_module
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.checkpoint import DIGEST_BYTES, FILE, Checkpoint, fingerprint
+from tests.fairlib.paper_budro import paper_budro
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 
@@ -29,26 +30,6 @@ SETTINGS: dict[str, Any] = {
     "eta": 0.3,
     "random_state": 7,
 }
-
-# The constants of the paper's tables, from which these tests were computed.
-PAPER: dict[str, Any] = {
-    "perturbation_budget": 1.0,
-    "n_steps": 100,
-    "max_depth": 4,
-    "eta": 0.005,
-    "reg_lambda": 1.0,
-    "min_child_weight": 0.0125,
-    "base_score": 0.5,
-    "balance_classes": True,
-    "neighbours": None,
-    "n_iter_no_change": None,
-    "validation_fraction": 0.1,
-    "validation_metric": "balanced_accuracy",
-}
-
-
-def paper_budro(*metric: Any, **arguments: Any) -> BudroClassifier:
-    return BudroClassifier(*metric, **PAPER | arguments)
 
 
 class Interrupted(Exception):  # noqa: N818

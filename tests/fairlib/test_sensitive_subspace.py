@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.linear_model import RidgeCV
 
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.distances.sensitive_subspace import is_told
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +256,54 @@ def test_other_shapes_are_refused(data: tuple[np.ndarray, dict[str, np.ndarray]]
         metric.project(np.zeros((2, 5)))
     with pytest.raises(ValueError, match="one shape"):
         metric.distance(np.zeros((2, 6)), np.zeros((3, 6)))
+
+
+def test_the_largest_rank_keeps_the_directions_along_which_predictions_differ_most() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(4000, 3))
+    groups = {
+        "strong": (X[:, 0] + 0.5 * rng.normal(size=4000) > 0).astype(str),
+        "weak": (X[:, 1] + 3.0 * rng.normal(size=4000) > 0).astype(str),
+        "noise": (rng.random(4000) < 0.5).astype(str),
+    }
+    assert SensitiveSubspace().fit(X, sensitive_features=groups).basis_.shape == (3, 3)
+    two = SensitiveSubspace(max_rank=2).fit(X, sensitive_features=groups)
+    # what is left is near the third axis
+    assert np.linalg.norm(two.project([[0.0, 0.0, 1.0]])) > 0.98
+    one = SensitiveSubspace(max_rank=1).fit(X, sensitive_features=groups)
+    assert np.linalg.norm(one.project([[1.0, 0.0, 0.0]])) < 0.1
+    np.testing.assert_allclose(np.linalg.norm(one.basis_, axis=0), [1.0])
+
+
+def test_indicators_count_to_the_largest_rank(data: tuple[np.ndarray, dict[str, np.ndarray]]) -> None:
+    X, groups = data
+    metric = SensitiveSubspace(indicators=[0, 5], max_rank=3).fit(X, sensitive_features=groups)
+    assert metric.basis_.shape == (6, 3)
+    np.testing.assert_allclose(metric.basis_.T @ metric.basis_, np.eye(3), atol=1e-14)
+    assert np.abs(metric.project(np.eye(6)[[0, 5]])).max() == 0.0
+    enough = SensitiveSubspace(indicators=[0, 5], max_rank=6).fit(X, sensitive_features=groups)
+    free = SensitiveSubspace(indicators=[0, 5]).fit(X, sensitive_features=groups)
+    np.testing.assert_array_equal(enough.basis_, free.basis_)
+    with pytest.raises(ValueError, match="max_rank must be at least 2"):
+        SensitiveSubspace(indicators=[0, 5], max_rank=1).fit(X, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_only_what_predicts_other_rows_is_told(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 4))
+    noise = rng.normal(size=600)
+    assert is_told(X, (X[:, 0] + noise > 0).astype(str))
+    assert is_told(X, X[:, 1] + 2.0 * noise)
+    assert not is_told(X, (noise > 0).astype(str))
+    assert not is_told(X, noise)
+    # a wide table fits its training rows, which is not to tell
+    assert not is_told(rng.normal(size=(600, 200)), (noise > 0).astype(str))
+    assert not is_told(X, np.array(["a"] * 597 + ["b"] * 3))
+
+
+def test_one_of_three_groups_suffices_to_be_told() -> None:
+    rng = np.random.default_rng(1)
+    region = rng.choice(["n", "s", "w"], 900)
+    X = np.column_stack([(region == "w") + 0.7 * rng.normal(size=900), rng.normal(size=900)])
+    assert is_told(X, region)

@@ -57,6 +57,11 @@ def property_of(name: str, kind: str, role: str, **more: Any) -> dict[str, Any]:
     return column | more
 
 
+# Steps of a classifier's run, in order.
+STEPS = [
+    *("ingest", "contract", "preprocess", "profile", "train", "decide", "controls", "evaluate"),
+    *("gate", "publish"),
+]
 CONTRACT: dict[str, Any] = {
     "apiVersion": "v3.0.2",
     "kind": "DataContract",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
+from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
+from evenhand.fairlib.methods.decided import GroupRule, write_decision
 from evenhand.flows.cli import app
 
 # so does the agent of these tests ask, whatever its training came to
@@ -215,6 +219,23 @@ def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path) -> None:
     done = ask(tmp_path)
     assert done.exit_code == 2
     assert "has no inputs.json: give the folder of a published model" in done.stderr
+
+
+def test_a_model_that_decides_by_group_asks_nobody(bundle: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundle, tmp_path / "bundle")
+    label = np.tile([0, 0, 1, 1], 20)
+    chance, group = np.tile([0.1, 0.6, 0.4, 0.9], 20), np.repeat(["F", "M"], 40)
+    thresholds = fit_group_thresholds(
+        chance, label, group, attribute="sex", criterion="demographic_parity", tolerance=0.1
+    )
+    rule = GroupRule("sex", thresholds, "equal rates")
+    write_decision(tmp_path / "bundle" / "model", Calibration("none", 0.0), rule)
+    done = ask(tmp_path / "bundle", typed=typed("job", "income", "since"))
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert "the model's decisions depend on 'sex', which nobody is asked for" in line
+    assert "decision.equal" in line
+    assert done.stdout == ""
 
 
 def test_no_answer_is_left_anywhere(agent_store: Path) -> None:

@@ -14,10 +14,11 @@ from evenhand.flows.commands import bars
 from evenhand.flows.commands.bars import Bars
 from evenhand.flows.commands.terminal import show_progress
 from evenhand.flows.engine import DirectEngine
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
+from tests.flows.people import STEPS
 
 
 class Terminal(io.StringIO):
@@ -84,19 +85,7 @@ def test_nothing_is_shown_with_json(
     assert capsys.readouterr().out == ""
 
 
-CLASSIFIER = {
-    "fetch kB",
-    "ingest",
-    "contract",
-    "preprocess",
-    "profile",
-    "train",
-    "decide",
-    "controls",
-    "evaluate",
-    "gate",
-    "publish",
-}
+CLASSIFIER = {"fetch kB", *STEPS}
 PROXY = CLASSIFIER - {"train", "decide", "controls", "evaluate"} | {"learn_proxy", "measure_proxy"}
 # steps whose loops may be long
 COUNTED = {"contract", "train", "evaluate"}

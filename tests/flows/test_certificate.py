@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import expit, logit
+from sklearn.metrics import log_loss
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.evaluation.audit import audit
+from evenhand.fairlib.evaluation.audit import audit, audit_losses
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.methods.registry import load_model, method_class
 from evenhand.flows.classifier import certificate_budget
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluate import _relative_increase
+from evenhand.tasks.evaluating.controls import MeasuredControl
 
 BUDRO = "method={name: budro, n_steps: 4, eta: 0.3, min_child_weight: 0.001, perturbation_budget: 0.2}"
 REFUSE = "gates={accuracy: {min: 1.5}}"
@@ -146,6 +153,38 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
     difference = plain["differences"]["certificate.drf"]["value"]
     assert difference == pytest.approx(metrics["certificate.drf"] - plain["metrics"]["certificate.drf"])
     assert (difference < 0) == ("budro" in method)
+    # relative to the plain control where its log loss is not below the model's
+    relative = metrics["certificate.drf_relative"]
+    if "budro" not in method:
+        assert relative == pytest.approx(1.0)
+        return
+    score = load_model(found["controls.plain"]).predict_proba(data.X)[:, 1]
+    centre = logit(data.y.mean())
+    drawn = [expit(share * logit(score) + (1 - share) * centre) for share in np.linspace(0, 1, 10_001)]
+    nearest = min(drawn, key=lambda p: abs(log_loss(data.y, p) - expected.loss))
+    assert log_loss(data.y, score) < expected.loss, "nothing had to be drawn together"
+    losses = -np.log(np.stack([1 - nearest, nearest]))
+    increase = audit_losses(losses, metric.project(data.X), data.y, 0.3, draws=0).gap
+    assert relative == pytest.approx(expected.gap / increase, rel=1e-3)
+
+
+def test_the_relative_increase_by_hand(tmp_path: Path) -> None:
+    """Of two people two apart, the plain control's loss, no lower than the model's, rises by 1/4."""
+    SensitiveSubspace(indicators=[0]).fit(np.zeros((2, 2))).save(tmp_path)
+    test = SimpleNamespace(
+        context=SimpleNamespace(inputs={"metric": tmp_path}),
+        data=SimpleNamespace(X=np.array([[0.0, 0.0], [1.0, 2.0]])),
+    )
+    model = SimpleNamespace(loss=1.4, budget=1.0, gap=0.05)
+
+    def relative(*score: float) -> MetricValue:
+        outcomes = Outcomes(y_true=[1, 1], y_pred=[1, 1], score=list(score), sensitive={})
+        return _relative_increase(test, model, [MeasuredControl("plain", outcomes, {})])
+
+    assert relative(np.exp(-1), np.exp(-2)).value == pytest.approx(0.05 / 0.25)
+    equal = relative(0.1, 0.1)
+    assert equal.value is None
+    assert "does not rise either" in equal.reason
 
 
 def test_another_certificate_evaluates_again_and_trains_nothing(bench: Any) -> None:

@@ -16,7 +16,7 @@ from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.flows.cli import app
-from evenhand.flows.job import load_job, shipped_jobs
+from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError

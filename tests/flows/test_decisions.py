@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
 from evenhand.fairlib.methods.registry import load_model
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
 from tests.flows.people import CONTRACT, Bench, predict

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import evenhand.flows.commands.demo as demonstration
 from evenhand.flows.cli import app
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 
 SMALL = ("table.rows=2000", "method.n_steps=15", "method.n_jobs=1", "evaluate.draws=20")
 ROW = re.compile(r"  (trees.*?|individually fair trees)  +(\d.*)")

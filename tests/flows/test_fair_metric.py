@@ -13,7 +13,8 @@ from evenhand.fairlib.distances import EXPLORE, FACE, Metric, SensitiveSubspace,
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.flows.job import ExploreMetric, FaceMetric, SubspaceMetric, load_job
+from evenhand.flows.job import ExploreMetric, FaceMetric, SubspaceMetric
+from evenhand.flows.job_file import load_job
 from evenhand.tasks.dataset import Dataset, read_dataset
 
 PROJECT = "method={name: project, n_steps: 8, n_jobs: 1}"

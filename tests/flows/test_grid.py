@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
 from evenhand.flows.grid import as_text, make_grid, parse_axis
-from evenhand.flows.job import as_number, load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import as_number
 
 WORDS = st.text("abcxyz019 -:,#{}[]'\"é", max_size=6).filter(lambda text: as_number(text) == text)
 SCALARS = st.one_of(

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
 from evenhand.flows.cli import app
-from evenhand.flows.job import DecisionRule, load_job
+from evenhand.flows.job import DecisionRule
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.store import Store
 

@@ -10,7 +10,7 @@ import yaml
 
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
-from evenhand.flows.job import load_job, shipped_jobs
+from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
 

@@ -16,19 +16,7 @@ from evenhand.flows.engine import CacheMiss, DirectEngine, Verdict, read_verdict
 from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
 from evenhand.tasks.step import STEPS as STEP_TABLE
 from evenhand.tasks.store import Store
-
-STEPS = [
-    "ingest",
-    "contract",
-    "preprocess",
-    "profile",
-    "train",
-    "decide",
-    "controls",
-    "evaluate",
-    "gate",
-    "publish",
-]
+from tests.flows.people import STEPS
 
 
 def registered(store: Path) -> tuple[list[int], list[tuple[str, int]]]:
@@ -214,7 +202,7 @@ def test_an_interruption_ends_with_4_and_not_1(bench: Any, monkeypatch: pytest.M
 
 
 def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
-    from evenhand.flows.job import load_job
+    from evenhand.flows.job_file import load_job
     from evenhand.flows.resolved_job import resolve
 
     job = bench.write()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evenhand.fairlib.methods.registry import PROXIES, load_proxy
-from evenhand.flows.job import load_job, shipped_jobs
+from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.dataset import read_dataset
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenhand.data_contracts.arrow import coerce
-from evenhand.flows.job import load_job
+from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.ingest import read_table

@@ -15,7 +15,9 @@ import scipy.stats
 from typer.testing import CliRunner
 
 from evenhand.flows.cli import app
-from evenhand.flows.grid import PointResult, make_grid
+from evenhand.flows.grid import PointResult, make_grid, run_point
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
 from evenhand.flows.sweep import execute, sweep_table
 from evenhand.flows.tradeoffs import tradeoffs
 from evenhand.flows.workers import WorkerPool
@@ -113,6 +115,14 @@ def test_a_value_is_summed_up_over_its_seeds(swept: Swept) -> None:
             assert summary["mean"] == pytest.approx(np.mean(values))
             assert summary["sd"] == pytest.approx(np.std(values, ddof=1))
             assert (summary["low"], summary["high"]) == pytest.approx(tuple(interval))
+
+
+def test_a_point_has_its_differences_from_the_blind_control(bench: Any) -> None:
+    bench.job |= {"gates": {"accuracy": {"min": 1.5}}, "method": {"name": "reweigh", "n_steps": 20}}
+    differences = bench.run("--json").json["controls"]["blind"]["differences"]
+    assert differences["log_loss"]["value"] != 0.0, "the model is its own control"
+    found = run_point(resolve(*load_job(str(bench.folder / "job.yaml"))), str(bench.store), cached_only=True)
+    assert found.over_blind == {name: one["value"] for name, one in differences.items()}
 
 
 def test_again_everything_is_found_without_a_server_or_a_worker(

@@ -52,11 +52,10 @@ def headline(documents: Documents) -> list[str]:
         f"{formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
         f"{formats.count(metrics['n'])} rows that it had not seen."
     )
-    leaks = [item["name"] for item in (documents.get("leaks") or {"columns": []})["columns"]]
-    warned = [f"A leak is suspected in {formats.shortlist(leaks)}: see below."] if leaks else []
+    notes = [f"{formats.sentence(note)}." for note in run.get("notes", [])]
     changed = [champion_sentence(documents)] if documents.get("champion") else []
     treated = proxy_sentences(documents) if documents.get("balance") else texts.treatment(metrics)
-    return [done, *_outcome(documents), *warned, *changed, *treated]
+    return [done, *_outcome(documents), *notes, *changed, *treated]
 
 
 def _outcome(documents: Documents) -> list[str]:

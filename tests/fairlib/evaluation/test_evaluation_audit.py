@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.special import expit, logit
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import log_loss
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.evaluation.audit import _Moves, audit, audit_losses
+from evenhand.fairlib.evaluation.audit import _Moves, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.bootstrap import percentile_interval
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.transport.search import Envelopes
@@ -199,3 +201,31 @@ def test_bad_input_is_refused_in_one_line(change: dict[str, Any], message: str) 
     arguments: dict[str, Any] = {"X": [[0.0], [1.0]], "y": [0, 1], "metric": None, "budget": 1.0} | change
     with pytest.raises(ValueError, match=message):
         audit(Given(np.full((2, 2), 0.5), [0, 1]), **arguments)
+
+
+# probabilities of an equal log loss
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7, 1.0])
+def test_probabilities_are_drawn_together_to_the_loss_of_known_ones(share: float) -> None:
+    rng = np.random.default_rng(1)
+    y = (rng.random(400) < 0.3).astype(np.int64)
+    p = expit(1.5 * (y - 0.3) - 0.8 + 0.5 * rng.normal(size=400))
+    wanted = expit(share * logit(p) + (1 - share) * logit(y.mean()))
+    found = drawn_together(p, y, log_loss(y, wanted))
+    np.testing.assert_allclose(found, wanted, atol=1e-7)
+    assert (np.diff(found[np.argsort(p)]) >= 0).all()
+
+
+def test_two_probabilities_are_drawn_together_by_hand() -> None:
+    # base rate 1/2, log-odds +-log 9; half of them, +-log 3, are the probabilities 3/4 and 1/4
+    found = drawn_together([0.9, 0.1], [1, 0], -np.log(0.75))
+    np.testing.assert_allclose(found, [0.75, 0.25], atol=1e-9)
+
+
+def test_probabilities_that_are_no_better_stay_and_no_loss_is_above_the_base_rates() -> None:
+    p, y = np.array([0.9, 0.4, 0.2, 0.1]), [1, 0, 1, 0]
+    np.testing.assert_array_equal(drawn_together(p, y, log_loss(y, p) - 0.01), p)
+    np.testing.assert_allclose(drawn_together([0.9, 0.3, 0.2, 0.1], [1, 0, 0, 0], 5.0), 0.25)
+    # certain and right: finite, and drawn together like all others
+    np.testing.assert_allclose(drawn_together([1.0, 0.0], [1, 0], -np.log(0.6)), [0.6, 0.4], atol=1e-9)

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from page_blocks import charts, page, rows, said, table, tables
-from sweep_documents import GOAL, LACKING, sweep_documents
+from sweep_documents import GOAL, LACKING, documents_of, sweep_documents, trained
 
+from evenhand.flows.grid import make_grid
+from evenhand.flows.tradeoffs import tradeoffs
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
 from evenhand.tasks.pages.fronts.sweep import estimate, headline, interval_name
@@ -16,6 +18,11 @@ from evenhand.tasks.pages.model import Section
 
 def parts(documents: dict[str, Any]) -> dict[str, Section]:
     return page("sweep", documents)
+
+
+def titles(sections: dict[str, Section]) -> str:
+    """Titles of all charts."""
+    return "; ".join(chart.title for section in sections.values() for chart in charts(section))
 
 
 def test_sections_come_in_the_order_of_reading() -> None:
@@ -167,15 +174,31 @@ def test_what_no_run_could_measure_is_named_and_not_drawn() -> None:
     text = said(sections["numbers"])
     assert "Left out, because no run had enough evidence: Root-mean-square gap in error rates by sex" in text
     assert "The metrics of intersections of attributes stand in the tables only." in text
-    titles = [chart.title for section in sections.values() for chart in charts(section)]
-    assert any("Largest gap in error rates by sex" in title for title in titles)
-    assert not any("Root-mean-square" in title or "sex and race" in title for title in titles)
+    drawn = titles(sections)
+    assert "Balanced accuracy against Largest gap in error rates by sex" in drawn
+    assert "Root-mean-square gap in error rates" not in drawn
+    assert "sex and race" not in drawn
     assert any("sex and race" in found.caption for found in tables(sections["numbers"]))
+
+
+def test_what_is_drawn_where_it_was_measured_is_not_where_it_was_not() -> None:
+    grid = make_grid("adult-gbdt", ["method.eta=0.4,0.1"], seeds=1)
+    results = [trained(point.resolved.arguments["eta"], point.seed) for point in grid.points]
+    assert "Largest gap in error rates by sex" in titles(parts(documents_of(tradeoffs(grid, results))))
+    for result in results:
+        result.metrics["gap_max.sex"] = dict(LACKING)
+    sections = parts(documents_of(tradeoffs(grid, results)))
+    assert "Theil index of benefits" in titles(sections)
+    assert "Largest gap in error rates by sex" not in titles(sections)
+    assert "Largest gap in error rates by sex" in said(sections["numbers"])
 
 
 def test_the_best_value_is_marked_in_the_tables() -> None:
     found = tables(parts(sweep_documents(best=GOAL))["numbers"])
-    assert all("0.2 | the best value" in rows(item) for item in found)
+    assert [item.caption for item in found][:1] == ["Overall"]
+    assert len(found) == 4
+    for item in found:
+        assert [label for label in rows(item) if "the best value" in label] == ["0.2 | the best value"]
 
 
 def test_the_runs_have_their_verdicts_times_and_reasons() -> None:

@@ -1,0 +1,84 @@
+"""A sweep beside the blind control: differences over the seeds, their intervals, and what they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import scipy.stats
+from page_blocks import by_metric, page, said, table
+from sweep_documents import documents_of, sweep_documents, trained
+
+from evenhand.flows.grid import make_grid
+from evenhand.flows.tradeoffs import tradeoffs
+from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.sections.sweep_controls import MOST
+
+# by value of eta, one per seed; None where the evidence did not suffice
+OVER_BLIND: dict[float, dict[str, list[float | None]]] = {
+    0.1: {"accuracy": [0.02, 0.03, 0.04], "gap_max.sex": [0.05, 0.06, 0.07], "theil_index": [1.0, 2.0, 3.0]},
+    0.2: {"accuracy": [-0.02, 0.03, -0.04], "gap_max.sex": [-0.05, -0.06, -0.07]},
+    0.4: {"accuracy": [-0.02, None, None], "gap_max.sex": [None, None, None]},
+}
+
+
+def documents(over: str = "method.eta=0.1,0.2,0.4", seeds: int = 3) -> dict[str, Any]:
+    grid = make_grid("adult-gbdt", [over], seeds=seeds)
+    results = []
+    for point in grid.points:
+        eta, result = point.resolved.arguments["eta"], trained(0.1, point.seed)
+        found = OVER_BLIND.get(eta, OVER_BLIND[0.1])
+        result.over_blind = {name: values[point.seed] for name, values in found.items()}
+        results.append(result)
+    return documents_of(tradeoffs(grid, results))
+
+
+def section(found: dict[str, Any]) -> Section:
+    return page("sweep", found)["over-blind"]
+
+
+def differences(found: dict[str, Any]) -> dict[str, list[str]]:
+    return by_metric(table(section(found), "Differences from the blind control"))
+
+
+def test_differences_are_summed_up_over_the_seeds() -> None:
+    first, second, third = documents()["tradeoff"]["values"]
+    found = first["over_blind"]["accuracy"]
+    interval = scipy.stats.ttest_1samp([0.02, 0.03, 0.04], 0).confidence_interval(0.95)
+    assert (found["mean"], found["n"]) == (pytest.approx(0.03), 3)
+    assert (found["low"], found["high"]) == pytest.approx(tuple(interval))
+    assert second["over_blind"]["gap_max.sex"]["mean"] == pytest.approx(-0.06)
+    assert (third["over_blind"]["accuracy"]["n"], third["over_blind"]["accuracy"]["low"]) == (1, None)
+    assert "gap_max.sex" not in third["over_blind"]
+
+
+def test_a_cell_says_better_worse_or_neither() -> None:
+    found = differences(documents())
+    assert list(found) == ["accuracy", "gap_max.sex"], "the answer is not about other metrics"
+    assert found["accuracy"] == [
+        "+0.030 | 0.00516 to 0.055 | better",
+        "\u22120.010 | \u22120.100 to 0.080 | no difference can be told",
+        "\u22120.020",
+    ]
+    # a larger gap is worse
+    assert found["gap_max.sex"] == [
+        "+0.060 | 0.035 to 0.085 | worse",
+        "\u22120.060 | \u22120.085 to \u22120.035 | better",
+        "not measured",
+    ]
+
+
+def test_of_many_values_the_first_are_shown_and_all_are_counted() -> None:
+    etas = [f"0.0{i}1" for i in range(11, 11 + MOST + 2)]
+    many = documents(f"method.eta={','.join(etas)}")
+    assert table(section(many), "Differences").columns == ["Metric", *etas[:MOST]]
+    assert f"The first {MOST} of {MOST + 2} values are shown." in said(section(many))
+    assert "are shown" not in said(section(documents()))
+
+
+def test_sweeps_without_controls_have_no_such_section() -> None:
+    assert "over-blind" not in page("sweep", sweep_documents())
+    only_theil = documents()
+    for value in only_theil["tradeoff"]["values"]:
+        value["over_blind"] = {"theil_index": {"mean": 1.0, "low": None, "high": None}}
+    assert "over-blind" not in page("sweep", only_theil)

@@ -129,7 +129,7 @@ def resampled_metrics(
         {name: count_cells(code[rows], k, y_true, y_pred) for name, (code, k) in codes.items()},
         {name: flags[rows].sum() for name, flags in outcomes.consistent.items()},
     )
-    values: dict[str, Any] = metric_values(counts, len(rows))
+    values: dict[str, Any] = metric_values(counts)
     return values | {"auc": auc(*score_table(y_true, outcomes.score[rows]))}
 
 

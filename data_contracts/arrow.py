@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from evenhand.data_contracts.column import value_text
 from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Column, Contract
 
@@ -306,7 +307,7 @@ def bin_names(column: Column) -> tuple[str, ...]:
         cuts = [int(cut) for cut in column.bins]
         middle = [f"{a}-{b - 1}" if a < b - 1 else str(a) for a, b in pairwise(cuts)]
         return (f"<{cuts[0]}", *middle, f">={cuts[-1]}")
-    texts = [_text(cut) for cut in column.bins]
+    texts = [value_text(cut) for cut in column.bins]
     return (f"<{texts[0]}", *(f"{a} to <{b}" for a, b in pairwise(texts)), f">={texts[-1]}")
 
 
@@ -347,11 +348,5 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
     elif column.logical_type == "boolean":
         labels[~missing] = np.where(present.to_numpy().astype(bool), "true", "false")
     else:
-        text = _text if column.logical_type == "number" else str
-        labels[~missing] = [text(value) for value in present.to_pylist()]
+        labels[~missing] = [value_text(value) for value in present.to_pylist()]
     return labels.astype(str)
-
-
-def _text(value: float) -> str:
-    """Return a number without a trailing ``.0`` and with all its digits."""
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))

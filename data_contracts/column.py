@@ -58,6 +58,8 @@ class Column:
         Cut points of a numeric sensitive column, for group metrics only.
     missing : tuple of str, int or float, or None
         Texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as missing.
+    value_names : mapping, tuple of (str, str), or None
+        Names of coded values, for display only; kept as pairs of :func:`value_text` and name.
 
     Raises
     ------
@@ -78,6 +80,7 @@ class Column:
     encoding: str | None = None
     bins: tuple[float, ...] | None = None
     missing: tuple[str | int | float, ...] | None = None
+    value_names: Mapping[Any, str] | tuple[tuple[str, str], ...] | None = None
 
     def __post_init__(self) -> None:
         """Check every attribute and convert values to the column's type."""
@@ -93,6 +96,7 @@ class Column:
         self._check_values(where)
         self._check_encoding(where)
         self._check_bins(where)
+        self._check_names(where)
 
     @property
     def is_numeric(self) -> bool:
@@ -193,11 +197,54 @@ class Column:
             raise ContractError(f"{where}: bins of an integer column must be whole numbers")
         object.__setattr__(self, "bins", bins)
 
+    def _check_names(self, where: str) -> None:
+        if self.value_names is None:
+            return
+        if self.bins is not None or self.logical_type == "date":
+            raise ContractError(f"{where}: valueNames is for coded values, not for dates or bins: remove it")
+        named: dict[str, str] = {}
+        pairs = self.value_names.items() if isinstance(self.value_names, Mapping) else self.value_names
+        for value, name in pairs:
+            code = value_text(self._coded(where, value))
+            if not isinstance(name, str) or not name.strip():
+                raise ContractError(f"{where}: valueNames gives {code} a name that is no text: quote it")
+            if code in named:
+                raise ContractError(f"{where}: valueNames names the value {code} twice: keep one of them")
+            if name in named.values():
+                raise ContractError(f"{where}: valueNames gives two values the name {name!r}: change one")
+            named[code] = name
+        if not named:
+            raise ContractError(f"{where}: valueNames is empty: name a value or remove it")
+        object.__setattr__(self, "value_names", tuple(named.items()))
+
+    def _coded(self, where: str, value: Any) -> Value:
+        """Return the value of the column that a key of `value_names` means: '1', 1 and 1.0 are one."""
+        text, found = str(value).strip(), value
+        try:
+            if self.is_numeric:
+                found = float(text)
+            elif self.logical_type == "boolean":
+                found = {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+            elif not isinstance(value, str):
+                found = value_text(value)
+            if self.logical_type == "integer" and found == int(found):
+                found = int(text) if text.lstrip("+-").isdigit() else int(found)
+            typed: Value = _typed(where, "valueNames", found, self.logical_type)
+        except (KeyError, ValueError, OverflowError):
+            kind = f"not of type {self.logical_type}"
+            raise ContractError(f"{where}: valueNames has the key {text!r}, which is {kind}") from None
+        low, high = self.minimum, self.maximum
+        outside = (low is not None and typed < low) or (high is not None and typed > high)  # type: ignore[operator]
+        if outside or (self.allowed is not None and typed not in self.allowed):
+            raise ContractError(f"{where}: valueNames has the key {text!r}, a value that is not allowed")
+        return typed
+
     def to_dict(self) -> dict[str, Any]:
         """Return the column as plain JSON types; dates as ISO text."""
         plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
         # a contract without such values keeps the digest that it had before they could be declared
-        return plain if self.missing is not None else {k: v for k, v in plain.items() if k != "missing"}
+        late = [key for key in ("missing", "value_names") if plain[key] is None]
+        return {key: value for key, value in plain.items() if key not in late}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Column:
@@ -225,6 +272,15 @@ def finite(where: str, key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ContractError(f"{where}: {key} must hold finite numbers")
     return float(value)
+
+
+def value_text(value: Value) -> str:
+    """Return a value as groups and categories are named: true, 1 for 1.0, every digit of 0.25."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else str(value)
 
 
 def _plain(value: Any) -> Any:

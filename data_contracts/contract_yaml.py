@@ -25,6 +25,7 @@ _COMMENTS = {
 # A number is standardised by the training rows; with a minimum and a maximum under logicalTypeOptions,
 # {property: encoding, value: unit} scales it to [0, 1] by that range instead. validValues of
 # {property: encoding, value: ordinal} are in their order; missing lists what stands for a missing value.
+# {property: valueNames, value: {1: male, 2: female}} gives codes the names that pages show.
 """,
     "customProperties:": """\
 # unseenCategories: error | ignore        for a category that no training row had
@@ -47,7 +48,8 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
     Returns
     -------
     str
-        YAML with comments; :func:`evenhand.data_contracts.odcs.parse_contract` returns an equal contract.
+        YAML with comments; :func:`evenhand.data_contracts.odcs.parse_contract` returns an equal contract. A
+        coded label, sensitive column or category without names has a commented example of them.
     """
     table: dict[str, Any] = {
         "name": contract.name,
@@ -76,10 +78,16 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
         ],
     }
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    text = re.sub(rf"(?m)^    - (\{{property: ){_EXAMPLE}", r"    # - \1valueNames", text)
     lines = [_COMMENTS.get(line, "") + line for line in text.split("\n")]
     # a column's name may hold line breaks, which would end the comment
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     return _HEADER + comments + "\n".join(lines)
+
+
+# stands for the property `valueNames` of a column without names, until the line becomes a comment
+_EXAMPLE = "valueNamesExample"
+_CODE = re.compile(r"[A-Za-z]{0,2}\d{1,4}")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -130,6 +138,19 @@ def _property(column: Column) -> dict[str, Any]:
         "bins": column.bins
         and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
         "missing": column.missing and list(column.missing),
+        "valueNames": column.value_names and dict(column.value_names),
+        _EXAMPLE: _example(column),
     }
     item["customProperties"] = [{"property": k, "value": v} for k, v in extra.items() if v is not None]
     return item
+
+
+def _example(column: Column) -> dict[Any, str] | None:
+    """Return example names of a coded column without names: its first codes; None for other columns."""
+    coded = column.role in ("label", "sensitive") or column.encoding in ("onehot", "binary", "ordinal")
+    if column.value_names or not coded or column.logical_type not in ("string", "integer"):
+        return None
+    codes = column.allowed or ()
+    if column.bins is not None or not codes or not all(_CODE.fullmatch(str(code)) for code in codes):
+        return None
+    return {code: f"name of {code}" for code in codes[:3]}

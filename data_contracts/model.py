@@ -164,9 +164,19 @@ class Contract:
         return replace(self, columns=tuple(columns))
 
     @property
+    def value_names(self) -> dict[str, dict[str, str]]:
+        """Names of coded values, by column and by value as text; columns without names are left out."""
+        return {column.name: dict(column.value_names) for column in self.columns if column.value_names}
+
+    def without_value_names(self) -> Contract:
+        """Return a copy without names of values: the contract that steps get, so that names change no key."""
+        return replace(self, columns=tuple(replace(column, value_names=None) for column in self.columns))
+
+    @property
     def digest(self) -> str:
-        """sha256 (hex) of :meth:`to_dict`: independent of comments, key order and layout of the file."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        """sha256 (hex) of :meth:`to_dict`: independent of comments, key order, layout and names of values."""
+        plain = self.without_value_names().to_dict()
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:

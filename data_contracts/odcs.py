@@ -31,6 +31,10 @@ COLUMN_PROPERTIES = {
     ),
     "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
     "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
+    "valueNames": (
+        "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; nothing is "
+        "computed from them."
+    ),
 }
 CONTRACT_PROPERTIES = {
     "extends": (
@@ -204,6 +208,12 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
+        scalars = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+        if getattr(scalars.get("property"), "value", None) == "valueNames":
+            # codes are values of a column, so they need no quotes
+            codes = scalars.get("value")
+            for code, _ in codes.value if isinstance(codes, yaml.MappingNode) else ():
+                code.tag = "tag:yaml.org,2002:str" if isinstance(code, yaml.ScalarNode) else code.tag
         for key_node, _ in node.value:
             merge = key_node.tag == "tag:yaml.org,2002:merge"
             key = key_node.value if merge else self.construct_object(key_node, deep=True)
@@ -380,6 +390,11 @@ def _column(item: PropertyDocument) -> Column:
     missing = extra.get("missing")
     if missing is not None and not isinstance(missing, list):
         raise ContractError(f"{where}: missing is {missing!r}, expected a list such as ['?', 999]")
+    names = extra.get("valueNames")
+    if names is not None and not isinstance(names, dict):
+        raise ContractError(
+            f"{where}: valueNames is {names!r}, expected names such as {{1: male, 2: female}}"
+        )
     return Column(
         name=item.name,
         logical_type=item.logicalType,
@@ -394,6 +409,7 @@ def _column(item: PropertyDocument) -> Column:
         encoding=extra.get("encoding"),
         bins=None if bins is None else tuple(bins),
         missing=None if missing is None else tuple(missing),
+        value_names=names,
     )
 
 

@@ -323,10 +323,10 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
 def _notes(steps: Steps) -> list[str]:
     """Say what the data decided in place of the job: directions of the metric, the mitigation's strength."""
     notes = []
-    metric = steps.facts("fair_metric") if "fair_metric" in steps.finished else {}
-    if metric.get("untold"):
+    untold = steps.facts("fair_metric").get("untold")
+    if untold:
         notes.append(
-            f"the model inputs tell {' and '.join(metric['untold'])} no better than chance, so the fair "
+            f"the model inputs tell {' and '.join(untold)} no better than chance, so the fair "
             "metric ignores no direction for it"
         )
     strength = steps.facts("train").get("strength")

@@ -265,6 +265,7 @@ def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> 
             "fingerprint": found.fingerprint,
             "label": {"name": label.name, "positive": positive, "negative": negative},
         },
+        "value_names": found.model.value_names,
         "notes": verdict.notes,
         "steps": found.steps.timeline(),
     }

@@ -185,4 +185,5 @@ def _write(
     folder.write_json("filter", "filter.json", {"run_id": verdict.run_id, "job": name, **facts, **documents})
     if bundle.balance is not None:
         documents["balance"] = dict(bundle.balance)
-    folder.write_report("filter", documents, facts | {"job_name": name})
+    shown = {"job_name": name, "value_names": plan.resolved.value_names}
+    folder.write_report("filter", documents, facts | shown)

@@ -154,6 +154,7 @@ def _write(
         "judged": bundle.described(),
         "data": {"shown": plan.data.shown, "fingerprint": steps.output("ingest", "raw").sha256},
         "default_gates": plan.gates is None,
+        "value_names": bundle.value_names,
         "notes": verdict.notes,
         "steps": steps.timeline(),
     }

@@ -54,6 +54,8 @@ class ResolvedJob(Section):
     folder: str
     # the table is checked by this one; `contract` is the one for training
     table_contract: Contract
+    # both contracts are without these, so that naming a value computes nothing anew
+    value_names: dict[str, dict[str, str]] = {}
 
     @property
     def is_proxy(self) -> bool:
@@ -115,7 +117,8 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     Raises `InputError` with one line that names the key and the cure.
     """
     try:
-        contract = _contract(job, folder)
+        declared = _contract(job, folder)
+        contract = declared.without_value_names()
         method, arguments = _method(job)
         training = _kind(method).check_job(job, contract, method, arguments)
         if training is not contract:
@@ -127,6 +130,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             method=method,
             arguments=arguments,
             folder=folder,
+            value_names=declared.value_names,
         )
         _check_gates(resolved)
     except (InputError, ContractError) as error:

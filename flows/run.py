@@ -22,6 +22,7 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.tasks.errors import NotCarriedOut, without_secrets
+from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import artifact_root, published, read_card, tracking_uri
 from evenhand.tasks.store import Store
 
@@ -154,10 +155,12 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
             "card": _model_card(resolved) | kind.card_fields(steps) | {"data_fingerprint": fingerprint},
+            # left out if there are none: the key is then that of a contract without names
+            **({"value_names": resolved.value_names} if resolved.value_names else {}),
         },
         parts,
         modules=resolved.modules,
-        is_valid=lambda record: is_current(record, uri),
+        is_valid=lambda record: is_current(record, uri, resolved.value_names),
     )
 
 
@@ -219,6 +222,7 @@ def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
 def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, Any]:
     """Return what the page shows of this run beside the documents of its steps."""
     job, contract, split = resolved.job, resolved.contract, steps.facts("preprocess")
+    label = contract.label
     return {
         "title": job.name,
         "status": "insufficient_evidence" if verdict.exit_code == 3 else verdict.status,
@@ -237,7 +241,9 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
             "contract_name": contract.name,
             "contract_version": contract.version,
             "contract_page": "contract.html",
+            "positive": f"{label.name} = {label_name(resolved.value_names, label.name, label.positive)}",
         },
+        "value_names": resolved.value_names,
         "paper": job.paper.model_dump() if job.paper else None,
         "refusal": verdict.error,
         "notes": verdict.notes,

@@ -52,7 +52,9 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     elif document["miss"]:
         verdict.exit_code, verdict.error = 1, document["miss"]
     documents = {"tradeoff": document, "balances": balances or None}
-    folder.write_report("sweep", documents, {"made": [["The sweep", _facts(grid, seconds)]]})
+    names = grid.points[0].resolved.value_names
+    run_facts = {"made": [["The sweep", _facts(grid, seconds)]], "value_names": names}
+    folder.write_report("sweep", documents, run_facts)
     write_verdict(store, verdict)
     return verdict
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.registry import Published, fetch_bundle, published, published_version, tracking_uri
+from evenhand.tasks.registry import (
+    Published,
+    fetch_bundle,
+    published,
+    published_version,
+    tracking_uri,
+    value_names,
+)
 from evenhand.tasks.store import Store, sha256_of_path
 
 if TYPE_CHECKING:
@@ -92,6 +99,7 @@ class Bundle:
     inputs: Mapping[str, Any]  # the columns that the model reads, and the label's values
     evaluation: Mapping[str, Any]  # contract, method, data_fingerprint, settings, counts of the test rows
     contract: Contract  # tables for this model are checked by it
+    value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # for display
 
     @property
     def is_proxy(self) -> bool:
@@ -150,7 +158,8 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     target = scratch / f"{address.name}-{found.version}"
     target.mkdir(parents=True, exist_ok=True)
     folder = fetch_bundle(registry, address.name, found.version, target)
-    return _read(folder, address.name, found.version, f"models:/{address.name}/{found.version}")
+    bundle = _read(folder, address.name, found.version, f"models:/{address.name}/{found.version}")
+    return replace(bundle, value_names=value_names(registry, address.name, found.version))
 
 
 def _read(folder: Path, name: str | None, version: str | None, uri: str) -> Bundle:

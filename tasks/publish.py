@@ -15,12 +15,14 @@ from evenhand.tasks.errors import GateRefused, NotCarriedOut
 from evenhand.tasks.fingerprint import NUMERIC_LIBRARIES, code_digest, git_state, library_versions, now
 from evenhand.tasks.registry import (
     DIGEST_TAG,
+    NAMES_TAG,
     PROVENANCE_TAG,
     move_alias,
     published,
     record_evaluation,
     recorded_evaluation,
     registry_client,
+    value_names,
 )
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.store import StepRecord
@@ -41,10 +43,11 @@ PROXY = (
 )
 
 
-def is_current(record: StepRecord, uri: str) -> bool:
-    """Whether a cached publication is still valid: its version exists and has the alias."""
-    found = published(uri, record.facts["name"], record.facts["alias"])
-    return found is not None and found.version == record.facts["version"]
+def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = None) -> bool:
+    """Whether a cached publication is still valid: its version exists, has the alias and these names."""
+    name, version = record.facts["name"], record.facts["version"]
+    found = published(uri, name, record.facts["alias"])
+    return found is not None and found.version == version and value_names(uri, name, version) == (names or {})
 
 
 def publish(context: StepContext) -> StepResult:
@@ -82,6 +85,10 @@ def publish(context: StepContext) -> StepResult:
         if version is None:
             version = _register(client, name, content, bundle, card_folder, card, parameters["artifact_root"])
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
+        # a tag and no part of the content: the same model under other names is the same version
+        names = parameters.get("value_names", {})
+        if names or NAMES_TAG in client.get_model_version(name, version).tags:
+            client.set_model_version_tag(name, version, NAMES_TAG, json.dumps(names, sort_keys=True))
         evaluation = _evaluation(parameters, card["gates"])
         judged = recorded_evaluation(client, name, version)
         if judged is None:

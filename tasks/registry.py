@@ -45,6 +45,7 @@ DIGEST_TAG = "evenhand.content"
 PROVENANCE_TAG = "evenhand.provenance"
 AUDIT_TAG = "evenhand.audit."
 EVALUATION_TAG = "evenhand.evaluation"
+NAMES_TAG = "evenhand.value_names"
 # MLflow stores the address of this process in these variables, for its subprocesses.
 _ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # The registry's error codes for something that does not exist.
@@ -147,6 +148,16 @@ def _look_up(uri: str, read: Callable[[MlflowClient], ModelVersion]) -> Publishe
                 return None
             raise
     return Published(str(version.version), version.tags.get(DIGEST_TAG, ""))
+
+
+def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
+    """Names of coded values, by column and by value, that a version was last published with."""
+
+    def look_up() -> Any:
+        with registry_client(uri) as client:
+            return json.loads(client.get_model_version(name, version).tags.get(NAMES_TAG, "{}"))
+
+    return dict(ask_once(uri, f"value names of {name}/{version}", look_up))
 
 
 def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:

@@ -98,7 +98,8 @@ def audit(
 
     The adversary may treat each person as any other row of X, label kept, as long as the mean squared fair
     distance stays within the budget. It needs only probabilities and distances, so any classifier will do.
-    The log loss counts probabilities as at least 2.2e-16.
+    The log loss counts probabilities as at least 2.2e-16. It takes no weights of rows: the worst case is a
+    maximum over people, of whom each is one.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.evaluation.metrics import auc
+from evenhand.fairlib.evaluation.metrics import Array, auc
 from evenhand.fairlib.execution import Progress
 
 CHUNK_BYTES = 64 * 2**20
@@ -35,17 +35,17 @@ class CellCounts:
 
     Parameters
     ----------
-    overall : int array, shape (..., 2, 2)
-        Rows per label and prediction.
-    groups : mapping of str to int array, shape (..., K, 2, 2)
-        Rows per group, label and prediction, per sensitive attribute.
-    agreeing : mapping of str to int array, shape (...)
-        Rows whose counterfactual copies agree, per set of copies.
+    overall : array, shape (..., 2, 2)
+        Rows, or the sum of their weights, per label and prediction.
+    groups : mapping of str to array, shape (..., K, 2, 2)
+        The same per group, label and prediction, per sensitive attribute.
+    agreeing : mapping of str to array, shape (...)
+        The same of rows whose counterfactual copies agree, per set of copies.
     """
 
-    overall: NDArray[np.int64]
-    groups: Mapping[str, NDArray[np.int64]]
-    agreeing: Mapping[str, NDArray[np.int64]]
+    overall: Array
+    groups: Mapping[str, Array]
+    agreeing: Mapping[str, Array]
 
 
 class CellSum:
@@ -56,9 +56,9 @@ class CellSum:
         self.order = np.argsort(cell_of_atom, kind="stable")
         self.cells, self.starts = np.unique(cell_of_atom[self.order], return_index=True)
 
-    def __call__(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    def __call__(self, weights: Array) -> Array:
         """Turn weights of atoms, shape (..., A), into those of cells, shape (..., n_cells)."""
-        result = np.zeros((*weights.shape[:-1], self.n_cells), dtype=np.int64)
+        result = np.zeros((*weights.shape[:-1], self.n_cells), dtype=weights.dtype)
         result[..., self.cells] = np.add.reduceat(weights[..., self.order], self.starts, axis=-1)
         return result
 
@@ -76,7 +76,7 @@ class _Counter:
         }
         self._agreeing = {name: CellSum(flags.astype(np.int64), 2) for name, flags in consistent.items()}
 
-    def __call__(self, weights: NDArray[np.int64]) -> CellCounts:
+    def __call__(self, weights: Array) -> CellCounts:
         lead = weights.shape[:-1]
         return CellCounts(
             self._overall(weights).reshape(*lead, 2, 2),
@@ -101,6 +101,8 @@ class JointTable:
         Per sensitive attribute, the group number of every row and the number of groups.
     consistent : sequence of mapping of str to bool array, shape (n,)
         Agreement of the counterfactual copies, per model.
+    sample_weight : float array, shape (n,), optional
+        Weights of rows; the rows of an atom then have equal weights too.
 
     Attributes
     ----------
@@ -116,12 +118,15 @@ class JointTable:
         predictions: Sequence[NDArray[np.int64]],
         codes: Codes,
         consistent: Sequence[Flags],
+        sample_weight: NDArray[np.float64] | None = None,
     ) -> None:
         self.n = len(y_true)
         columns = [(y_true, 2), *((y_pred, 2) for y_pred in predictions), *codes.values()]
         columns += [(column.astype(np.int64), 2) for flags in consistent for column in flags.values()]
+        columns += weight_column(sample_weight)
         # All rows of an atom agree in every column, so its first row stands for it.
         row_of_atom, self.weights = distinct_rows(columns)
+        self._scale = None if sample_weight is None else sample_weight[row_of_atom]
         groups = {name: (code[row_of_atom], n_groups) for name, (code, n_groups) in codes.items()}
         self.counters = [
             _Counter(
@@ -134,8 +139,13 @@ class JointTable:
         ]
 
     def counts(self, weights: NDArray[np.int64]) -> list[CellCounts]:
-        """Turn weights of atoms, shape (..., A), into counts, per model."""
-        return [counter(weights) for counter in self.counters]
+        """Turn rows of atoms, shape (..., A), into counts, per model, with the rows' weights."""
+        scaled = weights if self._scale is None else weights * self._scale
+        return [counter(scaled) for counter in self.counters]
+
+    def people(self) -> CellCounts:
+        """Numbers of rows of the first model, whatever their weights; rows of weight 0 are left out."""
+        return self.counters[0](self.weights if self._scale is None else self.weights * (self._scale > 0))
 
     def draws(
         self,
@@ -148,6 +158,14 @@ class JointTable:
         """Yield each chunk of :func:`multinomial_chunks` as counts per model, with one axis of draws."""
         for weights in multinomial_chunks(self.weights, draws, rng, chunk_bytes, callback=callback):
             yield self.counts(weights)
+
+
+def weight_column(sample_weight: NDArray[np.float64] | None) -> list[tuple[NDArray[np.int64], int]]:
+    """Give the codes of weights as a column of :func:`distinct_rows`; none without weights."""
+    if sample_weight is None:
+        return []
+    values, code = np.unique(sample_weight, return_inverse=True)
+    return [(code.astype(np.int64), len(values))]
 
 
 def distinct_rows(
@@ -204,28 +222,46 @@ def multinomial_chunks(
 
 
 def score_table(
-    y_true: NDArray[np.int64], score: NDArray[np.float64], max_bins: int | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count positive and negative rows at each distinct score, ascending; each of shape (S,).
+    y_true: NDArray[np.int64],
+    score: NDArray[np.float64],
+    max_bins: int | None = None,
+    sample_weight: NDArray[np.float64] | None = None,
+) -> tuple[Array, Array]:
+    """Count positive and negative rows, or add their weights, at each distinct score, ascending, shape (S,).
 
     More than `max_bins` distinct scores are merged with their neighbours into at most this many bins of about
     equal row count. Equal scores always share a bin.
     """
-    bins = score_bins(score, max_bins)
+    bins = score_bins(score, max_bins, sample_weight)
     n_bins = int(bins.max()) + 1
-    table = np.bincount(bins * 2 + y_true, minlength=2 * n_bins).reshape(n_bins, 2).astype(np.int64)
+    table = _sums(bins * 2 + y_true, sample_weight, 2 * n_bins).reshape(n_bins, 2)
     return table[:, 1], table[:, 0]
 
 
-def score_bins(score: NDArray[np.float64], max_bins: int | None = None) -> NDArray[np.int64]:
-    """Bin of every row, shape (n,), numbered from 0 by rising score; bins as in :func:`score_table`."""
-    values, bins = np.unique(score, return_inverse=True)
-    if max_bins is not None and len(values) > max_bins:
-        per_value = np.bincount(bins)
+def score_bins(
+    score: NDArray[np.float64],
+    max_bins: int | None = None,
+    sample_weight: NDArray[np.float64] | None = None,
+) -> NDArray[np.int64]:
+    """Bin of every row, shape (n,), numbered from 0 by rising score; bins as in :func:`score_table`.
+
+    With weights, bins are of about equal weight; one may hold rows of weight 0 alone.
+    """
+    _, bins = np.unique(score, return_inverse=True)
+    per_value = _sums(bins, sample_weight)
+    if max_bins is not None and np.count_nonzero(per_value) > max_bins:
         before = np.cumsum(per_value) - per_value
-        _, merged = np.unique(before * max_bins // len(score), return_inverse=True)
+        _, merged = np.unique(before * max_bins // per_value.sum(), return_inverse=True)
         bins = merged[bins]
     return bins.astype(np.int64, copy=False)
+
+
+def _sums(code: NDArray[np.int64], sample_weight: NDArray[np.float64] | None, size: int = 0) -> Array:
+    """Rows per code, or sums of their weights, which do not depend on the order of the rows."""
+    if sample_weight is None:
+        return np.bincount(code, minlength=size)
+    order = np.argsort(sample_weight)
+    return np.bincount(code[order], sample_weight[order], size)
 
 
 def auc_draws(
@@ -234,11 +270,12 @@ def auc_draws(
     draws: int,
     rng: np.random.Generator,
     *,
+    sample_weight: NDArray[np.float64] | None = None,
     max_bins: int = MAX_SCORE_BINS,
     chunk_bytes: int = CHUNK_BYTES,
     callback: Progress | None = None,
 ) -> NDArray[np.float64]:
-    """Bootstrap the AUC by resampling atoms of (score, label).
+    """Bootstrap the AUC by resampling atoms of (score, label), and of the weight if there is one.
 
     With more than ``max_bins`` distinct scores, the draws (never the point estimate) use scores merged by
     rank into that many bins, inside which rows count as tied. This moves the AUC by at most half the share of
@@ -246,14 +283,15 @@ def auc_draws(
 
     The result has the shape (draws,), with NaN in draws without a positive or without a negative row.
     """
-    positives, negatives = score_table(y_true, score, max_bins)
-    n_bins = len(positives)
-    table = np.concatenate([positives, negatives])
-    present = np.flatnonzero(table)
+    bins = score_bins(score, max_bins, sample_weight)
+    n_bins = int(bins.max()) + 1
+    # positives first
+    first, rows = distinct_rows([(1 - y_true, 2), (bins, n_bins), *weight_column(sample_weight)])
+    scale = 1.0 if sample_weight is None else sample_weight[first]
+    total = CellSum((1 - y_true[first]) * n_bins + bins[first], 2 * n_bins)
     values = [np.empty(0)]
-    for weights in multinomial_chunks(table[present], draws, rng, chunk_bytes, callback=callback):
-        full = np.zeros((len(weights), 2 * n_bins))
-        full[:, present] = weights
+    for weights in multinomial_chunks(rows, draws, rng, chunk_bytes, callback=callback):
+        full = total(weights * scale)
         values.append(auc(full[:, :n_bins], full[:, n_bins:]))
     return np.concatenate(values)
 

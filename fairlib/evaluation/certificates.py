@@ -135,7 +135,7 @@ def certify(
     fair distance and :math:`x'` in the metric's feature bounds. The inner supremum is searched at a ladder of
     multipliers, then repeatedly at the :math:`\lambda` of the dual; every point found counts at every
     :math:`\lambda` (column generation). A search can miss the supremum, so the value is a lower bound of
-    :math:`\hat R(h)` on these people.
+    :math:`\hat R(h)` on these people. It takes no weights of rows: each of the people is one.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.bootstrap import (
     CellCounts,
@@ -18,7 +18,14 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
+from evenhand.fairlib.evaluation.metrics import (
+    GROUP_METRICS,
+    OVERALL_METRICS,
+    Needs,
+    auc,
+    consistency,
+    row_weights,
+)
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
 from evenhand.fairlib.evaluation.probabilities import (
     OVERALL,
@@ -136,6 +143,7 @@ def reading_json(what: str) -> Iterator[None]:
 def evaluate(
     outcomes: Outcomes,
     *,
+    sample_weight: ArrayLike | None = None,
     draws: int = 1000,
     level: float = 0.95,
     min_cell: int = 5,
@@ -149,6 +157,12 @@ def evaluate(
     ----------
     outcomes : Outcomes
         The rows to evaluate.
+    sample_weight : array-like, shape (n,), optional
+        Weights of the rows, at least 0: every metric is what it would be with a row of weight 2 there twice,
+        and one of weight 0 left out (its group stays known). A drawn row brings its weight. Numbers of rows
+        stay numbers of rows: in `counts`, and where `min_cell` decides. Only ``ece``, which takes off the
+        part of chance, depends on the sum of the weights: let it be the number of rows that the evidence is
+        worth.
     draws : int
         Bootstrap draws; 0 for none (no intervals).
     level : float
@@ -173,7 +187,8 @@ def evaluate(
     Raises
     ------
     ValueError
-        If an argument is out of its range, or an intersection is ambiguous.
+        If an argument is out of its range, a weight is negative or not finite, all weights are 0, or an
+        intersection is ambiguous.
 
     Notes
     -----
@@ -183,14 +198,15 @@ def evaluate(
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
-    table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent])
+    weights = row_weights(sample_weight, outcomes.n)
+    table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights)
 
-    (counts,) = table.counts(table.weights)
-    point = metric_values(counts, outcomes.n)
-    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score))
-    point |= probability_values(outcomes, codes)
-    shortages = find_shortages(counts, min_cell)
-    shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell)
+    point = metric_values(table.counts(table.weights)[0])
+    point["auc"] = auc(*score_table(outcomes.y_true, outcomes.score, sample_weight=weights))
+    point |= probability_values(outcomes, codes, weights)
+    people = table.people()
+    shortages = find_shortages(people, min_cell)
+    shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell, weights)
 
     total = draws if shortages["auc"] else 2 * draws
     rng = generator(seed, "bootstrap", "cells")
@@ -201,15 +217,17 @@ def evaluate(
             outcomes.score,
             draws,
             generator(seed, "bootstrap", "auc"),
+            sample_weight=weights,
             callback=shifted(callback, draws, total),
         )
     if draws:
-        (drawn,) = probability_draws([outcomes], codes, draws, generator(seed, "bootstrap", "probabilities"))
+        rng = generator(seed, "bootstrap", "probabilities")
+        (drawn,) = probability_draws([outcomes], codes, draws, rng, sample_weight=weights)
         resampled |= drawn
         resampled["ece"] = np.clip(centred(drawn["ece"], float(point["ece"])), 0.0, 1.0)
     return Evaluation(
         estimates(point, shortages, resampled, level),
-        {name: list_cells(groups, counts.groups[name], min_cell) for name, groups in names.items()},
+        {name: list_cells(groups, people.groups[name], min_cell) for name, groups in names.items()},
         outcomes.n,
         {"draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections},
     )
@@ -240,8 +258,9 @@ def encode_sensitive(
     return names, codes
 
 
-def metric_values(counts: CellCounts, n: int) -> dict[str, NDArray[np.float64]]:
-    """All metrics that follow from counts, for one table of n rows or for many draws of it at once."""
+def metric_values(counts: CellCounts) -> dict[str, NDArray[np.float64]]:
+    """All metrics that follow from counts, for one table or for many draws of it at once."""
+    n = counts.overall.sum(axis=(-2, -1))
     values = {name: metric.function(counts.overall) for name, metric in OVERALL_METRICS.items()}
     for copies, agreeing in counts.agreeing.items():
         values[f"consistency.{copies}"] = consistency(agreeing, n)
@@ -258,7 +277,7 @@ def resample_metrics(
     chunks: list[dict[str, list[NDArray[np.float64]]]] = [{} for _ in table.counters]
     for models in table.draws(draws, rng, callback=callback):
         for values, counts in zip(chunks, models, strict=True):
-            for name, column in metric_values(counts, table.n).items():
+            for name, column in metric_values(counts).items():
                 values.setdefault(name, []).append(column)
     return [{name: np.concatenate(parts) for name, parts in values.items()} for values in chunks]
 

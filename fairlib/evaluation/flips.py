@@ -62,7 +62,8 @@ def flips(
 
     People are counted whole, so taking the smallest distances first is optimal. The share depends on the
     decisions alone: unlike ``certificate.drf`` it cannot be reduced by shrinking the scores. The adversary
-    has the given rows only, so against arbitrary comparable people the share can be larger.
+    has the given rows only, so against arbitrary comparable people the share can be larger. It takes no
+    weights of rows: each of the people is one.
 
     Parameters
     ----------

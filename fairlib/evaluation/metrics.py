@@ -1,10 +1,11 @@
 r"""Metrics as pure functions of counts, vectorised over leading axes.
 
-``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p; leading
-axes (such as bootstrap draws) are kept. Metrics of the whole table take counts of shape (..., 2, 2), those of
-a sensitive attribute counts of shape (..., K, 2, 2). A metric that is undefined, because a needed cell is
-empty, is NaN. With K groups every difference is the maximum over pairs of groups: the largest rate less the
-smallest. :mod:`evenhand.fairlib.catalogue` has each metric's formula and source.
+``counts[..., g, y, p]`` is the number of rows of group g with true label y and predicted label p, or the sum
+of their weights (:func:`evenhand.fairlib.evaluation.evaluate.evaluate` takes them); leading axes (such as
+bootstrap draws) are kept. Metrics of the whole table take counts of shape (..., 2, 2), those of a sensitive
+attribute counts of shape (..., K, 2, 2). A metric that is undefined, because a needed cell is empty, is NaN.
+With K groups every difference is the maximum over pairs of groups: the largest rate less the smallest.
+:mod:`evenhand.fairlib.catalogue` has each metric's formula and source.
 """
 
 from __future__ import annotations
@@ -14,10 +15,28 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
+
+
+def row_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """Check weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
+
+    Raises
+    ------
+    ValueError
+        If the shape differs, a weight is negative or not finite, or all are zero.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight: got shape {weights.shape}, expected ({n},), a weight for every row")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("sample_weight: expected finite weights of at least 0, and one above 0")
+    return weights
 
 
 def ratio(numerator: Array, denominator: Array) -> FloatArray:

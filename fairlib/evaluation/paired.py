@@ -132,7 +132,7 @@ def compare(
     table = JointTable(outcomes.y_true, [side.y_pred for side in both], codes, flags)
 
     counts = table.counts(table.weights)
-    first, second = (metric_values(side, table.n) for side in counts)
+    first, second = (metric_values(side) for side in counts)
     first["auc"], second["auc"] = (auc(*score_table(side.y_true, side.score)) for side in both)
     first, second = (
         values | probability_values(side, codes) for values, side in zip((first, second), both, strict=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.bootstrap import (
     CHUNK_BYTES,
@@ -20,8 +20,9 @@ from evenhand.fairlib.evaluation.bootstrap import (
     joint_code,
     multinomial_chunks,
     score_bins,
+    weight_column,
 )
-from evenhand.fairlib.evaluation.metrics import ratio, spread
+from evenhand.fairlib.evaluation.metrics import ratio, row_weights, spread
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 from evenhand.fairlib.numerics import log_losses, wilson_interval
 
@@ -34,11 +35,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def probability_values(outcomes: Outcomes, codes: Codes) -> dict[str, Floats]:
-    """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``."""
+def probability_values(
+    outcomes: Outcomes, codes: Codes, sample_weight: ArrayLike | None = None
+) -> dict[str, Floats]:
+    """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``.
+
+    `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.evaluation.metrics.row_weights`.
+    """
+    weights = row_weights(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
-    order = np.lexsort((outcomes.y_true, outcomes.score))
-    rows = _Sums(outcomes, codes, order)
+    order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.score))
+    rows = _Sums(outcomes, codes, order, weights)
     return rows.metrics(rows.table(np.zeros(outcomes.n, dtype=np.int64), 1)[0])
 
 
@@ -48,6 +55,7 @@ def probability_draws(
     draws: int,
     rng: np.random.Generator,
     *,
+    sample_weight: ArrayLike | None = None,
     max_blocks: int = MAX_BLOCKS,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> list[dict[str, Floats]]:
@@ -61,6 +69,8 @@ def probability_draws(
         Per sensitive attribute, the group number of every row and the number of groups.
     draws, rng, chunk_bytes
         As for :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`.
+    sample_weight : float array, shape (n,), optional
+        A drawn row brings its weight.
     max_blocks : int
         With more rows, random blocks of rows are resampled.
 
@@ -73,12 +83,14 @@ def probability_draws(
     from scipy.sparse import csr_array
 
     n = sides[0].n
+    rows_weight = row_weights(sample_weight, n)
     ranks = [np.unique(side.score, return_inverse=True)[1].astype(np.int64) for side in sides]
     columns = [*((rank, int(rank.max()) + 1) for rank in ranks), (sides[0].y_true, 2), *codes.values()]
+    columns += weight_column(rows_weight)
     order = np.argsort(joint_code(columns), kind="stable")
     n_blocks = min(n, max_blocks)
     block = np.arange(n) if n == n_blocks else rng.permutation(n) % n_blocks
-    models = [_Sums(side, codes, order) for side in sides]
+    models = [_Sums(side, codes, order, rows_weight) for side in sides]
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
     tables = [csr_array(rows.table(block, n_blocks).T) for rows in models]
     found: list[dict[str, list[Floats]]] = [{} for _ in sides]
@@ -100,23 +112,28 @@ def centred(draws: Floats, point: float) -> Floats:
     return shifted
 
 
-def ece_shortage(outcomes: Outcomes, min_cell: int) -> str:
+def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | None = None) -> str:
     """Say why there are too few rows for the bins of the calibration error; empty if there are enough."""
-    bins = int(score_bins(outcomes.score, ECE_BINS).max()) + 1
-    if outcomes.n >= bins * min_cell:
+    weights = row_weights(sample_weight, outcomes.n)
+    code = score_bins(outcomes.score, ECE_BINS, weights)
+    code = code if weights is None else code[weights > 0]
+    n, bins = len(code), len(np.unique(code))
+    if n >= bins * min_cell:
         return ""
-    return f"the table: {outcomes.n} rows in {bins} bins of scores, fewer than {min_cell} per bin on average"
+    return f"the table: {n} rows in {bins} bins of scores, fewer than {min_cell} per bin on average"
 
 
 class _Sums:
     """Sums over blocks of rows, taken in a given order, and the metrics that follow from them."""
 
-    def __init__(self, outcomes: Outcomes, codes: Codes, order: Ints) -> None:
+    def __init__(
+        self, outcomes: Outcomes, codes: Codes, order: Ints, sample_weight: Floats | None = None
+    ) -> None:
         p, y = outcomes.score[order], outcomes.y_true[order]
         whole = np.zeros(outcomes.n, dtype=np.int64)
         ones, residual = np.ones(outcomes.n), p - y
         losses = log_losses(np.column_stack([1.0 - p, p]))[y, np.arange(outcomes.n)]
-        bins = score_bins(outcomes.score, ECE_BINS)[order]
+        bins = score_bins(outcomes.score, ECE_BINS, sample_weight)[order]
         n_bins = int(bins.max()) + 1
         self.attributes = list(codes)
         # cell of every row, number of cells, value of every row
@@ -131,6 +148,9 @@ class _Sums:
         for code, n_groups in codes.values():
             group = code[order]
             self.columns += [(group, n_groups, ones), (group, n_groups, residual)]
+        if sample_weight is not None:
+            weight = sample_weight[order]
+            self.columns = [(cell, size, values * weight) for cell, size, values in self.columns]
 
     def table(self, block: Ints, n_blocks: int) -> Floats:
         """Sums per block, one column per cell of every value, shape (n_blocks, C)."""
@@ -174,9 +194,9 @@ def debiased_calibration_error(residuals: Floats, variances: Floats, n: Floats) 
     Parameters
     ----------
     residuals, variances : float array, shape (..., B)
-        Sums over a bin of :math:`p - y` and of :math:`p (1 - p)`.
+        Sums over a bin of :math:`p - y` and of :math:`p (1 - p)`, times the weights of rows if there are any.
     n : float array, shape (...)
-        Rows in all bins.
+        Rows in all bins, or the sum of their weights.
     """
     from scipy.special import ndtr
 

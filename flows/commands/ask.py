@@ -6,8 +6,10 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from evenhand.data_contracts.column import value_text
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
     """Ask until the agent stops, and print its prediction. No answer is kept."""
     interview, out = _Interview(), sys.stderr if as_json else sys.stdout
     try:
-        questionnaire = _load(model, store_url)
+        questionnaire, names = _load(model, store_url)
         interview.known |= _given(questionnaire, known or ())
         _ask_all(questionnaire, interview, out)
         result = _result(questionnaire, interview)
@@ -41,18 +43,26 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
     if as_json:
         print(json.dumps(result))
     else:
-        _print(questionnaire, result)
+        _print(questionnaire, names, result)
 
 
-def _load(model: str, store_url: str | None) -> Questionnaire:
-    """Load the questionnaire of a bundle's folder, or of a version in the registry."""
+def _load(model: str, store_url: str | None) -> tuple[Questionnaire, Mapping[str, str]]:
+    """
+    Load the questionnaire of a bundle's folder, or of a version in the registry.
+
+    Returns
+    -------
+    Questionnaire
+    mapping of str to str
+        Names of the label's values, for display; a folder has none.
+    """
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.bundle import parse_address
 
     try:
         address = parse_address(model)
         folder = address.folder
-        found = _published(address, store_url) if folder is None else Questionnaire.load(folder)
+        found, names = _published(address, store_url) if folder is None else (Questionnaire.load(folder), {})
     except InputError:
         raise
     except ValueError as error:
@@ -63,15 +73,15 @@ def _load(model: str, store_url: str | None) -> Questionnaire:
             f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it whole rows, "
             "or train it without decision.equal."
         )
-    return found
+    return found, names
 
 
-def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:
+def _published(address: ModelAddress, store_url: str | None) -> tuple[Questionnaire, Mapping[str, str]]:
     """Load a version from the registry; its files are deleted after they were read."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.flows.runtime import prepare_environment
     from evenhand.tasks.bundle import find_version
-    from evenhand.tasks.registry import fetch_bundle, tracking_uri
+    from evenhand.tasks.registry import fetch_bundle, tracking_uri, value_names
     from evenhand.tasks.store import Store
 
     prepare_environment(store_url)
@@ -81,11 +91,19 @@ def _published(address: ModelAddress, store_url: str | None) -> Questionnaire:
     with store.workdir() as scratch:
         folder = fetch_bundle(registry, address.name, found.version, scratch)
         try:
-            return Questionnaire.load(folder)
+            names = value_names(registry, address.name, found.version)
+            return Questionnaire.load(folder), _label_names(folder, names)
         except ValueError:
             raise InputError(
                 f"the model {address.name!r} asks no questions: only models of the method dadi do."
             ) from None
+
+
+def _label_names(folder: Path, names: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    if not names:
+        return {}
+    columns = json.loads((folder / "evaluation.json").read_text())["contract"]["columns"]
+    return names.get(next(column["name"] for column in columns if column["role"] == "label"), {})
 
 
 def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]:
@@ -181,9 +199,11 @@ def _result(questionnaire: Questionnaire, interview: _Interview) -> dict[str, An
     }
 
 
-def _print(questionnaire: Questionnaire, result: Mapping[str, Any]) -> None:
-    positive = questionnaire.label_values[1]
-    print(f"\nprediction   {result['prediction']}")
+def _print(questionnaire: Questionnaire, names: Mapping[str, str], result: Mapping[str, Any]) -> None:
+    positive, answer = (
+        names.get(value_text(value), value) for value in (questionnaire.label_values[1], result["prediction"])
+    )
+    print(f"\nprediction   {answer}")
     print(f"probability  {result['probability']:.3f} of {positive}")
     for key in ("asked", "declined", "never_asked"):
         if result[key]:

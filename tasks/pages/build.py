@@ -22,6 +22,7 @@ from evenhand.fairlib.plots.palette import DARK, LIGHT
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.pages import formats, sections
 from evenhand.tasks.pages.model import Cell, Chart, Charts, Documents, Page, Section, Table, Value
+from evenhand.tasks.pages.value_names import with_names
 from evenhand.tasks.store import Store
 
 # Widths in CSS pixels. The page's style sheet shows the wide or the narrow form; small charts have one form.
@@ -46,6 +47,7 @@ def write_page(kind: str, documents: Documents, store: Store | None = None) -> s
 
 def build(kind: str, documents: Documents) -> Page:
     """Build a page from its documents: its front, and every section that has its documents."""
+    documents = with_names(documents)
     front = importlib.import_module(f"evenhand.tasks.pages.fronts.{kind}")
     own = [front] if hasattr(front, "build") else []
     return Page(front.front(documents), list(_sections([*own, *_modules(kind)], documents)))

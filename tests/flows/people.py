@@ -59,7 +59,7 @@ def property_of(name: str, kind: str, role: str, **more: Any) -> dict[str, Any]:
 
 # Steps of a classifier's run, in order.
 STEPS = [
-    *("ingest", "contract", "preprocess", "profile", "train", "decide", "controls", "evaluate"),
+    *("ingest", "contract", "preprocess", "profile", "controls", "train", "decide", "evaluate"),
     *("gate", "publish"),
 ]
 CONTRACT: dict[str, Any] = {

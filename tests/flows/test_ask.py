@@ -18,6 +18,8 @@ from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
 from evenhand.fairlib.methods.decided import GroupRule, write_decision
 from evenhand.flows.cli import app
+from evenhand.tasks.registry import NAMES_TAG, registry_client
+from tests.flows.people import copy_store
 
 # so does the agent of these tests ask, whatever its training came to
 ORDER = ["job", "income", "since", "owner"]
@@ -268,3 +270,18 @@ def test_asking_from_a_folder_needs_neither_registry_nor_engine(bundle: Path) ->
     )
     assert done.returncode == 0, done.stderr
     assert "prediction" in done.stdout
+
+
+def test_the_answer_has_the_name_that_the_version_was_published_with(
+    agent_store: Path, tmp_path: Path
+) -> None:
+    store = copy_store(agent_store, tmp_path / "store")
+    names = {"paid": {"yes": "pays back", "no": "stays in debt"}, "sex": {"F": "woman"}}
+    with registry_client(f"sqlite:///{store.resolve() / 'mlflow.db'}") as client:
+        client.set_model_version_tag("people-dadi", "1", NAMES_TAG, json.dumps(names))
+    said = ask("people-dadi", "--store", store, typed="\n" * 3).stdout
+    assert " of pays back\n" in said
+    assert "prediction   pays back\n" in said or "prediction   stays in debt\n" in said
+    # programs get the table's own values
+    answer = json.loads(ask("people-dadi", "--store", store, "--json", typed="\n" * 3).stdout)
+    assert answer["prediction"] in ("yes", "no")

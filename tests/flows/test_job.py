@@ -206,6 +206,9 @@ def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
         def has_output(self, step: str, name: str) -> bool:
             return False
 
+        def facts(self, step: str) -> dict[str, Any]:
+            return {}
+
     for method, expected in (("faias", ["sex"]), ("threshold-optimizer", ["sex"]), ("logistic", None)):
         resolved = resolve(*load_job("compas-faias", [f"method={method}"]))
         classifier.train_and_measure(resolved, Steps())  # type: ignore[arg-type]

@@ -179,7 +179,7 @@ def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_bac
     back = champion.run("--json").json
     assert back["model"] == first
     assert back["cached"] == [
-        *("ingest", "contract", "preprocess", "profile", "train", "decide", "controls", "evaluate", "gate")
+        *("ingest", "contract", "preprocess", "profile", "controls", "train", "decide", "evaluate", "gate")
     ]
     assert aliases(champion.store) == (2, [("champion", 1)])
     # with no record of any step, the content is still known to the registry

@@ -32,7 +32,7 @@ JOB = (
     *("--set", "gates={accuracy: {min: 1.5}}"),
 )
 GRID = ("--over", "method.eta=0.1,0.4", "--seeds", "2")
-STEPS = ("ingest", "contract", "preprocess", "profile", "train", "controls", "evaluate", "gate")
+STEPS = ("ingest", "contract", "preprocess", "profile", "controls", "train", "evaluate", "gate")
 
 
 def call(command: str, *arguments: str, store: Path) -> Any:
@@ -187,7 +187,7 @@ def test_bad_points_and_dead_workers_leave_the_others_alone(
     assert [point["status"] for point in content["points"]] == ["failed", "failed", "done"]
     assert died["seconds"] == {}
     assert "method gbdt" in bad["error"]
-    assert list(bad["seconds"]) == ["ingest", "contract", "preprocess", "profile"]
+    assert list(bad["seconds"]) == ["ingest", "contract", "preprocess", "profile", "controls"]
     assert 0 < good["metrics"]["accuracy"]["value"] < 1
     assert [value["failed"] for value in content["values"]] == [1, 1, 0]
     errors = pq.read_table(content["sweep"])["error"].to_pylist()

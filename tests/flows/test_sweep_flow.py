@@ -79,8 +79,8 @@ def test_ctrl_c_ends_in_one_line_and_keeps_what_is_finished(tmp_path: Path) -> N
         "contract",
         "preprocess",
         "profile",
-        "train",
         "controls",
+        "train",
         "evaluate",
         "gate",
     }

@@ -65,6 +65,7 @@ def _table(table: Json) -> Pairs:
         ("Features", table["features"]),
         ("Fingerprint (SHA-256)", table["fingerprint"]),
         ("Contract", f"{table['contract_name']}, version {table['contract_version']}"),
+        *([("Positive means", table["positive"])] if table.get("positive") else []),
     ]
 
 

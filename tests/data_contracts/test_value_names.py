@@ -1,0 +1,164 @@
+"""Names of coded values: read from a contract, checked, written, and without effect on its digest."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from evenhand.data_contracts.arrow import group_labels
+from evenhand.data_contracts.column import Column, value_text
+from evenhand.data_contracts.contract_yaml import to_yaml
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.inference import infer_contract
+from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import load_contract, parse_contract
+from tests.data_contracts.contract_samples import PEOPLE
+
+SEX = "      [Male, Female]}\n    customProperties:\n".replace("      ", "validValues: ")
+TARGET = SEX + "    - {property: role, value: sensitive}\n"
+
+
+def named(text: str, column: str = TARGET) -> str:
+    """The sample contract with names of a column's values."""
+    assert PEOPLE.count(column) == 1
+    return PEOPLE.replace(column, f"{column}    - {{property: valueNames, value: {text}}}\n")
+
+
+def coded(kind: str, names: object, **more: object) -> Column:
+    return Column("sex", kind, role="sensitive", value_names=names, **more)
+
+
+def test_names_are_read_written_and_read_again() -> None:
+    contract = parse_contract(named("{Male: a man, Female: 'yes'}"))
+    assert contract.value_names == {"sex": {"Male": "a man", "Female": "yes"}}
+    assert parse_contract(to_yaml(contract)) == contract
+    assert Contract.from_dict(json.loads(json.dumps(contract.to_dict()))) == contract
+
+
+def test_names_are_no_part_of_the_digest_nor_of_what_steps_get() -> None:
+    plain, contract = parse_contract(PEOPLE), parse_contract(named("{Male: a man}"))
+    assert contract != plain
+    assert contract.digest == plain.digest
+    assert contract.without_value_names() == plain
+    assert contract.without_value_names().to_dict() == plain.to_dict()
+
+
+@pytest.mark.parametrize(
+    "text", ["{1: male, 2: female}", "{'1': male, '2': female}", "{1.0: male, 2.0: female}"]
+)
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_a_code_may_be_written_in_any_way(text: str, kind: str) -> None:
+    given = named(text).replace("name: sex\n    logicalType: string", f"name: sex\n    logicalType: {kind}")
+    contract = parse_contract(given.replace("[Male, Female]", "[1, 2]"))
+    assert contract.value_names == {"sex": {"1": "male", "2": "female"}}
+    assert parse_contract(to_yaml(contract)) == contract
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("integer", [0, -3, 2**60 + 1]),
+        ("number", [0.5, 3.0, -0.25, 1e20]),
+        ("boolean", [True, False]),
+        ("string", ["A11", "1", "1.0", " x "]),
+    ],
+)
+def test_keys_are_the_names_of_groups(kind: str, values: list[object]) -> None:
+    allowed = tuple(values) if kind in ("integer", "number") else None
+    column = coded(kind, {value: f"name {value!r}" for value in values}, allowed=allowed)
+    groups = group_labels(pa.array(values), column).tolist()
+    assert dict(column.value_names) == {
+        group: f"name {value!r}" for group, value in zip(groups, values, strict=True)
+    }
+    assert groups == [value_text(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[Male, Female]", r"valueNames is \['Male', 'Female'\].*names such as"),
+        ("{}", "valueNames is empty"),
+        ("{Male: 1}", "gives Male a name that is no text"),
+        ("{Male: yes}", "gives Male a name that is no text"),
+        ("{Male: ' '}", "gives Male a name that is no text"),
+        ("{Male: man, Female: man}", "gives two values the name 'man'"),
+        ("{Man: man}", "key 'Man', a value that is not allowed"),
+        ("{1: man}", "key '1', a value that is not allowed"),
+        ("{[1]: man}", "not valid YAML|not text"),
+        ("{Male: man, Male: male}", "'Male' is given twice"),
+    ],
+)
+def test_bad_names_get_one_line(text: str, message: str) -> None:
+    with pytest.raises(ContractError, match=message) as caught:
+        parse_contract(named(text))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "more", "message"),
+    [
+        ("integer", {1: "a", "1.0": "b"}, {"allowed": (1, 2)}, "names the value 1 twice"),
+        ("integer", {"one": "a"}, {"allowed": (1, 2)}, "key 'one', which is not of type integer"),
+        ("integer", {1.5: "a"}, {"allowed": (1, 2)}, "key '1.5', which is not of type integer"),
+        ("integer", {3: "a"}, {"allowed": (1, 2)}, "key '3', a value that is not allowed"),
+        ("integer", {"inf": "a"}, {"allowed": (1, 2)}, "key 'inf', which is not of type integer"),
+        ("number", {9: "a"}, {"allowed": (1.0, 9.0), "maximum": 8}, "key '9', a value that is not allowed"),
+        ("number", {"nan": "a"}, {"allowed": (1.0,)}, "key 'nan', which is not of type number"),
+        ("boolean", {"maybe": "a"}, {}, "key 'maybe', which is not of type boolean"),
+        ("boolean", {"true": "a", "1": "b"}, {}, "names the value true twice"),
+        ("integer", {30: "a"}, {"bins": (30.0,)}, "not for dates or bins"),
+    ],
+)
+def test_names_of_what_no_value_can_be(kind, names, more, message) -> None:
+    with pytest.raises(ContractError, match=message):
+        coded(kind, names, **more)
+
+
+def test_a_date_has_no_names() -> None:
+    with pytest.raises(ContractError, match="not for dates or bins"):
+        Column("since", "date", is_feature=True, value_names={"2024-01-01": "new year"})
+
+
+def test_other_keys_need_quotes_as_before() -> None:
+    with pytest.raises(ContractError, match="not text: put it in quotes"):
+        parse_contract(PEOPLE.replace("value: id}", "value: {1: a}}"))
+
+
+def test_a_coded_column_has_a_commented_example() -> None:
+    contract = load_contract("german").without_value_names()
+    text = to_yaml(contract)
+    example = "    # - {property: valueNames, value: {A11: name of A11, A12: name of A12, A13: name of A13}}"
+    assert example in text.split("\n")
+    assert parse_contract(text) == contract
+    # a number, a column with bins and a label of words have none
+    assert text.count("valueNames, value: {A") == 13
+    assert "Example" not in text
+    uncommented = parse_contract(
+        text.replace("# - {property: valueNames, value: {A11", "- {property: valueNames, value: {A11")
+    )
+    assert uncommented.value_names == {"status": {code: f"name of {code}" for code in ("A11", "A12", "A13")}}
+    # nor has a column with names
+    assert example not in to_yaml(uncommented).split("\n")
+
+
+def test_init_writes_an_example_below_each_coded_column_and_no_names() -> None:
+    rows = 400
+    table = pa.table(
+        {
+            "sex": [1 + i % 2 for i in range(rows)],
+            "branch": [(10, 20, 45)[i % 3] for i in range(rows)],
+            "team": [("north", "south")[i // 7 % 2] for i in range(rows)],
+            "income": [1000.5 + 7 * i for i in range(rows)],
+            "hired": [int(i % 5 == 0) for i in range(rows)],
+        }
+    )
+    contract = infer_contract(table, "people", "hired", ["sex"])
+    assert contract.value_names == {}
+    found = [line.strip() for line in to_yaml(contract).split("\n") if "name of" in line]
+    assert found == [
+        "# - {property: valueNames, value: {1: name of 1, 2: name of 2}}",
+        "# - {property: valueNames, value: {10: name of 10, 20: name of 20, 45: name of 45}}",
+        "# - {property: valueNames, value: {0: name of 0, 1: name of 1}}",
+    ]

@@ -326,8 +326,8 @@ def _notes(steps: Steps) -> list[str]:
     untold = steps.facts("fair_metric").get("untold")
     if untold:
         notes.append(
-            f"the model inputs tell {' and '.join(untold)} no better than chance, so the fair "
-            "metric ignores no direction for it"
+            f"the fair metric has no learned direction for {' and '.join(untold)}, which the model inputs "
+            "predict no better than chance"
         )
     strength = steps.facts("train").get("strength")
     if strength:

@@ -125,11 +125,11 @@ class FAIASClassifier(Method):
     data_dependent: bool = False
     selector_hidden: Sequence[int] = (64,)
     gradient_estimator: GradientEstimator = "score_function"
-    initial_probability: float = 0.9
+    initial_probability: float = 0.98
     hidden: Sequence[int] = (200, 200, 200)
     n_epochs: int = 200
     batch_size: int | None = None
-    learning_rate: float = 1e-4
+    learning_rate: float = 5e-4
     selector_learning_rate: float | None = None
     weight_decay: float = 0.0
     class_balance: float = 0.0

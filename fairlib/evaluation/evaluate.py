@@ -141,6 +141,7 @@ def evaluate(
     min_cell: int = 5,
     seed: int = 0,
     intersections: bool = False,
+    score_intervals: bool = True,
     callback: Progress | None = None,
 ) -> Evaluation:
     """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
@@ -161,6 +162,8 @@ def evaluate(
         Seed of the bootstrap. The result does not depend on the order of the rows.
     intersections : bool
         Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
+    score_intervals : bool
+        Whether metrics of scores (AUC, and those of probabilities) get intervals too, which takes the longest.
     callback : callable, optional
         ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC. The draws
         of the probabilities take a fraction of a second and are not counted.
@@ -192,10 +195,11 @@ def evaluate(
     shortages = find_shortages(counts, min_cell)
     shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell)
 
-    total = draws if shortages["auc"] else 2 * draws
+    scored = draws if score_intervals else 0
+    total = draws if shortages["auc"] else draws + scored
     rng = generator(seed, "bootstrap", "cells")
     (resampled,) = resample_metrics(table, draws, rng, shifted(callback, 0, total))
-    if draws and not shortages["auc"]:
+    if scored and not shortages["auc"]:
         resampled["auc"] = auc_draws(
             outcomes.y_true,
             outcomes.score,
@@ -203,7 +207,7 @@ def evaluate(
             generator(seed, "bootstrap", "auc"),
             callback=shifted(callback, draws, total),
         )
-    if draws:
+    if scored:
         (drawn,) = probability_draws([outcomes], codes, draws, generator(seed, "bootstrap", "probabilities"))
         resampled |= drawn
         resampled["ece"] = np.clip(centred(drawn["ece"], float(point["ece"])), 0.0, 1.0)

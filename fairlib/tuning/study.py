@@ -32,11 +32,11 @@ class Trial:
     state: Literal["judged", "pruned", "failed"]
     method: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    decision: str = ""
+    decision: str = "job"
+    tolerance: float | None = None
     metrics: Estimates = field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ def is_kept(aim: Aim, own: Estimates, others: Sequence[Estimates], factor: float
 
 
 def is_candidate(trial: Trial) -> bool:
-    """Whether a trial may win: judged on all folds, and no constant answer."""
-    return trial.state == "judged" and trial.kind != "majority"
+    """Whether a trial may win: judged on all folds, and one that a job can have: no constant, not blind."""
+    return trial.state == "judged" and trial.kind not in ("majority", "blind")
 
 
 def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
@@ -155,11 +155,11 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
     """
     first = prefer or aim.objectives[0]
     order = Aim((first, *(name for name in aim.objectives if name != first)), aim.limits, aim.bound)
-    ranks = {"plain": 0, "blind": 1, "job": 2}
+    ranks = {"plain": 0, "job": 1}
     found = within(order, trials)
     return min(
         found,
-        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 3), trial.number),
+        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 2), trial.number),
         default=None,
     )
 

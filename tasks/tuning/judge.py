@@ -18,10 +18,11 @@ from evenhand.tasks.controls import control_learner, sensitive_columns, without_
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.decide import check_groups, decided_rule
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.controls import BLIND, MAJORITY, PLAIN, Majority
+from evenhand.tasks.evaluating.controls import BLIND, MAJORITY, PLAIN, Blind, Majority
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, decide_rows
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
+from evenhand.tasks.training import Learner
 
 # Share of a fold's training rows that the first rung takes: one in so many.
 FIRST_RUNG = 3
@@ -78,26 +79,30 @@ def _decisions(context: StepContext, data: Dataset, held: Dataset) -> Decisions:
     copies = measure["counterfactuals"]
     encoder: Any = TableEncoder.load(context.inputs["encoder"]) if copies else None
     model = _model(context, data)
-    seen = without_columns(held, sensitive_columns(data)) if parameters["kind"] == BLIND else held
     sensitive = {name: values.astype(str) for name, values in held.sensitive.items()}
-    # a copy of a hidden column's other value is the row itself
-    return decide_rows(model, encoder, seen.X, copies, acquire(model, seen.X), sensitive=sensitive)
+    return decide_rows(model, encoder, held.X, copies, acquire(model, held.X), sensitive=sensitive)
 
 
 def _model(context: StepContext, data: Dataset) -> Any:
     parameters, kind = context.parameters, context.parameters["kind"]
     if kind == MAJORITY:
         return Majority(float(data.y.mean()))
-    seen = without_columns(data, sensitive_columns(data)) if kind == BLIND else data
-    is_control = kind in (PLAIN, BLIND)
-    learner = control_learner(parameters, len(data.y)) if is_control else learner_of(context, seen)
-    model: Any = learner.fit(seen)
+    if kind == BLIND:
+        columns = sensitive_columns(data)
+        return Blind(_trained(parameters, control_learner(parameters, len(data.y)), without_columns(data, columns)), columns)
+    learner = control_learner(parameters, len(data.y)) if kind == PLAIN else learner_of(context, data)
+    return _trained(parameters, learner, data)
+
+
+def _trained(parameters: Mapping[str, Any], learner: Learner, data: Dataset) -> Any:
+    """A model of the rows, with the calibration and the decision rule that the candidate has."""
+    model: Any = learner.fit(data)
     decision = parameters["decision"]
     if parameters["calibration"] == "none" and decision["threshold"] == "own":
         return model
-    held, groups = learner.held_out(model, seen, parameters["seed"]), None
+    held, groups = learner.held_out(model, data, parameters["seed"]), None
     if decision["equal"]:
-        everybody = seen.sensitive[parameters["attribute"]["name"]].astype(str)
+        everybody = data.sensitive[parameters["attribute"]["name"]].astype(str)
         groups = everybody[held.rows]
         check_groups(parameters, everybody, groups, held.label)
     calibration, rule, _ = decided_rule(parameters, held, groups)

@@ -1,0 +1,116 @@
+"""The front of a study's page, and how its sections name trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenhand.fairlib.catalogue import title
+from evenhand.fairlib.tuning.space import shown
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.fronts.sweep import within
+from evenhand.tasks.pages.model import Documents, Front, Json
+
+KINDS = {
+    "majority": "the commonest answer",
+    "plain": "without mitigation",
+    "blind": "without the sensitive columns",
+    "job": "the job as it is",
+}
+
+
+def front(documents: Documents) -> Front:
+    """Build the front; a study without a trial within the limits is marked as refused."""
+    run, study = documents["run"], documents["tuning"]
+    badge = ("refused", "\u2715", "Nothing is within the limits")
+    if study["winner"] is not None:
+        badge = ("passed", "\u2713", "A model is within the limits")
+    return Front(
+        "tuning report",
+        f"{study['job']}: {study['aim']}",
+        [f"Job {study['job']}", f"study {study['study']}"],
+        headline(study),
+        run["created"],
+        badge=badge,
+    )
+
+
+def headline(study: Json) -> list[str]:
+    """Say what was tried, what won, how it did on the test rows, and what a limit costs."""
+    trials = study["trials"]
+    judged = sum(trial["state"] == "judged" for trial in trials)
+    sentences = [
+        f"{formats.plural(len(trials), 'trial')} of {formats.join(study['methods'])}; {judged} were judged on all "
+        "folds of the training rows."
+    ]
+    winner = trial_of(study, study["winner"])
+    if winner is None:
+        close = trial_of(study, study["nearest"])
+        if close is not None:
+            sentences.append(
+                f"None is within the limits. The nearest, {close['label']}, misses them by {close['miss']:.3g} in all."
+            )
+        return sentences
+    name = study["prefer"]
+    sentences.append(
+        f"The winner is {winner['label']}, with {within(name)} {formats.number(winner['metrics'][name]['value'])} "
+        "on validation rows."
+    )
+    if winner["kind"] == "plain":
+        sentences.append("It is the control without mitigation: no mitigation is needed for these limits.")
+    test = (study["test"] or {}).get(name)
+    if test and test["value"] is not None:
+        sentences.append(
+            f"On {formats.plural(study['test_rows'], 'test row')}, which the search did not see, {within(name)} is "
+            f"{formats.number(test['value'])} {formats.interval(test['low'], test['high'])}.".replace(" .", ".")
+        )
+    kept, missed = _on_test(study)
+    if kept or missed:
+        words = [f"{formats.join(kept)} kept" if kept else "", f"{formats.join(missed)} missed" if missed else ""]
+        sentences.append(f"Limits on the test rows: {formats.join([word for word in words if word])}.")
+    return sentences
+
+
+def _on_test(study: Json) -> tuple[list[str], list[str]]:
+    """Limits that the test rows' values keep, and those that they miss."""
+    kept, missed = [], []
+    for limit in study["limits"]:
+        value = ((study["test"] or {}).get(limit["metric"]) or {}).get("value")
+        if value is not None:
+            holds = value >= limit["value"] if limit["sign"] == ">=" else value <= limit["value"]
+            (kept if holds else missed).append(f"“{limit['text']}”")
+    return kept, missed
+
+
+def trial_of(study: Json, number: int | None) -> Json | None:
+    """The trial of a number."""
+    return next((trial for trial in study["trials"] if trial["number"] == number), None)
+
+
+def label_of(trial: Mapping[str, Any]) -> str:
+    """Name a trial: a control, or a method with its parameters and its rule of decisions."""
+    if trial["kind"] in KINDS:
+        return KINDS[trial["kind"]]
+    if trial["method"] is None:
+        return f"number {trial['number']}"
+    values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items()]
+    text = f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])
+    if trial["decision"] == "job":
+        return text
+    limit = "" if trial["tolerance"] is None else f" within {trial['tolerance']:.3g}"
+    return f"{text}, {trial['decision'].replace('_', ' ')}{limit}"
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.3g}") if isinstance(value, float) else "null" if value is None else value
+
+
+def metrics_of(study: Json) -> list[str]:
+    """Metrics that a study is about: its objectives, then those of its limits."""
+    names: Sequence[str] = [*study["objectives"], study["prefer"], *(limit["metric"] for limit in study["limits"])]
+    return list(dict.fromkeys(names))
+
+
+def heading(name: str) -> str:
+    """Title of a metric as a column."""
+    return title(name)

@@ -124,7 +124,9 @@ def tune(
     minutes: Annotated[
         float | None, typer.Option("--minutes", help="For how long new trials start (default: 20).")
     ] = None,
-    trials: Annotated[int | None, typer.Option("--trials", help="Trials of the whole study, at most.")] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", help="Trials of the whole study, at most.")
+    ] = None,
     maximize: Annotated[
         list[str] | None, typer.Option("--maximize", help="Metric to make large; may be repeated.")
     ] = None,
@@ -136,7 +138,8 @@ def tune(
         typer.Option("--where", help='Limit, such as "gap_max.sex <= 0.1"; may be repeated.'),
     ] = None,
     prefer: Annotated[
-        str | None, typer.Option("--prefer", help="Metric by which the winner is chosen; alone: no new trials.")
+        str | None,
+        typer.Option("--prefer", help="Metric by which the winner is chosen; alone: no new trials."),
     ] = None,
     methods: Annotated[
         list[str] | None, typer.Option("--method", help="Method to try; may be repeated.")
@@ -149,8 +152,12 @@ def tune(
     repeats: Annotated[
         int | None, typer.Option("--repeats", help="Train the winner again with so many other seeds.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the split, the folds and the search.")] = None,
-    study: Annotated[str | None, typer.Option("--study", help="Name of the study, new or to go on with.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of the split, the folds and the search.")
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option("--study", help="Name of the study, new or to go on with.")
+    ] = None,
     show_status: Annotated[
         bool, typer.Option("--status", help="Show how far the job's newest study is, and write its page.")
     ] = False,

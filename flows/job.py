@@ -277,7 +277,7 @@ class Tune(Section):
     where: list[str] = []
     """Limits, such as `gap_max.sex <= 0.1`."""
     prefer: str | None = None
-    """The metric by which the winner is chosen among those within the limits; default: the first objective."""
+    """Metric by which the winner is chosen among trials within the limits; default: the first objective."""
     bound: Literal["interval", "point"] = "interval"
     """Whether the limits hold on the unfavourable end of the interval, or on the value itself."""
     methods: Annotated[list[str], Field(min_length=1)] | None = None

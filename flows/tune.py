@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.methods.registry import METHODS
+from evenhand.fairlib.catalogue import better_or_worse
+from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.tuning.space import Choice, Dimension
-from evenhand.fairlib.tuning.study import Trial, best, costs, front, nearest
+from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.run import prepare, run_to_gate
@@ -21,12 +22,13 @@ from evenhand.flows.workers import WorkerPool
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import CONTROLS
+from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.tune import label_of
 from evenhand.tasks.step import Step, listen, report_progress, run_step, step_key
 from evenhand.tasks.store import Artifact, Store
 from evenhand.tasks.tuning.judge import check_folds
-from evenhand.tasks.tuning.search import JOB, Candidate, Plan, Study
+from evenhand.tasks.tuning.search import Candidate, Plan, Study
 
 JUDGE = Step("judge", home="tuning.judge")
 SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
@@ -46,7 +48,9 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         After the verdict was written.
     """
     if not store.is_local:
-        raise InputError(f"a study is kept in a folder, and the store {store.url} is remote: use --store FOLDER.")
+        raise InputError(
+            f"a study is kept in a folder, and the store {store.url} is remote: use --store FOLDER."
+        )
     steps, started = Steps(store, engine), time.perf_counter()
     with recorded_verdict(store, run_id, steps) as verdict:
         prepare(plan.resolved, steps)
@@ -66,7 +70,9 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         else:
             _measure(plan, winner, rows, document, verdict, engine, store)
             digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
-            text = tuned_text(plan, rows.plan, winner, len(rows.labels), {"study": study.folder.name, "digest": digest})
+            text = tuned_text(
+                plan, rows.plan, winner, len(rows.labels), {"study": study.folder.name, "digest": digest}
+            )
             plan.target.write_text(text, encoding="utf-8")
             verdict.artifacts["tuned"] = str(plan.target)
         document["seconds"] = round(time.perf_counter() - started, 1)
@@ -104,6 +110,7 @@ class Rows:
             "job": plan.resolved.job.name,
             "table": steps.output("ingest", "raw").sha256,
             "contract": plan.resolved.table_contract.digest,
+            "aim": asdict(plan.aim),
             "search": _digest([train.sha256, folds, plan.content(), describe_plan(searched)]),
         }
         return cls(
@@ -115,7 +122,9 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     """Return what identifies a search, as plain JSON."""
     return {
         "aim": [str(plan.aim), plan.aim.bound],
-        "methods": {name: {key: repr(item) for key, item in space.items()} for name, space in plan.methods.items()},
+        "methods": {
+            name: {key: repr(item) for key, item in space.items()} for name, space in plan.methods.items()
+        },
         "decisions": list(plan.decisions),
         "tolerance": repr(plan.tolerance),
         "seed": plan.seed,
@@ -149,7 +158,11 @@ def _open(study: Study, rows: Rows) -> None:
 
 
 def _search(
-    plan: TunePlan, rows: Rows, study: Study, store: Store, report: Callable[[int, int, Mapping[str, float]], None]
+    plan: TunePlan,
+    rows: Rows,
+    study: Study,
+    store: Store,
+    report: Callable[[int, int, Mapping[str, float]], None],
 ) -> None:
     workers = plan.tune.workers
     pool = WorkerPool(workers) if workers > 1 else None
@@ -246,7 +259,7 @@ def _measure(
     engine: Engine,
     store: Store,
 ) -> None:
-    """Train the winner on all training rows, measure it on the test rows, and repeat that with other seeds."""
+    """Train the winner on all training rows, measure it on the test rows, and repeat that."""
     resolved = plan.tuned(rows.plan, winner, len(rows.labels))
     steps = Steps(store, engine)
     decision = run_to_gate(resolved, steps).decision
@@ -269,9 +282,7 @@ def _measure(
 
 
 def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        name: {key: metric[key] for key in ("value", "low", "high")} for name, metric in metrics.items()
-    }
+    return {name: {key: metric[key] for key in ("value", "low", "high")} for name, metric in metrics.items()}
 
 
 # what a study found, for its page
@@ -285,7 +296,9 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
     rows = []
     for trial in trials:
         row = asdict(replace(trial, metrics={name: trial.metrics.get(name, {}) for name in shown}))
-        rows.append(row | {"label": label_of(row), "miss": aim.miss(trial.metrics) if trial.metrics else None})
+        rows.append(
+            row | {"label": label_of(row), "miss": aim.miss(trial.metrics) if trial.metrics else None}
+        )
     return {
         "job": plan.resolved.job.name,
         "study": study,
@@ -329,7 +342,7 @@ def no_winner(plan: TunePlan, trials: Sequence[Trial]) -> str:
 
 
 def notes_of(document: Mapping[str, Any]) -> list[str]:
-    """Say what the reader must know of the winner: that no mitigation is needed, or that a limit is missed."""
+    """Say what the reader must know of the winner: no mitigation is needed, or a limit is missed."""
     if document["winner"] is None:
         return []
     by_number = {trial["number"]: trial for trial in document["trials"]}
@@ -339,17 +352,19 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
         notes.append("no mitigation is needed: the control without it is the best within the limits")
     blind = next((trial for trial in document["trials"] if trial["kind"] == "blind"), None)
     if blind is not None and blind["state"] == "judged" and not blind["miss"]:
-        from evenhand.fairlib.catalogue import better_or_worse
-
         values = [trial["metrics"][name]["value"] for trial in (blind, winner)]
         if None not in values and better_or_worse(name, values[0] - values[1]) == "better":
             notes.append(
-                f"the blind control is better ({name} {values[0]:.3f}): take the sensitive columns out of the "
-                "model inputs in the contract, and tune again"
+                f"the blind control is better ({name} {values[0]:.3f}): take the sensitive columns out of "
+                "the model inputs in the contract, and tune again"
             )
     for limit in document["limits"]:
         found = (document["test"] or {}).get(limit["metric"], {}).get("value")
-        if found is not None and (found < limit["value"]) == (limit["sign"] == ">=") and found != limit["value"]:
+        if (
+            found is not None
+            and (found < limit["value"]) == (limit["sign"] == ">=")
+            and found != limit["value"]
+        ):
             notes.append(f"on the test rows {limit['metric']} is {found:.3f}, which misses {limit['text']}")
     return notes
 
@@ -357,7 +372,10 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
     """Return what the page shows of this search beside its results, as names and values."""
     spaces = [
-        [f"Space of {name}", "; ".join(f"{key}: {_range(item)}" for key, item in space.items()) or "nothing to search"]
+        [
+            f"Space of {name}",
+            "; ".join(f"{key}: {_range(item)}" for key, item in space.items()) or "nothing to search",
+        ]
         for name, space in plan.methods.items()
     ]
     return [
@@ -377,6 +395,12 @@ def _range(dimension: Dimension) -> str:
 # a study that is being searched
 
 
+def aim_of(content: Mapping[str, Any]) -> Aim:
+    """Read the aim of a study from its identity."""
+    limits = tuple(Limit(**limit) for limit in content["limits"])
+    return Aim(tuple(content["objectives"]), limits, content["bound"])
+
+
 def status(plan: TunePlan, store: Store) -> dict[str, Any]:
     """
     Read the newest study of a job, or the named one, and write its page as far as it is.
@@ -394,15 +418,13 @@ def status(plan: TunePlan, store: Store) -> dict[str, Any]:
         named = plan.tune.study in (None, path.parent.name)
         if identity is None or not named or identity["job"] != plan.resolved.job.name:
             continue
-        trials = study.trials()
-        document = tuning(plan, plan_of_rows(plan, 0), path.parent.name, trials)
-        from evenhand.tasks.fingerprint import environment, now
-
+        # its own aim: the command may have been given another
+        begun = replace(plan, aim=aim_of(identity["aim"]))
+        document = tuning(begun, plan_of_rows(begun, 0), path.parent.name, study.trials())
         run = {"id": path.parent.name, "created": now(), "environment": environment(), "files": []}
         page = write_page("tune", {"tuning": document, "run": run | {"made": []}}, store)
         document["report"] = store.write_text(page, STUDIES, path.parent.name, "report.html")
         return document
-    raise InputError(f"there is no study of {plan.resolved.job.name!r} in this store: run without --status first.")
-
-
-
+    raise InputError(
+        f"there is no study of {plan.resolved.job.name!r} in this store: run without --status first."
+    )

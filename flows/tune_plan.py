@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,16 @@ import yaml
 from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.evaluation.tradeoff import Limit, parse_limit
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.fairlib.tuning.space import Choice, Dimension, Real, Space, restricted, same, space_of, with_default
+from evenhand.fairlib.tuning.space import (
+    Choice,
+    Dimension,
+    Real,
+    Space,
+    restricted,
+    same,
+    space_of,
+    with_default,
+)
 from evenhand.fairlib.tuning.study import Aim, Trial, check_limits
 from evenhand.flows import classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, Tune, load_job
@@ -151,7 +160,9 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
     job, folder = load_job(name, overrides)
     resolved = resolve(job, folder)
     if resolved.is_proxy:
-        raise InputError(f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`.")
+        raise InputError(
+            f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`."
+        )
     if any(f"{key}" in {"tuned"} for key in job.model_fields_set):
         raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
     try:
@@ -211,7 +222,9 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
     if not resolved.may_have(name):
         known = [item for item in resolved.known_metrics if not item.startswith("certificate.")]
         known = [item for item in known if item not in UNCONTROLLED]
-        raise InputError(f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are {', '.join(known)}.")
+        raise InputError(
+            f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are {', '.join(known)}."
+        )
     try:
         better(name)
     except ValueError as error:
@@ -224,7 +237,9 @@ def _variants(resolved: ResolvedJob) -> dict[str, ResolvedJob]:
     found: dict[str, ResolvedJob] = {}
     for name in dict.fromkeys(job.tune.methods or (own, *DEFAULT_METHODS)):
         if name not in METHODS:
-            raise InputError(f"method {name!r} is not known{nearest(name, [*METHODS])}; known: {', '.join(METHODS)}.")
+            raise InputError(
+                f"method {name!r} is not known{nearest(name, [*METHODS])}; known: {', '.join(METHODS)}."
+            )
         if name == own:
             found[name] = resolved
             continue
@@ -267,7 +282,9 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
                 f"{', '.join(accepted)}."
             )
         try:
-            space[key] = restricted(space.get(key), value, variant.arguments.get(key, parameters[key].default))
+            space[key] = restricted(
+                space.get(key), value, variant.arguments.get(key, parameters[key].default)
+            )
         except ValueError as error:
             raise InputError(f"space.{name}.{key}: {error}.") from None
         if key == "perturbation_budget":
@@ -279,7 +296,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
 def _without_default(dimension: Dimension) -> Dimension:
     if isinstance(dimension, Choice):
         return Choice(dimension.values)
-    return type(dimension)(dimension.low, dimension.high, dimension.log)  # type: ignore[arg-type]
+    return replace(dimension, default=None)
 
 
 def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimension) -> None:
@@ -287,19 +304,19 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimensi
     values = dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
     for value in values:
         try:
-            resolve(
-                resolved.job.model_copy(update={"method": {"name": method, key: value}}), resolved.folder
-            )
+            resolve(resolved.job.model_copy(update={"method": {"name": method, key: value}}), resolved.folder)
         except InputError as error:
-            raise InputError(f"space.{method}: {str(error).removeprefix(f'job {resolved.job.name}: ')}") from None
+            raise InputError(
+                f"space.{method}: {str(error).removeprefix(f'job {resolved.job.name}: ')}"
+            ) from None
 
 
 def _decisions(resolved: ResolvedJob, aim: Aim) -> tuple[list[str], Dimension]:
     """
     Return the names of the rules of decisions that are tried, and the range of tolerances by group.
 
-    Beside the job's own: the balanced threshold where balanced accuracy is an objective, and thresholds by group
-    for each metric of groups among objectives and limits.
+    Beside the job's own: the balanced threshold where balanced accuracy is an objective, and thresholds by
+    group for each metric of groups among objectives and limits.
     """
     rule = resolved.job.decision
     names = [JOB]
@@ -342,7 +359,7 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
     if own.costs is not None:
         return DecisionRule(costs=own.costs, equal=equal)
     threshold = "max_accuracy" if own.threshold == "max_accuracy" else "balanced"
-    return DecisionRule(threshold=threshold, equal=equal)
+    return DecisionRule.model_validate({"threshold": threshold, "equal": equal})
 
 
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
@@ -360,7 +377,11 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     def default(method: str, decision: str) -> Candidate:
         arguments = {key: item.default for key, item in plan.methods[method].items()}
         return Candidate(
-            DEFAULT, method, arguments, decision, None if decision in (JOB, BALANCED) else plan.tolerance.default
+            DEFAULT,
+            method,
+            arguments,
+            decision,
+            None if decision in (JOB, BALANCED) else plan.tolerance.default,
         )
 
     fixed += [default(name, plan.decisions[0]) for name in plan.methods]

@@ -54,7 +54,7 @@ def controls(context: StepContext) -> StepResult:
 
 
 def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
-    """Learner without mitigation of a job's method, with the `arguments` that both share, for so many rows."""
+    """Learner without mitigation of a method, with the `arguments` that both share, for so many rows."""
     spec = METHODS[parameters["method"]]
 
     def build() -> Any:

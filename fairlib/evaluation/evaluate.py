@@ -163,7 +163,7 @@ def evaluate(
     intersections : bool
         Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
     score_intervals : bool
-        Whether metrics of scores (AUC, and those of probabilities) get intervals too, which takes the longest.
+        Whether metrics of scores (AUC, and those of probabilities) get intervals too, which takes longest.
     callback : callable, optional
         ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC. The draws
         of the probabilities take a fraction of a second and are not counted.

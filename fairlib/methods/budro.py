@@ -32,8 +32,8 @@ from evenhand.fairlib.methods.gbdt import (
     without_cache,
 )
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
-from evenhand.fairlib.tuning.space import Real, Space
 from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
+from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
     import xgboost as xgb

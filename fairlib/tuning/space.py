@@ -34,23 +34,17 @@ class Real:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A whole number in [low, high]; `log` and `default` as of :class:`Real`."""
-
-    low: int
-    high: int
-    log: bool = False
-    default: int | None = None
+class Whole(Real):
+    """A whole number in [low, high], whose ends are whole too; the rest as of :class:`Real`."""
 
     def __post_init__(self) -> None:
-        check_range(self)
+        super().__post_init__()
+        if not (float(self.low).is_integer() and float(self.high).is_integer()):
+            raise ValueError(f"the range {self} is of a whole number: give whole ends")
 
     def holds(self, value: Any) -> bool:
         """Whether a value is in the range."""
-        return is_number(value) and float(value).is_integer() and self.low <= value <= self.high
-
-    def __str__(self) -> str:
-        return f"{self.low} to {self.high}"
+        return super().holds(value) and float(value).is_integer()
 
 
 @dataclass(frozen=True)
@@ -72,11 +66,11 @@ class Choice:
         return ", ".join("null" if value is None else shown(value) for value in self.values)
 
 
-Dimension = Real | Whole | Choice
+Dimension = Real | Choice
 Space = Mapping[str, Dimension]
 
 
-def check_range(dimension: Real | Whole) -> None:
+def check_range(dimension: Real) -> None:
     """
     Check the ends of a range.
 
@@ -145,11 +139,11 @@ def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> 
 
     Parameters
     ----------
-    dimension : Real, Whole, Choice or None
+    dimension : Real, Choice or None
         None for a parameter that the method's space lacks.
     given : number, text, list or mapping
-        One value fixes the parameter; two numbers are the ends of a range, unless the dimension is a choice; a
-        list of other values is a choice; a mapping has ``low``, ``high`` and optionally ``log``.
+        One value fixes the parameter; two numbers are the ends of a range, unless the dimension is a choice;
+        a list of other values is a choice; a mapping has ``low``, ``high`` and optionally ``log``.
     default : object
         Value of the constructor, by which the kind of a parameter without dimension is told.
 
@@ -174,18 +168,14 @@ def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> 
         kept = next((item for item in values if same(item, default)), values[0])
         return Choice(values, kept)
     whole = isinstance(dimension, Whole) or (dimension is None and type(default) is int)
-    kind: type[Real] | type[Whole] = Whole if whole else Real
-    low, high = given if whole else map(float, given)
-    if whole and not all(float(end).is_integer() for end in given):
-        raise ValueError(f"the range {shown(given)} is of a whole number: give whole ends")
-    found = kind(int(low) if whole else low, int(high) if whole else high, log)
+    found = (Whole if whole else Real)(given[0], given[1], log)
     start = dimension.default if dimension is not None else default
     return replace(found, default=start) if found.holds(start) else with_default(found, None)
 
 
 def rows_of(space: Space) -> list[Sequence[str]]:
     """Name, range, scale and default of each parameter, as texts."""
-    rows = []
+    rows: list[Sequence[str]] = []
     for name, item in space.items():
         scale = "choice" if isinstance(item, Choice) else "logarithmic" if item.log else "linear"
         kind = {Real: "number", Whole: "whole number", Choice: ""}[type(item)]

@@ -96,8 +96,10 @@ def check_limits(limits: Sequence[Limit]) -> None:
         if beyond is not None and limit.shortfall(beyond) > 0:
             raise ValueError(f"{limit} cannot be met: the metric is between {low:g} and {high:g}")
         for other in limits:
-            if other.metric == limit.metric and (limit.sign, other.sign) == (">=", "<=") and (
-                limit.value > other.value
+            if (
+                other.metric == limit.metric
+                and (limit.sign, other.sign) == (">=", "<=")
+                and (limit.value > other.value)
             ):
                 raise ValueError(f"{limit} contradicts {other}")
 
@@ -115,8 +117,8 @@ def is_kept(aim: Aim, own: Estimates, others: Sequence[Estimates], factor: float
     """
     Whether a trial goes on after a rung: at most one in `factor` of the trials there is ahead of it.
 
-    With one objective this is asynchronous successive halving (Li et al., MLSys 2020); with several, the order
-    is that of domination. `others` are the results of all other trials at this rung.
+    With one objective this is asynchronous successive halving (Li et al., MLSys 2020); with several, the
+    order is that of domination. `others` are the results of all other trials at this rung.
     """
     ahead = sum(beats(aim, other, own) for other in others)
     return ahead < max(1.0, (len(others) + 1) / factor)

@@ -47,8 +47,10 @@ def _print_space(method: str) -> None:
     from evenhand.tasks.inputs import nearest
 
     if method not in METHODS:
-        raise InputError(f"method {method!r} has no search space{nearest(method, [*METHODS])}; those that have: "
-                         f"{', '.join(METHODS)}.")
+        raise InputError(
+            f"method {method!r} has no search space{nearest(method, [*METHODS])}; those that have: "
+            f"{', '.join(METHODS)}."
+        )
     rows = rows_of(space_of(method_class(method)))
     print_table([("parameter", "range", "scale", "default"), *rows])
 

@@ -32,9 +32,9 @@ def judge(context: StepContext) -> StepResult:
     """
     Write ``judged.json``: the metrics of a candidate on rows that its models were not trained on.
 
-    Every fold's rows are predicted by a model of the other folds, calibrated and with a decision rule chosen on
-    held-out rows of these. The decisions of all folds together give the metrics and their intervals. On the
-    first rung only one fold is predicted, by a model of a third of the other rows, without intervals.
+    Every fold's rows are predicted by a model of the other folds, calibrated and with a decision rule chosen
+    on held-out rows of these. The decisions of all folds together give the metrics and their intervals. On
+    the first rung only one fold is predicted, by a model of a third of the other rows, without intervals.
 
     The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, and the ``encoder`` for
     counterfactual copies. Parameters are those of the steps `train` and `decide`, and ``kind`` (a control's
@@ -49,7 +49,9 @@ def judge(context: StepContext) -> StepResult:
     for number in range(1 if first else parameters["folds"]):
         trained, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         if first:
-            part = fold_of_rows(cells_of(data)[trained], FIRST_RUNG, derive_seed(parameters["fold_seed"], "rung"))
+            part = fold_of_rows(
+                cells_of(data)[trained], FIRST_RUNG, derive_seed(parameters["fold_seed"], "rung")
+            )
             trained = trained[part == 0]
         found.append(_decisions(context, data.take(trained), data.take(held)))
         rows.append(held)
@@ -75,8 +77,7 @@ def check_folds(data: Dataset, folds: int) -> None:
 
 def _decisions(context: StepContext, data: Dataset, held: Dataset) -> Decisions:
     """Decisions about the rows `held` by a model trained on the rows of `data`."""
-    parameters, measure = context.parameters, context.parameters["measure"]
-    copies = measure["counterfactuals"]
+    copies = context.parameters["measure"]["counterfactuals"]
     encoder: Any = TableEncoder.load(context.inputs["encoder"]) if copies else None
     model = _model(context, data)
     sensitive = {name: values.astype(str) for name, values in held.sensitive.items()}
@@ -89,7 +90,10 @@ def _model(context: StepContext, data: Dataset) -> Any:
         return Majority(float(data.y.mean()))
     if kind == BLIND:
         columns = sensitive_columns(data)
-        return Blind(_trained(parameters, control_learner(parameters, len(data.y)), without_columns(data, columns)), columns)
+        return Blind(
+            _trained(parameters, control_learner(parameters, len(data.y)), without_columns(data, columns)),
+            columns,
+        )
     learner = control_learner(parameters, len(data.y)) if kind == PLAIN else learner_of(context, data)
     return _trained(parameters, learner, data)
 

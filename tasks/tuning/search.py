@@ -30,13 +30,15 @@ FACTOR = 4.0
 STARTUP = 16
 JOB, SEARCH, DEFAULT = "job", "search", "default"
 METHOD, DECISION, TOLERANCE = "method", "decision", "tolerance"
+# Constraint of a trial that failed: worse than missing a limit on shares by all that is possible.
+FAILED = 2.0
 # Metrics are written to so many digits.
 DIGITS = 6
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a trial tries: a kind, and for all but controls a method, its arguments and a rule of decisions."""
+    """What a trial tries: a kind, and but for controls a method, its arguments and a rule of decisions."""
 
     kind: str
     method: str | None = None
@@ -55,8 +57,9 @@ class Plan:
     What a study searches.
 
     `methods` has the space of each method; `decisions` the names of the rules of decisions, the job's own
-    first; `tolerance` is the range of those with thresholds by group. `fixed` are the trials before the search:
-    a kind, and for a default its parameters. `halving` says whether trials are pruned on a part of the rows.
+    first; `tolerance` is the range of those with thresholds by group. `fixed` are the trials before the
+    search: controls, and defaults with their arguments. `halving` says whether trials are pruned on a part
+    of the rows.
     """
 
     aim: Aim
@@ -119,8 +122,8 @@ class Study:
             lock.acquire()
         except Timeout:
             raise NotCarriedOut(
-                f"the study {self.folder.name} is being searched by another process: wait for its end, or look "
-                "at it with --status."
+                f"the study {self.folder.name} is being searched by another process: wait for its end, or "
+                "look at it with --status."
             ) from None
         try:
             self._mend()
@@ -129,10 +132,8 @@ class Study:
             lock.release()
 
     def _mend(self) -> None:
-        """Remove the journal's lock of a killed process, and a last line that it did not finish."""
+        """Remove a last line that a killed process did not finish."""
         journal = self.folder / JOURNAL
-        for stale in self.folder.glob(f"{JOURNAL}.lock*"):
-            stale.unlink(missing_ok=True)
         if journal.is_file():
             content = journal.read_bytes()
             whole = content.rfind(b"\n") + 1
@@ -173,7 +174,22 @@ class Study:
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
-        return JournalStorage(JournalFileBackend(str(self.folder / JOURNAL)))
+        path = self.folder / JOURNAL
+
+        class Journal(JournalFileBackend):  # type: ignore[misc]
+            """
+            A journal that one process writes.
+
+            What a process has written survives its death, so nothing waits for the disk; that would take
+            longer than many a trial.
+            """
+
+            def append_logs(self, logs: list[dict[str, Any]]) -> None:
+                lines = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in logs)
+                with path.open("ab") as stream:
+                    stream.write(lines.encode())
+
+        return JournalStorage(Journal(str(path)))
 
     def trials(self) -> list[Trial]:
         """Finished trials in their order."""
@@ -209,7 +225,9 @@ class Study:
         optuna = _optuna()
         guard = threading.Lock()
         running = [
-            item for item in self._study.get_trials(deepcopy=False) if item.state == optuna.trial.TrialState.RUNNING
+            item
+            for item in self._study.get_trials(deepcopy=False)
+            if item.state == optuna.trial.TrialState.RUNNING
         ]
 
         def next_trial() -> Any:
@@ -218,7 +236,9 @@ class Study:
                 if running:
                     return optuna.trial.Trial(self._study, running.pop(0)._trial_id)
                 begun = len([1 for item in self._study.get_trials(deepcopy=False) if not _waits(item)])
-                if begun >= max(most, len(plan.fixed)) or (begun >= len(plan.fixed) and time.monotonic() >= until):
+                if begun >= max(most, len(plan.fixed)) or (
+                    begun >= len(plan.fixed) and time.monotonic() >= until
+                ):
                     return None
                 return self._study.ask()
 
@@ -242,7 +262,7 @@ class Study:
                     future.result()
 
     def _sampler(self, plan: Plan) -> Any:
-        """Build the sampler of the next trial: seeded by its place, a search goes on after a kill as without one."""
+        """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""
         finished = sum(item.state.is_finished() for item in self._study.get_trials(deepcopy=False))
         return _optuna().samplers.TPESampler(
             seed=derive_seed(plan.seed, "tpe", str(finished)),
@@ -261,7 +281,9 @@ class Study:
                 metrics = judge(candidate, True)
                 with guard:
                     kept = is_kept(aim, metrics, self._rungs(trial.number), FACTOR)
-                    trial.set_user_attr("rung", _rounded({name: metrics.get(name, {}) for name in aim.metrics}))
+                    trial.set_user_attr(
+                        "rung", _rounded({name: metrics.get(name, {}) for name in aim.metrics})
+                    )
             if kept:
                 metrics = judge(candidate, False)
         except Exception as caught:  # noqa: BLE001 - the other trials go on
@@ -276,7 +298,9 @@ class Study:
             trial.set_user_attr("seconds", round(time.perf_counter() - started, 3))
             if error is not None:
                 trial.set_user_attr("error", error)
-                self._study.tell(trial, state=states.FAIL)
+                # so the sampler learns to avoid the place: it ignores failed trials
+                trial.set_constraint("failed", FAILED)
+                self._study.tell(trial, state=states.PRUNED)
                 return
             trial.set_user_attr("metrics", _rounded(metrics))
             for limit in aim.limits:
@@ -313,11 +337,11 @@ def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
 def _trial(item: Any) -> Trial:
     """Convert a finished trial of Optuna's."""
     found = item.user_attrs
-    states = {"COMPLETE": "judged", "PRUNED": "pruned", "FAIL": "failed"}
+    state = "failed" if "error" in found else "judged" if item.state.name == "COMPLETE" else "pruned"
     return Trial(
         number=item.number,
         kind=found.get("kind", SEARCH),
-        state=states[item.state.name],  # type: ignore[arg-type]
+        state=state,  # type: ignore[arg-type]
         method=item.params.get(METHOD),
         arguments=found.get("arguments", {}),
         decision=item.params.get(DECISION, JOB),
@@ -350,7 +374,7 @@ def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
     if isinstance(dimension, Choice):
         return json.loads(trial.suggest_categorical(name, [json.dumps(value) for value in dimension.values]))
     if isinstance(dimension, Whole):
-        return trial.suggest_int(name, dimension.low, dimension.high, log=dimension.log)
+        return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log)
     return trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log)
 
 

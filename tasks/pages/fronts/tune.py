@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.tuning.space import shown
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import within
@@ -40,40 +39,46 @@ def headline(study: Json) -> list[str]:
     trials = study["trials"]
     judged = sum(trial["state"] == "judged" for trial in trials)
     sentences = [
-        f"{formats.plural(len(trials), 'trial')} of {formats.join(study['methods'])}; {judged} were judged on all "
-        "folds of the training rows."
+        f"{formats.plural(len(trials), 'trial')} of {formats.join(study['methods'])}; {judged} were judged "
+        "on all folds of the training rows."
     ]
     winner = trial_of(study, study["winner"])
     if winner is None:
         close = trial_of(study, study["nearest"])
         if close is not None:
             sentences.append(
-                f"None is within the limits. The nearest, {close['label']}, misses them by {close['miss']:.3g} in all."
+                f"None is within the limits. The nearest, {close['label']}, misses them by "
+                f"{close['miss']:.3g} in all."
             )
         return sentences
     name = study["prefer"]
     sentences.append(
-        f"The winner is {winner['label']}, with {within(name)} {formats.number(winner['metrics'][name]['value'])} "
-        "on validation rows."
+        f"The winner is {winner['label']}, with {within(name)} "
+        f"{formats.number(winner['metrics'][name]['value'])} on validation rows."
     )
     if winner["kind"] == "plain":
         sentences.append("It is the control without mitigation: no mitigation is needed for these limits.")
     test = (study["test"] or {}).get(name)
     if test and test["value"] is not None:
+        ends = "" if test["low"] is None else f" ({formats.interval(test['low'], test['high'])})"
         sentences.append(
-            f"On {formats.plural(study['test_rows'], 'test row')}, which the search did not see, {within(name)} is "
-            f"{formats.number(test['value'])} {formats.interval(test['low'], test['high'])}.".replace(" .", ".")
+            f"On {formats.plural(study['test_rows'], 'test row')}, which the search did not see, "
+            f"{within(name)} is {formats.number(test['value'])}{ends}."
         )
     kept, missed = _on_test(study)
     if kept or missed:
-        words = [f"{formats.join(kept)} kept" if kept else "", f"{formats.join(missed)} missed" if missed else ""]
+        words = [
+            f"{formats.join(kept)} kept" if kept else "",
+            f"{formats.join(missed)} missed" if missed else "",
+        ]
         sentences.append(f"Limits on the test rows: {formats.join([word for word in words if word])}.")
     return sentences
 
 
 def _on_test(study: Json) -> tuple[list[str], list[str]]:
     """Limits that the test rows' values keep, and those that they miss."""
-    kept, missed = [], []
+    kept: list[str] = []
+    missed: list[str] = []
     for limit in study["limits"]:
         value = ((study["test"] or {}).get(limit["metric"]) or {}).get("value")
         if value is not None:
@@ -107,10 +112,9 @@ def _short(value: Any) -> Any:
 
 def metrics_of(study: Json) -> list[str]:
     """Metrics that a study is about: its objectives, then those of its limits."""
-    names: Sequence[str] = [*study["objectives"], study["prefer"], *(limit["metric"] for limit in study["limits"])]
+    names: Sequence[str] = [
+        *study["objectives"],
+        study["prefer"],
+        *(limit["metric"] for limit in study["limits"]),
+    ]
     return list(dict.fromkeys(names))
-
-
-def heading(name: str) -> str:
-    """Title of a metric as a column."""
-    return title(name)

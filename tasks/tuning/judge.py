@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
@@ -53,7 +54,9 @@ def judge(context: StepContext) -> StepResult:
                 cells_of(data)[trained], FIRST_RUNG, derive_seed(parameters["fold_seed"], "rung")
             )
             trained = trained[part == 0]
-        found.append(_decisions(context, data.take(trained), data.take(held)))
+        # the many small fits of a calibration take several times as long on more threads than there are cores
+        with threadpool_limits(1, user_api="blas"):
+            found.append(_decisions(context, data.take(trained), data.take(held)))
         rows.append(held)
         context.progress(number + 1, parameters["folds"], {})
     metrics = _measure(parameters, data.take(np.concatenate(rows)), Decisions.concatenate(found))

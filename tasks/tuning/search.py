@@ -295,6 +295,7 @@ class Study:
         states = _optuna().trial.TrialState
         with guard:
             trial.set_user_attr("arguments", dict(candidate.arguments))
+            trial.set_user_attr(TOLERANCE, candidate.tolerance)
             trial.set_user_attr("seconds", round(time.perf_counter() - started, 3))
             if error is not None:
                 trial.set_user_attr("error", error)
@@ -345,7 +346,7 @@ def _trial(item: Any) -> Trial:
         method=item.params.get(METHOD),
         arguments=found.get("arguments", {}),
         decision=item.params.get(DECISION, JOB),
-        tolerance=item.params.get(TOLERANCE),
+        tolerance=found.get(TOLERANCE),
         metrics=found.get("metrics", {}),
         seconds=found.get("seconds", 0.0),
         error=found.get("error"),

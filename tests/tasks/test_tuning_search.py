@@ -211,7 +211,7 @@ def test_the_journal_has_no_more_than_parameters_and_metrics(tmp_path: Path) -> 
         for line in (tmp_path / "journal.log").read_text().splitlines()
         for name in json.loads(line).get("user_attr", {})
     ]
-    assert set(attributes) == {"identity", "arguments", "seconds", "metrics"}
+    assert set(attributes) == {"identity", "arguments", "tolerance", "seconds", "metrics"}
 
 
 def test_optuna_prints_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.tune import KINDS, metrics_of, trial_of
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
@@ -55,7 +57,7 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
 
 
 def _difference(one: Json | None, other: Json | None) -> Cell:
-    values = [(item or {}).get("value") for item in (one, other)]
+    values: list[Any] = [(item or {}).get("value") for item in (one, other)]
     return Cell(formats.signed(values[0] - values[1])) if None not in values else lack("not measured")
 
 

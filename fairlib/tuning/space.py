@@ -80,7 +80,9 @@ def check_range(dimension: Real) -> None:
         They are no finite numbers, the range is empty, or a logarithm needs a positive one.
     """
     low, high = dimension.low, dimension.high
-    if not (is_number(low) and is_number(high) and low <= high):
+    if not (is_number(low) and is_number(high)):
+        raise ValueError(f"the range {low!r} to {high!r} needs finite numbers as its ends")
+    if low > high:
         raise ValueError(f"the range {low!r} to {high!r} is empty: give its lower end first")
     if dimension.log and low <= 0:
         raise ValueError(f"the range {low:g} to {high:g} has a logarithmic scale: it must begin above 0")
@@ -152,7 +154,8 @@ def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> 
     ValueError
         The range is empty, or the mapping has other keys.
     """
-    if isinstance(given, Mapping):
+    is_range = isinstance(given, Mapping)
+    if is_range:
         if not {"low", "high"} <= set(given) <= {"low", "high", "log"}:
             raise ValueError("a range has the keys low, high and optionally log")
         given, log = [given["low"], given["high"]], bool(given.get("log", False))
@@ -162,8 +165,8 @@ def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> 
         return Choice((given,), given)
     if not given:
         raise ValueError("the list is empty: give two ends of a range, or at least one value")
-    numbers = len(given) == 2 and all(map(is_number, given)) and not isinstance(dimension, Choice)
-    if not numbers:
+    two_numbers = len(given) == 2 and all(map(is_number, given))
+    if not is_range and (not two_numbers or isinstance(dimension, Choice)):
         values = tuple(given)
         kept = next((item for item in values if same(item, default)), values[0])
         return Choice(values, kept)

@@ -24,7 +24,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import CONTROLS
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.tune import label_of
+from evenhand.tasks.pages.fronts.tune import holds, label_of
 from evenhand.tasks.step import Step, listen, report_progress, run_step, step_key
 from evenhand.tasks.store import Artifact, Store
 from evenhand.tasks.tuning.judge import check_folds
@@ -61,6 +61,11 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
             if plan.searches(bool(study.trials())):
                 _search(plan, rows, study, store, report_progress("tune", prefect=prefect))
             trials = study.trials()
+        if all(trial.kind in CONTROLS for trial in trials):
+            raise InputError(
+                "there was no time for one trial beside the controls: give more --minutes or --trials; what "
+                "is finished is kept."
+            )
         document = tuning(plan, rows.plan, study.folder.name, trials)
         verdict.status, verdict.exit_code = "evaluated", 0
         documents: dict[str, Any] = {"tuning": document}
@@ -76,9 +81,10 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
             plan.target.write_text(text, encoding="utf-8")
             verdict.artifacts["tuned"] = str(plan.target)
         document["seconds"] = round(time.perf_counter() - started, 1)
+        document["notes"] = notes_of(document)
         folder = RunFolder(store, verdict)
         folder.write_json("tuning", "tuning.json", document, "the study as JSON")
-        verdict.notes += notes_of(document)
+        verdict.notes += document["notes"]
         folder.write_report("tune", documents, {"made": [["The search", facts(plan, document)]]})
     return verdict
 
@@ -320,6 +326,7 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
         "test_rows": None,
         "test_controls": {},
         "repeats": [],
+        "notes": [],
         "seconds": round(sum(trial.seconds for trial in trials), 1),
     }
 
@@ -353,18 +360,14 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     blind = next((trial for trial in document["trials"] if trial["kind"] == "blind"), None)
     if blind is not None and blind["state"] == "judged" and not blind["miss"]:
         values = [trial["metrics"][name]["value"] for trial in (blind, winner)]
-        if None not in values and better_or_worse(name, values[0] - values[1]) == "better":
+        if None not in values and better_or_worse(name, values[0] - values[1]) != "worse":
             notes.append(
-                f"the blind control is better ({name} {values[0]:.3f}): take the sensitive columns out of "
-                "the model inputs in the contract, and tune again"
+                f"the blind control does no worse ({name} {values[0]:.3f} on validation rows): think of "
+                "taking the sensitive columns out of the model inputs in the contract, and tune again"
             )
     for limit in document["limits"]:
         found = (document["test"] or {}).get(limit["metric"], {}).get("value")
-        if (
-            found is not None
-            and (found < limit["value"]) == (limit["sign"] == ">=")
-            and found != limit["value"]
-        ):
+        if found is not None and not holds(limit, document["test"]):
             notes.append(f"on the test rows {limit['metric']} is {found:.3f}, which misses {limit['text']}")
     return notes
 

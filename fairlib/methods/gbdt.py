@@ -107,7 +107,7 @@ class GBDTClassifier(Method):
     multiclass: ClassVar[bool] = True
     takes_missing: ClassVar[bool] = True
     space: ClassVar[Space] = {
-        "eta": Real(0.01, 0.3, log=True),
+        "eta": Real(0.02, 0.3, log=True),
         "max_depth": Choice((None, 2, 3, 4, 6, 8)),
         "reg_lambda": Real(0.1, 1000.0, log=True),
         "min_child_weight": Real(0.5, 100.0, log=True),

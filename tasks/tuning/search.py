@@ -21,6 +21,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, is_kept
 from evenhand.tasks.errors import EvenhandError, InputError, NotCarriedOut, internal_fault
+from evenhand.tasks.evaluating.controls import CONTROLS
 
 JOURNAL, STUDY = "journal.log", "study"
 NEEDED = "`evenhand tune` needs an optional extra: pip install 'evenhand[tune]'."
@@ -214,7 +215,7 @@ class Study:
         plan : Plan
         judge : callable
         until : float
-            Time of ``time.monotonic``, after which no further trial starts. The fixed trials always run.
+            Time of ``time.monotonic``, after which no further trial starts. The controls always run.
         most : int
             Number of trials of the whole study.
         workers : int
@@ -235,10 +236,8 @@ class Study:
                 self._study.sampler = self._sampler(plan)
                 if running:
                     return optuna.trial.Trial(self._study, running.pop(0)._trial_id)
-                begun = len([1 for item in self._study.get_trials(deepcopy=False) if not _waits(item)])
-                if begun >= max(most, len(plan.fixed)) or (
-                    begun >= len(plan.fixed) and time.monotonic() >= until
-                ):
+                begun = sum(not _waits(item) for item in self._study.get_trials(deepcopy=False))
+                if begun >= most or (begun >= len(CONTROLS) and time.monotonic() >= until):
                     return None
                 return self._study.ask()
 

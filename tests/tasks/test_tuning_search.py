@@ -196,12 +196,12 @@ def test_threads_judge_side_by_side_and_each_trial_once(tmp_path: Path) -> None:
     assert {trial.state for trial in trials} == {"judged"}
 
 
-def test_no_time_is_left_for_a_search_but_the_fixed_trials_run(tmp_path: Path) -> None:
+def test_no_time_is_left_for_a_search_but_the_controls_run(tmp_path: Path) -> None:
     study, plan = Study(tmp_path), plan_of()
     with study.held():
         study.create(plan, IDENTITY)
         study.search(plan, judge, until=time.monotonic() - 1, most=1000)
-        assert [trial.kind for trial in study.trials()] == ["majority", "plain", "blind", "default"]
+        assert [trial.kind for trial in study.trials()] == ["majority", "plain", "blind"]
 
 
 def test_the_journal_has_no_more_than_parameters_and_metrics(tmp_path: Path) -> None:

@@ -56,8 +56,6 @@ def headline(study: Json) -> list[str]:
         f"The winner is {winner['label']}, with {within(name)} "
         f"{formats.number(winner['metrics'][name]['value'])} on validation rows."
     )
-    if winner["kind"] == "plain":
-        sentences.append("It is the control without mitigation: no mitigation is needed for these limits.")
     test = (study["test"] or {}).get(name)
     if test and test["value"] is not None:
         ends = "" if test["low"] is None else f" ({formats.interval(test['low'], test['high'])})"
@@ -65,26 +63,18 @@ def headline(study: Json) -> list[str]:
             f"On {formats.plural(study['test_rows'], 'test row')}, which the search did not see, "
             f"{within(name)} is {formats.number(test['value'])}{ends}."
         )
-    kept, missed = _on_test(study)
-    if kept or missed:
-        words = [
-            f"{formats.join(kept)} kept" if kept else "",
-            f"{formats.join(missed)} missed" if missed else "",
-        ]
-        sentences.append(f"Limits on the test rows: {formats.join([word for word in words if word])}.")
-    return sentences
+    held = [limit["text"] for limit in study["limits"] if holds(limit, study["test"] or {})]
+    if held:
+        sentences.append(f"On the test rows {formats.join([f'“{text}”' for text in held])} held too.")
+    return [*sentences, *(f"{formats.sentence(note)}." for note in study["notes"])]
 
 
-def _on_test(study: Json) -> tuple[list[str], list[str]]:
-    """Limits that the test rows' values keep, and those that they miss."""
-    kept: list[str] = []
-    missed: list[str] = []
-    for limit in study["limits"]:
-        value = ((study["test"] or {}).get(limit["metric"]) or {}).get("value")
-        if value is not None:
-            holds = value >= limit["value"] if limit["sign"] == ">=" else value <= limit["value"]
-            (kept if holds else missed).append(f"“{limit['text']}”")
-    return kept, missed
+def holds(limit: Json, metrics: Json) -> bool:
+    """Whether a metric's value keeps a limit."""
+    value = (metrics.get(limit["metric"]) or {}).get("value")
+    if value is None:
+        return False
+    return bool(value >= limit["value"] if limit["sign"] == ">=" else value <= limit["value"])
 
 
 def trial_of(study: Json, number: int | None) -> Json | None:

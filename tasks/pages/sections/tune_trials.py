@@ -115,7 +115,7 @@ def _best(study: Json) -> Table:
         missed = "yes" if trial["miss"] == 0 else f"misses by {formats.number(trial['miss'])}"
         label = Cell(str(trial["number"]), (trial["label"],))
         rows.append([label, *cells, missed, formats.seconds(trial["seconds"])])
-    count = f"The best {len(shown)} of {len(order)}" if len(shown) < len(order) else f"All {len(order)}"
+    count = f"The best {len(shown)} of {len(order):,}" if len(shown) < len(order) else f"All {len(order)}"
     columns = ["Trial", *(title(metric) for metric in metrics_of(study)), "Within the limits", "Time"]
     return Table(
         f"{count} trials that were judged on all folds, on validation rows", columns, rows, folded=True

@@ -275,6 +275,7 @@ def _measure(
     controls = steps.read("evaluate", "controls")["controls"]
     document["test_controls"] = {name: control["metrics"] for name, control in controls.items()}
     verdict.gates = decision
+    document["gates"] = decision["verdict"]
     verdict.add_metrics(metrics)
     verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
     for number in range(1, plan.tune.repeats + 1):
@@ -326,6 +327,7 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
         "test_rows": None,
         "test_controls": {},
         "repeats": [],
+        "gates": None,
         "notes": [],
         "seconds": round(sum(trial.seconds for trial in trials), 1),
     }
@@ -365,6 +367,8 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
                 f"the blind control does no worse ({name} {values[0]:.3f} on validation rows): think of "
                 "taking the sensitive columns out of the model inputs in the contract, and tune again"
             )
+    if document["gates"] not in (None, "passed"):
+        notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")
     for limit in document["limits"]:
         found = (document["test"] or {}).get(limit["metric"], {}).get("value")
         if found is not None and not holds(limit, document["test"]):

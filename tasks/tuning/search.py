@@ -83,7 +83,6 @@ def _optuna() -> Any:
     check_installed()
     import optuna
 
-    optuna.logging.disable_default_handler()
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     return optuna
 
@@ -224,7 +223,7 @@ class Study:
             Called with all finished trials after each.
         """
         optuna = _optuna()
-        guard = threading.Lock()
+        guard, stopped = threading.Lock(), threading.Event()
         running = [
             item
             for item in self._study.get_trials(deepcopy=False)
@@ -242,7 +241,7 @@ class Study:
                 return self._study.ask()
 
         def work() -> None:
-            while (trial := next_trial()) is not None:
+            while not stopped.is_set() and (trial := next_trial()) is not None:
                 with guard:
                     candidate = _candidate(trial, plan)
                 self._carry_out(trial, candidate, plan, judge, guard)
@@ -257,8 +256,14 @@ class Study:
                 work()
                 return
             with ThreadPoolExecutor(workers) as threads:
-                for future in [threads.submit(work) for _ in range(workers)]:
-                    future.result()
+                futures = [threads.submit(work) for _ in range(workers)]
+                try:
+                    for future in futures:
+                        future.result()
+                except BaseException:
+                    # the pool of threads waits for all: each ends after its trial
+                    stopped.set()
+                    raise
 
     def _sampler(self, plan: Plan) -> Any:
         """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""

@@ -160,6 +160,17 @@ def test_a_trial_that_cannot_be_judged_fails_alone_and_says_why(tmp_path: Path) 
     assert sum(trial.method == "b" for trial in trials[20:]) <= 6  # the search avoids it
 
 
+def test_the_search_avoids_what_fails_also_where_nothing_is_within_the_limits(tmp_path: Path) -> None:
+    def failing(candidate: Candidate, first: bool) -> Mapping[str, Any]:
+        if candidate.method == "b":
+            raise InputError("method b: too few rows")
+        return judge(candidate, first)
+
+    impossible = Aim(("accuracy",), (Limit("accuracy", ">=", 0.99),))
+    trials = searched(tmp_path, 40, plan_of(aim=impossible), judge=failing)
+    assert sum(trial.method == "b" for trial in trials[20:]) <= 6
+
+
 def test_bad_trials_are_pruned_on_the_first_rung_and_fixed_ones_never(tmp_path: Path) -> None:
     calls: list[tuple[str, bool]] = []
 

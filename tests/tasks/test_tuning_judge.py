@@ -112,7 +112,8 @@ def test_blind_does_not_use_the_sensitive_column_and_majority_nothing(tmp_path: 
     assert found["plain"][gap]["value"] > 0.7
     assert found["blind"][gap]["value"] < 0.2
     accuracy = {kind: metrics["balanced_accuracy"]["value"] for kind, metrics in found.items()}
-    assert accuracy["plain"] > accuracy["blind"] + 0.1
+    # it was trained without the column too, and so uses the other one
+    assert accuracy["plain"] > accuracy["blind"] + 0.1 > 0.66
     assert accuracy["majority"] == pytest.approx(0.5, abs=0.05)
 
 

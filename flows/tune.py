@@ -75,9 +75,7 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         else:
             _measure(plan, winner, rows, document, verdict, engine, store)
             digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
-            text = tuned_text(
-                plan, rows.plan, winner, len(rows.labels), {"study": study.folder.name, "digest": digest}
-            )
+            text = tuned_text(plan, winner, len(rows.labels), {"study": study.folder.name, "digest": digest})
             plan.target.write_text(text, encoding="utf-8")
             verdict.artifacts["tuned"] = str(plan.target)
         document["seconds"] = round(time.perf_counter() - started, 1)
@@ -266,7 +264,7 @@ def _measure(
     store: Store,
 ) -> None:
     """Train the winner on all training rows, measure it on the test rows, and repeat that."""
-    resolved = plan.tuned(rows.plan, winner, len(rows.labels))
+    resolved = plan.tuned(winner, len(rows.labels))
     steps = Steps(store, engine)
     decision = run_to_gate(resolved, steps).decision
     metrics = steps.read("evaluate", "metrics")["metrics"]

@@ -132,9 +132,8 @@ class TunePlan:
         spec = METHODS[candidate.method or self.resolved.method]
         return list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
 
-    def tuned(self, plan: Plan, winner: Trial, rows: int) -> ResolvedJob:
+    def tuned(self, winner: Trial, rows: int) -> ResolvedJob:
         """Return the job of the winner; `rows` is the number of training rows."""
-        del plan
         return resolve(tuned_job(self, winner, rows), self.resolved.folder)
 
 
@@ -163,7 +162,7 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
         raise InputError(
             f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`."
         )
-    if any(f"{key}" in {"tuned"} for key in job.model_fields_set):
+    if job.tuned is not None:
         raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
     try:
         aim = _aim(resolved)
@@ -418,9 +417,8 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
     return job.model_copy(update={"method": method, "decision": decision, "paper": None})
 
 
-def tuned_text(plan: TunePlan, searched: Plan, winner: Trial, rows: int, tuned: Mapping[str, str]) -> str:
+def tuned_text(plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str]) -> str:
     """Write the tuned job as YAML."""
-    del searched
     job = tuned_job(plan, winner, rows)
     content = job.model_dump(mode="json", exclude_defaults=True, exclude={"tune"}) | {"tuned": dict(tuned)}
     head = (

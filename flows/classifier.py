@@ -252,27 +252,17 @@ def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
 def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     """Run the steps up to the metrics."""
     job, method = resolved.job, METHODS[resolved.method]
-    train, proxy = _training_rows(resolved, steps)
-    inputs, certificate = {"train": train}, None
+    train, proxy = training_rows(resolved, steps)
+    certificate = None
     if method.needs_metric or resolved.has_certificate:
         steps("fair_metric", *_metric_step(resolved, steps, train))
-        if method.needs_metric:
-            inputs["metric"] = steps.output("fair_metric", "metric")
         certificate = certificate_budget(resolved, steps.facts("fair_metric")["mean_squared_distance"])
     modules = resolved.modules
-    training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
-    if job.sensitive and method.needs_groups:
-        training["sensitive"] = job.sensitive
-    if method.requires:
-        # another version of the library may give another model
-        training["libraries"] = library_versions(method.requires)
-    if method.needs_counterfactuals:
-        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
-        inputs["encoder"] = steps.output("preprocess", "encoder")
+    training, inputs = training_step(resolved, steps, train)
     rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
     if decides(job):
         training["validate"] = True
-    shared = _shared_arguments(resolved.method, resolved.arguments)
+    shared = shared_arguments(resolved.method, resolved.arguments)
     compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule}
     searched = method.lacks_strength(resolved.arguments)
     if searched:
@@ -291,7 +281,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         inputs = {"model": model, "held_out": steps.output("train", "held_out")}
         own = {**rule, "min_cell": job.evaluate.min_cell}
         if job.decision.equal:
-            inputs["train"], own["attribute"] = train, _attribute(resolved)
+            inputs["train"], own["attribute"] = train, attribute(resolved)
         steps("decide", own, inputs)
         model = steps.output("decide", "model")
     inputs = {
@@ -343,6 +333,28 @@ def _notes(steps: Steps) -> list[str]:
     return notes
 
 
+def training_step(
+    resolved: ResolvedJob, steps: Steps, train: Artifact
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the training; its metric is learned if it needs one."""
+    job, method = resolved.job, METHODS[resolved.method]
+    training: dict[str, Any] = {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed}
+    inputs = {"train": train}
+    if method.needs_metric:
+        if "fair_metric" not in steps.finished:
+            steps("fair_metric", *_metric_step(resolved, steps, train))
+        inputs["metric"] = steps.output("fair_metric", "metric")
+    if job.sensitive and method.needs_groups:
+        training["sensitive"] = job.sensitive
+    if method.requires:
+        # another version of the library may give another model
+        training["libraries"] = library_versions(method.requires)
+    if method.needs_counterfactuals:
+        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
+        inputs["encoder"] = steps.output("preprocess", "encoder")
+    return training, inputs
+
+
 def gate_step(
     resolved: ResolvedJob, steps: Steps, measured: Measured
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
@@ -368,7 +380,7 @@ def decides(job: Job) -> bool:
     return job.calibration != "none" or not job.decision.is_own
 
 
-def _attribute(resolved: ResolvedJob) -> dict[str, Any]:
+def attribute(resolved: ResolvedJob) -> dict[str, Any]:
     """Return the attribute of thresholds by group: a published model reads its groups by this."""
     equal = resolved.job.decision.equal
     assert equal is not None
@@ -377,7 +389,7 @@ def _attribute(resolved: ResolvedJob) -> dict[str, Any]:
     return {"name": column.name, "bins": column.bins and list(column.bins), "names": names}
 
 
-def _shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a method's arguments that its learner without mitigation has too."""
     plain = inspect.signature(method_class(METHODS[method].plain).__init__).parameters
     return {name: value for name, value in arguments.items() if name in plain}
@@ -392,7 +404,7 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     """Return what a published model needs to read raw rows."""
     features = resolved.contract.features
     # a published model reads the groups of its decisions from the raw rows
-    decided_by = _attribute(resolved)["name"] if resolved.job.decision.equal else None
+    decided_by = attribute(resolved)["name"] if resolved.job.decision.equal else None
     inputs = {
         "features": [column.name for column in features],
         "label_values": steps.facts("preprocess")["label_values"],
@@ -421,7 +433,7 @@ def _question(column: Column) -> dict[str, Any]:
     return kept | {"type": column.logical_type}
 
 
-def _training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:
+def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:
     """Return the training rows (filtered by the job's proxy, if it has one) and the proxy's content."""
     wanted = resolved.job.balance
     if wanted is None:

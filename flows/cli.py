@@ -118,6 +118,58 @@ def sweep(
     """Run a job over a grid of its keys and seeds, and report the trade-offs between metrics."""
 
 
+@command("tune")
+def tune(
+    job: JobName,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="For how long new trials start (default: 20).")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", help="Trials of the whole study, at most.")
+    ] = None,
+    maximize: Annotated[
+        list[str] | None, typer.Option("--maximize", help="Metric to make large; may be repeated.")
+    ] = None,
+    minimize: Annotated[
+        list[str] | None, typer.Option("--minimize", help="Metric to make small; may be repeated.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help='Limit, such as "gap_max.sex <= 0.1"; may be repeated.'),
+    ] = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option("--prefer", help="Metric by which the winner is chosen; alone: no new trials."),
+    ] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option("--method", help="Method to try; may be repeated.")
+    ] = None,
+    bound: Annotated[
+        str | None, typer.Option("--bound", help="What limits hold on: interval (default) or point.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option("--folds", help="Folds of the training rows.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Trials at a time (default: 1).")] = None,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", help="Train the winner again with so many other seeds.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of the split, the folds and the search.")
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option("--study", help="Name of the study, new or to go on with.")
+    ] = None,
+    show_status: Annotated[
+        bool, typer.Option("--status", help="Show how far the job's newest study is, and write its page.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the tuned job's file.")] = False,
+    overrides: Overrides = None,
+    as_json: Json = False,
+    store_url: StoreOption = None,
+    direct: Direct = False,
+) -> None:
+    """Search for the best model within your limits and your time, and write its job JOB.tuned.yaml."""
+
+
 @command("filter", "filter")
 def run_filter(
     job: Annotated[str, typer.Argument(help="Job whose published proxy decides, such as bank-proxy.")],
@@ -292,7 +344,11 @@ def datasets() -> None:
 
 
 @command("lists")
-def methods() -> None:
+def methods(
+    space: Annotated[
+        str | None, typer.Option("--space", help="Method whose search space is shown instead.")
+    ] = None,
+) -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
 
 

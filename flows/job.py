@@ -261,6 +261,46 @@ class Filter(ParallelSection):
     """Threads of this process, or Dask."""
 
 
+class Tune(Section):
+    """What `evenhand tune` searches for, and how long."""
+
+    maximize: list[str] = []
+    """Metrics to make as large as possible; default: `balanced_accuracy`, unless `minimize` has one."""
+    minimize: list[str] = []
+    """Metrics to make as small as possible."""
+    where: list[str] = []
+    """Limits, such as `gap_max.sex <= 0.1`."""
+    prefer: str | None = None
+    """Metric by which the winner is chosen among trials within the limits; default: the first objective."""
+    bound: Literal["interval", "point"] = "interval"
+    """Whether the limits hold on the unfavourable end of the interval, or on the value itself."""
+    methods: Annotated[list[str], Field(min_length=1)] | None = None
+    """Methods to try; default: the job's own, `gbdt`, and `reweigh` where there is a sensitive column."""
+    space: dict[str, Any] = {}
+    """By method the parameters with their values or ranges; also `decision` and `tolerance`."""
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """For how long new trials start; default: 20, unless `trials` is given."""
+    trials: Annotated[int, Field(ge=1)] | None = None
+    """Number of trials of the whole study."""
+    folds: Annotated[int, Field(ge=2, le=50)] | None = None
+    """Number of folds; default: 5, and 3 from 5,000 training rows on."""
+    workers: Annotated[int, Field(ge=1)] = 1
+    """Trials at a time, each in a process of its own."""
+    repeats: Annotated[int, Field(ge=0, le=100)] = 0
+    """How often the winner is trained again with another seed, and measured on the same test rows."""
+    study: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
+    """Name of the study; default: the job's, with a digest of what is searched."""
+
+
+class Tuned(Section):
+    """The study that chose a job's method; `evenhand tune` writes it."""
+
+    study: str
+    """Name of the study."""
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """Digest of what was searched and of all trials."""
+
+
 # the section `fair_metric`: a class for each kind of metric
 
 DEFAULT_KIND = "sensitive-subspace"
@@ -379,6 +419,10 @@ class Job(Section):
     """Workers that run a grid."""
     filter: Filter = Filter()
     """How the job's published proxy filters files; only for jobs that learn a proxy."""
+    tune: Tune = Tune()
+    """What `evenhand tune` searches for."""
+    tuned: Tuned | None = None
+    """The study that chose the method and its keys; default: none."""
     paper: Paper | None = None
     """A row of a paper, which the report shows beside our results; default: none."""
 

@@ -28,12 +28,14 @@ from evenhand.flows import filter as filtering  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
+from evenhand.flows import tune as tuning  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
 from evenhand.flows.filter import FilterPlan, Source  # noqa: E402
 from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
+from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.up_to_date import up_to_date  # noqa: E402
 from evenhand.flows.workers import WorkerPool, cores, dask_cluster, pin_to_core  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
@@ -408,6 +410,39 @@ def sweep(
     run = _on_dask if grid.job.sweep.engine == "dask" else _in_processes
     verdict = sweeping.execute(grid, opened, name, run)
     _show_means(sweeping.read_tradeoffs(opened, name), verdict)
+    return _result_of(verdict)
+
+
+# tuning
+
+
+@flow(name="tune", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
+def tune(
+    job: str,
+    overrides: Sequence[str] = (),
+    force: bool = False,
+    store: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """
+    Search for the best model within limits, and write the job of the winner beside the job's file.
+
+    - **job**: name of a shipped job or path of a job file, whose key `tune` says what is searched
+    - **overrides**: `KEY=VALUE` strings, such as `tune.minutes=20`
+    - **force**: overwrite the tuned job's file, as a schedule must
+    - **store**: folder of the store (default: `EVENHAND_STORE`)
+    - **run_id**: name of the run's folder (default: a new one)
+
+    Returns the verdict. Raises `InputError` if the job or the search is wrong, `GateRefused` if nothing is
+    within the limits: the flow run then shows as failed.
+    """
+    plan = make_plan(job, overrides, force=force)
+    opened = open_store(store)
+    name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
+    verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True)
+    lines = [*verdict.notes, f"Job: `{verdict.artifacts.get('tuned', 'none')}`"]
+    shown = ("tune-metrics", "tune")
+    _add_artifacts(plan.resolved.job.name, shown, _metric_rows(verdict), _summary(verdict, *lines), name)
     return _result_of(verdict)
 
 

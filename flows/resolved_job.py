@@ -37,7 +37,7 @@ UNCONTROLLED = (
     "probability_spread",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.
-IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter")
+IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune")
 # Keys of the table that do not change the model either: the digests of its bytes count.
 LOCATION_KEYS = ("path", "connection")
 

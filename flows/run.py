@@ -84,6 +84,18 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
 
     A run with a refusal is refused even if the gates pass.
     """
+    sources = prepare(resolved, steps)
+    kind = resolved.kind
+    measured: Measured = kind.train_and_measure(resolved, steps)
+    steps("gate", *kind.gate_step(resolved, steps, measured))
+    decision = steps.read("gate", "decision")
+    if measured.refusal is not None:
+        decision |= {"passed": False, "verdict": "refused", "note": measured.refusal}
+    return GatedRun(sources, measured, decision)
+
+
+def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
+    """Run the steps up to the training rows' profile; return the sha256 of each of the table's files."""
     sources = ingest(resolved.source(), resolved.job.seed, steps)
     steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
     kind = resolved.kind
@@ -98,12 +110,7 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
         },
         {"checked": steps.output("contract", "checked"), "train": steps.output("preprocess", "train")},
     )
-    measured: Measured = kind.train_and_measure(resolved, steps)
-    steps("gate", *kind.gate_step(resolved, steps, measured))
-    decision = steps.read("gate", "decision")
-    if measured.refusal is not None:
-        decision |= {"passed": False, "verdict": "refused", "note": measured.refusal}
-    return GatedRun(sources, measured, decision)
+    return sources
 
 
 def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]:

@@ -29,19 +29,13 @@ def controls(context: StepContext) -> StepResult:
     """
     data, parameters = read_dataset(context.inputs["train"]), context.parameters
     spec, seed = METHODS[parameters["method"]], parameters["seed"]
-    plain_spec = METHODS[spec.plain]
     columns = sensitive_columns(data)
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
     names = [name for name, trained in (("plain", mitigates), ("blind", columns)) if trained]
     outputs = context.write_json("majority", {"positive_share": float(data.y.mean())})
     stages = Stages(context.progress, max(len(names), 1))
     for name in names:
-
-        def build() -> Any:
-            own = method_class(spec.name)(**parameters["arguments"], random_state=derive_seed(seed, "train"))
-            return own.plain(len(data.y))
-
-        learner = Learner(plain_spec, build)
+        learner = control_learner(parameters, len(data.y))
         seen = without_columns(data, columns) if name == "blind" else data
         stage = stages.next()
 
@@ -64,6 +58,17 @@ def controls(context: StepContext) -> StepResult:
         outputs[name] = (context.workdir / name, "model")
     stages.finish()
     return StepResult(outputs, {"trained": names})
+
+
+def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
+    """Learner without mitigation of a method, with the `arguments` that both share, for so many rows."""
+    spec = METHODS[parameters["method"]]
+
+    def build() -> Any:
+        seed = derive_seed(parameters["seed"], "train")
+        return method_class(spec.name)(**parameters["arguments"], random_state=seed).plain(rows)
+
+    return Learner(METHODS[spec.plain], build)
 
 
 def sensitive_columns(data: Dataset) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,17 @@ class Dataset:
     groups: dict[str, list[int]]  # positions of the matrix columns, by table column
     sensitive: dict[str, NDArray[Any]]  # group of every row, by sensitive attribute
     numbers: dict[str, NDArray[np.float64]]  # values of numeric sensitive attributes
+
+    def take(self, rows: NDArray[np.int64]) -> Dataset:
+        """The rows at some positions, in their order."""
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            rows=self.rows[rows],
+            sensitive={name: values[rows] for name, values in self.sensitive.items()},
+            numbers={name: values[rows] for name, values in self.numbers.items()},
+        )
 
 
 def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:

@@ -40,7 +40,7 @@ def decide(context: StepContext) -> StepResult:
         data = read_dataset(context.inputs["train"])
         everybody = data.sensitive[context.parameters["attribute"]["name"]].astype(str)
         groups = everybody[held.rows]
-        _check_groups(context.parameters, everybody, groups, held.label)
+        check_groups(context.parameters, everybody, groups, held.label)
     shutil.copytree(context.inputs["model"], context.workdir / "model")
     calibration, rule, content = decided_rule(context.parameters, held, groups)
     write_decision(context.workdir / "model", calibration, rule)
@@ -90,7 +90,7 @@ def decided_rule(
     return calibration, rule, content
 
 
-def _check_groups(
+def check_groups(
     parameters: Mapping[str, Any],
     everybody: NDArray[np.str_],
     groups: NDArray[np.str_],

@@ -40,23 +40,7 @@ def train(context: StepContext) -> StepResult:
         # The job may have been checked on another machine, which has the extra.
         raise InputError(needed_extra(spec))
     data, seed = read_dataset(context.inputs["train"]), context.parameters["seed"]
-    arguments = dict(context.parameters["arguments"])
-    if spec.needs_metric:
-        arguments["metric"] = load_metric(context.inputs["metric"])
-    copies = None
-    if spec.needs_counterfactuals:
-        encoder = TableEncoder.load(context.inputs["encoder"])
-        try:
-            copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
-        except ValueError as error:
-            raise InputError(str(error)) from None
-    chosen = context.parameters.get("sensitive", data.sensitive)
-    learner = Learner(
-        spec,
-        lambda: method_class(spec.name)(**arguments, random_state=derive_seed(seed, "train")),
-        {name: data.sensitive[name].astype(str) for name in chosen},
-        copies,
-    )
+    learner = learner_of(context, data)
     totals = [1]
 
     def report(done: int, total: int, values: Mapping[str, float]) -> None:
@@ -85,6 +69,35 @@ def train(context: StepContext) -> StepResult:
         held.write(context.workdir / "held_out.parquet")
         outputs["held_out"] = (context.workdir / "held_out.parquet", "held_out")
     return StepResult(outputs, facts)
+
+
+def learner_of(context: StepContext, data: Dataset) -> Learner:
+    """
+    Learner of the method, its arguments and inputs, for the rows of `data`.
+
+    Raises
+    ------
+    InputError
+        A counterfactual copy cannot be encoded.
+    """
+    spec, seed = METHODS[context.parameters["method"]], context.parameters["seed"]
+    arguments = dict(context.parameters["arguments"])
+    if spec.needs_metric:
+        arguments["metric"] = load_metric(context.inputs["metric"])
+    copies = None
+    if spec.needs_counterfactuals:
+        encoder = TableEncoder.load(context.inputs["encoder"])
+        try:
+            copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    chosen = context.parameters.get("sensitive", data.sensitive)
+    return Learner(
+        spec,
+        lambda: method_class(spec.name)(**arguments, random_state=derive_seed(seed, "train")),
+        {name: data.sensitive[name].astype(str) for name in chosen},
+        copies,
+    )
 
 
 def fair_metric(context: StepContext) -> StepResult:

@@ -149,6 +149,7 @@ def evaluate(
     min_cell: int = 5,
     seed: int = 0,
     intersections: bool = False,
+    score_intervals: bool = True,
     callback: Progress | None = None,
 ) -> Evaluation:
     """Measure performance, calibration, group differences and consistency, each with a bootstrap interval.
@@ -175,6 +176,8 @@ def evaluate(
         Seed of the bootstrap. The result does not depend on the order of the rows.
     intersections : bool
         Whether to add the intersection of every pair of sensitive attributes, as attribute ``"a&b"``.
+    score_intervals : bool
+        Whether metrics of scores (AUC, and those of probabilities) get intervals too, which takes longest.
     callback : callable, optional
         ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC. The draws
         of the probabilities take a fraction of a second and are not counted.
@@ -208,10 +211,11 @@ def evaluate(
     shortages = find_shortages(people, min_cell)
     shortages["ece"] = shortages["ece"] or ece_shortage(outcomes, min_cell, weights)
 
-    total = draws if shortages["auc"] else 2 * draws
+    scored = draws if score_intervals else 0
+    total = draws if shortages["auc"] else draws + scored
     rng = generator(seed, "bootstrap", "cells")
     (resampled,) = resample_metrics(table, draws, rng, shifted(callback, 0, total))
-    if draws and not shortages["auc"]:
+    if scored and not shortages["auc"]:
         resampled["auc"] = auc_draws(
             outcomes.y_true,
             outcomes.score,
@@ -220,7 +224,7 @@ def evaluate(
             sample_weight=weights,
             callback=shifted(callback, draws, total),
         )
-    if draws:
+    if scored:
         rng = generator(seed, "bootstrap", "probabilities")
         (drawn,) = probability_draws([outcomes], codes, draws, rng, sample_weight=weights)
         resampled |= drawn

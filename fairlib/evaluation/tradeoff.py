@@ -162,11 +162,12 @@ def parse_goal(text: str) -> Goal:
         raise ValueError(f"goal: got {text!r}, expected {GOAL_FORM}")
     better(metric)  # raises without a direction
     parts = re.split(r"\s+and\s+", rest.strip()) if where else []
-    return Goal(metric, tuple(_limit(part) for part in parts))
+    return Goal(metric, tuple(parse_limit(part) for part in parts))
 
 
-def _limit(text: str) -> Limit:
-    match = re.fullmatch(r"([^<>=]+?)\s*(>=|<=)\s*(\S+)", text)
+def parse_limit(text: str) -> Limit:
+    """Read a limit such as ``gap_max.sex <= 0.1``; ValueError if the text has another form."""
+    match = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=)\s*(\S+)\s*", text)
     try:
         value = float(match[3]) if match else math.nan
     except ValueError:

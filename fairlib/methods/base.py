@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
+from evenhand.fairlib.tuning.space import Space
 
 FORMAT = 1
 WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite"}
@@ -86,6 +87,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multiclass: ClassVar[bool] = False
     # whether NaN may stand for a missing value
     takes_missing: ClassVar[bool] = False
+    # what `evenhand tune` tries, by parameter
+    space: ClassVar[Space] = {}
     validation_: Validation | None = None
     prior_shift_: float = 0.0
 

@@ -33,6 +33,7 @@ from evenhand.fairlib.methods.gbdt import (
 )
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
+from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
     import xgboost as xgb
@@ -124,6 +125,13 @@ class BudroClassifier(GBDTClassifier):
 
     # a distance between people needs all of their values
     takes_missing: ClassVar[bool] = False
+    # the weights of all rows sum to 1
+    space: ClassVar[Space] = {
+        **GBDTClassifier.space,
+        "reg_lambda": Real(1e-5, 0.1, log=True),
+        "min_child_weight": Real(1e-5, 0.1, log=True),
+        "budget_share": Real(1e-5, 1.0, log=True),
+    }
     # five trainings on a large table would take minutes
     _least_held_out: ClassVar[int] = 1
 

@@ -25,6 +25,7 @@ from evenhand.fairlib.methods.base import (
 )
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
+from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
     import xgboost as xgb
@@ -105,6 +106,12 @@ class GBDTClassifier(Method):
 
     multiclass: ClassVar[bool] = True
     takes_missing: ClassVar[bool] = True
+    space: ClassVar[Space] = {
+        "eta": Real(0.02, 0.3, log=True),
+        "max_depth": Choice((None, 2, 3, 4, 6, 8)),
+        "reg_lambda": Real(0.1, 1000.0, log=True),
+        "min_child_weight": Real(0.5, 100.0, log=True),
+    }
     # held-out rows of each class, without which a large table is cross-validated
     _least_held_out: ClassVar[int] = 50
 

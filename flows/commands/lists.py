@@ -23,15 +23,36 @@ def datasets() -> None:
     _print_pairs((name, table.summary) for tables in (GENERATED, RECIPES) for name, table in tables.items())
 
 
-def methods() -> None:
-    """Print the methods with their summaries and kinds of label; for a missing extra its install command."""
+def methods(space: str | None = None) -> None:
+    """Print the methods with their summaries and kinds of label, or what `tune` tries of one of them."""
     from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
+
+    if space is not None:
+        _print_space(space)
+        return
 
     rows = []
     for name, spec in METHODS.items():
         missing = "" if installed(spec) else f" (not installed: {spec.install_command})"
         rows.append((name, f"{spec.summary} [{', '.join(spec.tasks)}]{missing}"))
     _print_pairs([*rows, *((name, f"{proxy.summary} [proxy]") for name, proxy in PROXIES.items())])
+
+
+def _print_space(method: str) -> None:
+    """Print name, range, scale and default of each parameter that is searched."""
+    from evenhand.fairlib.methods.registry import METHODS, method_class
+    from evenhand.fairlib.tuning.space import rows_of, space_of
+    from evenhand.flows.commands.terminal import print_table
+    from evenhand.tasks.errors import InputError
+    from evenhand.tasks.inputs import nearest
+
+    if method not in METHODS:
+        raise InputError(
+            f"method {method!r} has no search space{nearest(method, [*METHODS])}; those that have: "
+            f"{', '.join(METHODS)}."
+        )
+    rows = rows_of(space_of(method_class(method)))
+    print_table([("parameter", "range", "scale", "default"), *rows])
 
 
 def metrics() -> None:

@@ -89,7 +89,7 @@ def test_prefect_takes_every_deployment() -> None:
 
 
 def test_every_deployments_parameters_fit_its_flow() -> None:
-    """Names and types, by the flow's own validation, of all four flows that run on a schedule."""
+    """Names and types, by the flow's own validation, of all flows that run on a schedule."""
     from prefect.flows import load_flow_from_entrypoint
 
     flows = set()
@@ -97,7 +97,7 @@ def test_every_deployments_parameters_fit_its_flow() -> None:
         flow: Any = load_flow_from_entrypoint(item.entrypoint)
         flow.validate_parameters(item.parameters)
         flows.add(flow.name)
-    assert flows == {"retrain", "filter", "evaluate", "monitor"}
+    assert flows == {"retrain", "tune", "filter", "evaluate", "monitor"}
 
 
 @pytest.mark.parametrize("pool", ["process", "docker", "kubernetes"])

@@ -77,7 +77,8 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
         assert done.returncode == 0, told
         if "deploy --all" in command:
             deployed = {item["name"]: item["id"] for item in shell.ask("deployments/filter")}
-            assert set(deployed) == {"campaign", "campaign-proxy", "arrivals", "challenger", "drift"}
+            names = {"campaign", "campaign-tune", "campaign-proxy", "arrivals", "challenger", "drift"}
+            assert set(deployed) == names
             for identifier in deployed.values():  # whatever the time is: only what is asked for runs
                 shell.ask(f"deployments/{identifier}/pause_deployment")
         if "evenhand history" in command:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from evenhand.fairlib.methods.comparators.base import (
     repeated_rows,
 )
 from evenhand.fairlib.methods.groups import Groups, check_labels
+from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +78,12 @@ class AdversarialClassifier(GroupComparator):
     """
 
     method = "adversarial-debiasing"
+
+    space: ClassVar[Space] = {
+        "constraint": Choice(("demographic_parity", "equalized_odds")),
+        "adversary_weight": Real(0.001, 10.0, log=True),
+        "learning_rate": Real(1e-4, 1e-2, log=True),
+    }
 
     constraint: Constraint = "demographic_parity"
     hidden: Sequence[int] = (200,)

@@ -5,7 +5,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ from evenhand.fairlib.methods.groups import (
     set_aside,
     two_groups,
 )
+from evenhand.fairlib.tuning.space import Real, Space
 
 CHUNK_VALUES = 4_000_000
 # with more columns the Hessian, of d x d numbers, costs more than the gradients that it saves
@@ -137,6 +138,8 @@ class LogisticClassifier(Comparator):
     """
 
     method = "logistic"
+
+    space: ClassVar[Space] = {"C": Real(0.001, 100.0, log=True)}
 
     C: float = 1.0
     max_iter: int = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from evenhand.fairlib.methods.comparators.base import (
 )
 from evenhand.fairlib.methods.comparators.logistic import Linear, logistic_regression
 from evenhand.fairlib.methods.groups import Groups, check_labels
+from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 Constraint = Literal[
     "demographic_parity",
@@ -71,6 +72,11 @@ class ExponentiatedGradientClassifier(GroupComparator):
     """
 
     method = "exponentiated-gradient"
+
+    space: ClassVar[Space] = {
+        "constraint": Choice(("demographic_parity", "equalized_odds", "true_positive_rate_parity")),
+        "eps": Real(0.001, 0.2, log=True),
+    }
 
     constraint: Constraint = "demographic_parity"
     eps: float = 0.01

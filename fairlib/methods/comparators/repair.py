@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_inte
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic
 from evenhand.fairlib.methods.groups import Groups, set_aside
+from evenhand.fairlib.tuning.space import Real, Space
 
 KNOTS = 101
 # With fewer rows the library may take both groups for one: it bins the group's number by its spread.
@@ -105,6 +106,8 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
     """
 
     method = "disparate-impact-remover"
+
+    space: ClassVar[Space] = {"repair_level": Real(0.0, 1.0, default=1.0)}
 
     repair_level: float | None = None
 

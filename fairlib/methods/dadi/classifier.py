@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,7 @@ from evenhand.fairlib.methods.base import (
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
 from evenhand.fairlib.methods.groups import read_groups
+from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.feature_report import HeldOut
@@ -135,6 +136,12 @@ class DADIClassifier(BinaryMethod):
         ``value_error``, ``reward`` and ``asked``
         (:meth:`evenhand.fairlib.methods.dadi.training.JointTraining.advance`).
     """
+
+    space: ClassVar[Space] = {
+        "gamma": Real(0.0, 1.0),
+        "learning_rate": Real(1e-4, 1e-2, log=True),
+        "class_balance": Real(0.0, 1.0),
+    }
 
     gamma: float = 0.8
     criterion: Criterion = "demographic_parity"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from evenhand.fairlib.methods.base import (
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import hold_out
+from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
     import torch
@@ -119,6 +120,13 @@ class FAIASClassifier(Method):
     """
 
     multiclass = True
+
+    space: ClassVar[Space] = {
+        "sensitivity_weight": Real(0.01, 100.0, log=True),
+        "learning_rate": Real(1e-5, 1e-3, log=True),
+        "class_balance": Real(0.0, 1.0),
+        "initial_probability": Choice((0.5, 0.9)),
+    }
 
     sensitivity_weight: float = 1.0
     attributes: Sequence[str] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.methods.base import Callback, Float32, check_interval
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.counterfactuals import check_copies
+from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
@@ -38,6 +39,8 @@ class CLPClassifier(NeuralNetworkClassifier):
     history_ : dict of str to list of float
         Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``.
     """
+
+    space: ClassVar[Space] = {**NeuralNetworkClassifier.space, "rho": Real(0.1, 100.0, log=True)}
 
     rho: float = 5.0
 

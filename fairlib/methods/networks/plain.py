@@ -7,7 +7,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,7 @@ from evenhand.fairlib.methods.base import (
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import set_aside
+from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
@@ -86,6 +87,12 @@ class NeuralNetworkClassifier(Method):
     """
 
     multiclass = True
+    space: ClassVar[Space] = {
+        "learning_rate": Real(1e-4, 1e-2, log=True),
+        "hidden": Choice(((50,), (100,), (200,), (100, 100))),
+        "weight_decay": Choice((0.0, 1e-5, 1e-4, 1e-3)),
+        "class_balance": Real(0.0, 1.0),
+    }
 
     hidden: Sequence[int] = (100,)
     network: Any = None

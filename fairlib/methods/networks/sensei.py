@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from evenhand.fairlib.methods.base import Float32, check_choice, check_interval
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.training import CrossEntropy
@@ -54,6 +55,11 @@ class AuditedNetwork(NeuralNetworkClassifier):
     history_ : dict of str to list of float
         Also ``spent``, the mean squared fair distance, and ``multiplier``, :math:`\lambda`.
     """
+
+    space: ClassVar[Space] = {
+        **NeuralNetworkClassifier.space,
+        "budget_share": Real(1e-6, 0.1, log=True),
+    }
 
     metric: Any = field(default=None, kw_only=False)
     perturbation_budget: float | None = None
@@ -119,6 +125,8 @@ class SenSeIClassifier(AuditedNetwork):
     history_ : dict of str to list of float
         Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``.
     """
+
+    space: ClassVar[Space] = {**AuditedNetwork.space, "rho": Real(0.1, 100.0, log=True)}
 
     rho: float = 5.0
 

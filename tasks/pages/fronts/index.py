@@ -19,13 +19,20 @@ Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unkno
 
 RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")
 # Suffix of a run's name, and the kind of run that has it.
-SUFFIXES = {"sweep": "sweep", "filter": "filter", "evaluate": "evaluation", "monitor": "monitor"}
+SUFFIXES = {
+    "sweep": "sweep",
+    "tune": "tune",
+    "filter": "filter",
+    "evaluate": "evaluation",
+    "monitor": "monitor",
+}
 # Statuses of one kind of run only, however it is named.
 KIND_OF_STATUS = dict.fromkeys(("published", "gated", "up_to_date"), "run")
 KIND_OF_STATUS |= {"filtered": "filter", "monitored": "monitor"}
 KINDS = {
     "run": "Runs of jobs",
     "sweep": "Sweeps",
+    "tune": "Searches",
     "filter": "Filters",
     "evaluation": "Evaluations",
     "monitor": "Monitors",
@@ -49,6 +56,8 @@ VERDICTS: dict[tuple[str, int], tuple[Outcome, str]] = {
     ("sweep", 0): ("passed", "All runs finished"),
     ("sweep", 1): ("refused", "No value is good enough"),
     ("sweep", 4): ("failed", "Some runs failed"),
+    ("tune", 0): ("passed", "A model is within the limits"),
+    ("tune", 3): ("refused", "Nothing is within the limits"),
     ("monitor", 0): ("passed", "Within its limits"),
     ("monitor", 1): ("refused", "Refused: drift"),
     ("*", 1): ("refused", "Refused by a gate"),

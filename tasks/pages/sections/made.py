@@ -8,7 +8,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Json, Section, Table, Value
 from evenhand.tasks.pages.texts import called, summary_of
 
-PAGES = {"run": 1000, "evaluation": 1000, "drift": 1000, "filter": 1000, "sweep": 1000}
+PAGES = dict.fromkeys(("run", "evaluation", "drift", "filter", "sweep", "tune"), 1000)
 NEEDS = ("run",)
 
 Pairs = Sequence[tuple[str, Value]]

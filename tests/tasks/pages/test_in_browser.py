@@ -21,6 +21,7 @@ from page_examples import (
     with_champion,
 )
 from sweep_documents import GOAL, asked_documents, method_documents, proxy_documents, sweep_documents
+from tune_documents import tune_documents
 
 from evenhand.tasks.pages.build import write_page
 
@@ -44,6 +45,7 @@ OTHERS: Pages = {
     "sweep over methods": ("sweep", method_documents),
     "sweep of proxies": ("sweep", proxy_documents),
     "sweep of acquisition": ("sweep", asked_documents),
+    "tune": ("tune", tune_documents),
     "filter": ("filter", filter_documents),
     "evaluation": ("evaluation", evaluation_documents),
     "evaluation alone": ("evaluation", alone_documents),

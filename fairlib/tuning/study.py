@@ -1,0 +1,188 @@
+"""What follows from the trials of a study: which are best within the limits, and what each limit costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.fairlib.catalogue import better, describe
+from evenhand.fairlib.evaluation.tradeoff import Limit, pareto_front
+
+Estimates = Mapping[str, Mapping[str, float | None]]
+Bound = Literal["interval", "point"]
+UNKNOWN = 1.0
+"""Shortfall of a metric without a number: as much as the difference of two shares can be."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """
+    A finished trial.
+
+    `metrics` has ``value``, ``low`` and ``high`` by name. `state` is "judged", "pruned" (on fewer rows) or
+    "failed". `kind` is "search", "default", "job", or a control.
+    """
+
+    number: int
+    kind: str
+    state: Literal["judged", "pruned", "failed"]
+    method: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    decision: str = "job"
+    tolerance: float | None = None
+    metrics: Estimates = field(default_factory=dict)
+    seconds: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a study looks for: metrics to make best, and limits that hold on a bound of the interval."""
+
+    objectives: tuple[str, ...]
+    limits: tuple[Limit, ...] = ()
+    bound: Bound = "interval"
+
+    @property
+    def metrics(self) -> list[str]:
+        """Metrics that a trial must have, each once."""
+        return list(dict.fromkeys([*self.objectives, *(limit.metric for limit in self.limits)]))
+
+    def __str__(self) -> str:
+        limits = " and ".join(map(str, self.limits))
+        return " and ".join(self.objectives) + (f" where {limits}" if limits else "")
+
+    def found(self, limit: Limit, metrics: Estimates) -> float | None:
+        """The number that a limit is held against: the interval's unfavourable end, or the point."""
+        metric = metrics.get(limit.metric, {})
+        end = metric.get("high" if limit.sign == "<=" else "low") if self.bound == "interval" else None
+        return metric.get("value") if end is None else end
+
+    def shortfall(self, limit: Limit, metrics: Estimates) -> float:
+        """By how much a limit is missed; 0 if it is met, and ``UNKNOWN`` where there is no number."""
+        found = self.found(limit, metrics)
+        return UNKNOWN if found is None else max(0.0, limit.shortfall(found))
+
+    def miss(self, metrics: Estimates) -> float:
+        """Sum of the shortfalls of all limits."""
+        return sum(self.shortfall(limit, metrics) for limit in self.limits)
+
+    def losses(self, metrics: Estimates) -> tuple[float, ...]:
+        """The objectives, each so that less is better; infinite where there is no number."""
+        values = []
+        for name in self.objectives:
+            value = metrics.get(name, {}).get("value")
+            sign = -1.0 if better(name) == "higher" else 1.0
+            values.append(math.inf if value is None else sign * value)
+        return tuple(values)
+
+
+def check_limits(limits: Sequence[Limit]) -> None:
+    """
+    Check that limits can be met together.
+
+    Raises
+    ------
+    ValueError
+        A limit is outside what the metric can be, or contradicts another.
+    """
+    for limit in limits:
+        low, high = describe(limit.metric)[0].domain
+        beyond = high if limit.sign == ">=" else low
+        if beyond is not None and limit.shortfall(beyond) > 0:
+            raise ValueError(f"{limit} cannot be met: the metric is between {low:g} and {high:g}")
+        for other in limits:
+            if (
+                other.metric == limit.metric
+                and (limit.sign, other.sign) == (">=", "<=")
+                and (limit.value > other.value)
+            ):
+                raise ValueError(f"{limit} contradicts {other}")
+
+
+def beats(aim: Aim, one: Estimates, other: Estimates) -> bool:
+    """Whether one result is clearly ahead: nearer to the limits, or within them and dominating."""
+    ours, theirs = aim.miss(one), aim.miss(other)
+    if ours != theirs:
+        return ours < theirs
+    mine, its = aim.losses(one), aim.losses(other)
+    return all(a <= b for a, b in zip(mine, its, strict=True)) and mine != its
+
+
+def is_kept(aim: Aim, own: Estimates, others: Sequence[Estimates], factor: float) -> bool:
+    """
+    Whether a trial goes on after a rung: at most one in `factor` of the trials there is ahead of it.
+
+    With one objective this is asynchronous successive halving (Li et al., MLSys 2020); with several, the
+    order is that of domination. `others` are the results of all other trials at this rung.
+    """
+    ahead = sum(beats(aim, other, own) for other in others)
+    return ahead < max(1.0, (len(others) + 1) / factor)
+
+
+def is_candidate(trial: Trial) -> bool:
+    """Whether a trial may win: judged on all folds, and one that a job can have: no constant, not blind."""
+    return trial.state == "judged" and trial.kind not in ("majority", "blind")
+
+
+def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
+    """Trials that may win, meet all limits, and have a number for every objective."""
+    return [
+        trial
+        for trial in trials
+        if is_candidate(trial)
+        and aim.miss(trial.metrics) == 0
+        and all(map(math.isfinite, aim.losses(trial.metrics)))
+    ]
+
+
+def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
+    """Trials within the limits that no other dominates in the objectives."""
+    found = within(aim, trials)
+    if not found:
+        return []
+    losses = np.array([aim.losses(trial.metrics) for trial in found])
+    return [found[index] for index in pareto_front(losses, ["lower"] * len(aim.objectives))]
+
+
+def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial | None:
+    """
+    The best trial within the limits by `prefer` (default: the first objective), ties by the other objectives.
+
+    Among equals a simpler one wins: a control, then the job's own settings, then the first.
+    """
+    first = prefer or aim.objectives[0]
+    order = Aim((first, *(name for name in aim.objectives if name != first)), aim.limits, aim.bound)
+    ranks = {"plain": 0, "job": 1}
+    found = within(order, trials)
+    return min(
+        found,
+        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 2), trial.number),
+        default=None,
+    )
+
+
+def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:
+    """The trial that misses the limits least, ties by the objectives."""
+    found = [trial for trial in trials if is_candidate(trial)]
+    return min(found, key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)), default=None)
+
+
+def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[dict[str, Any]]:
+    """
+    What each limit costs: the best objective within all limits, and within all but this one.
+
+    Both are of this study's trials: a search without the limit might have found a better one.
+    """
+    name = prefer or aim.objectives[0]
+    rows = []
+    for limit in aim.limits:
+        others = Aim(aim.objectives, tuple(item for item in aim.limits if item is not limit), aim.bound)
+        held, free = best(aim, trials, name), best(others, trials, name)
+        values = [None if trial is None else trial.metrics[name]["value"] for trial in (held, free)]
+        rows.append({"limit": str(limit), "with": values[0], "without": values[1]})
+    return rows

@@ -1,0 +1,121 @@
+"""``evenhand tune``: search for the best model within limits, and write the job of the winner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenhand.flows.commands.terminal import Verb, estimate, print_end, print_result, print_table, run_verb
+from evenhand.flows.engine import Verdict
+from evenhand.flows.grid import as_text
+from evenhand.flows.tune import execute, status
+from evenhand.flows.tune_plan import make_plan
+from evenhand.tasks.pages.fronts.tune import metrics_of, trial_of
+from evenhand.tasks.store import Store
+
+INTERRUPTED = "interrupted: run the same command again, the finished trials are kept."
+
+
+def overrides_of(options: Mapping[str, Any]) -> list[str]:
+    """Turn the options that were given into keys of the job's section `tune`."""
+    return [f"tune.{key}={as_text(value)}" for key, value in options.items() if value not in (None, [])]
+
+
+def tune(
+    job: str,
+    minutes: float | None,
+    trials: int | None,
+    maximize: Sequence[str] | None,
+    minimize: Sequence[str] | None,
+    where: Sequence[str] | None,
+    prefer: str | None,
+    methods: Sequence[str] | None,
+    bound: str | None,
+    folds: int | None,
+    workers: int | None,
+    repeats: int | None,
+    seed: int | None,
+    study: str | None,
+    show_status: bool,
+    force: bool,
+    overrides: Sequence[str] | None,
+    as_json: bool,
+    store_url: str | None,
+    direct: bool,
+) -> int:
+    """Search, and print the winner on validation and test rows; or print how far a study is."""
+    given = {
+        "minutes": minutes,
+        "trials": trials,
+        "maximize": list(maximize or []),
+        "minimize": list(minimize or []),
+        "where": list(where or []),
+        "prefer": prefer,
+        "methods": list(methods or []),
+        "bound": bound,
+        "folds": folds,
+        "workers": workers,
+        "repeats": repeats,
+        "study": study,
+    }
+    chosen = [*(overrides or ()), *overrides_of(given), *([f"seed={seed}"] if seed is not None else [])]
+    if show_status:
+        document = status(make_plan(job, chosen, force=True), Store(store_url))
+        if as_json:
+            print(json.dumps(document))
+        else:
+            _print_study(document)
+            print(f"report    {document['report']}")
+        return 0
+
+    def plan() -> Verb:
+        planned = make_plan(job, chosen, force=force)
+        return Verb(
+            f"{planned.resolved.job.name}-tune",
+            lambda store, run_id, engine: execute(planned, store, run_id, engine),
+            "tune",
+            {"job": job, "overrides": chosen, "force": force},
+            cacheable=False,
+        )
+
+    verdict, store, seconds = run_verb(
+        plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED
+    )
+    text = store.read_text("runs", verdict.run_id, "tuning.json") if store and verdict.run_id else None
+    found = json.loads(text) if text else None
+    summary = {**verdict.to_dict(), "tuning": found} if as_json else None
+    return print_result(verdict, summary, lambda: _print(verdict, found, seconds))
+
+
+def _print(verdict: Verdict, document: Mapping[str, Any] | None, seconds: float) -> None:
+    if document is None:
+        return
+    _print_study(document)
+    for note in verdict.notes:
+        print(f"  NOTE  {note}")
+    if "tuned" in verdict.artifacts:
+        print(f"job       {verdict.artifacts['tuned']}")
+    print_end(verdict, seconds)
+
+
+def _print_study(document: Mapping[str, Any]) -> None:
+    """Print the numbers of trials, the winner or the nearest trial with its metrics, and what limits cost."""
+    states = [trial["state"] for trial in document["trials"]]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in ("judged", "pruned", "failed"))
+    print(f"study     {document['study']}: {len(states)} trials ({counts})")
+    winner = trial_of(document, document["winner"])
+    trial = winner or trial_of(document, document["nearest"])
+    if trial is None:
+        return
+    print(f"{'winner' if winner else 'nearest':9} {trial['label']}")
+    test = document["test"]
+    rows = [["", "validation", "test"] if test else ["", "validation"]]
+    for name in metrics_of(document):
+        found = [estimate(trial["metrics"][name])] if trial["metrics"].get(name) else ["not measured"]
+        rows.append([name, *found, *([estimate(test[name])] if test else [])])
+    print_table(rows, "  ")
+    for cost in document["costs"]:
+        values = ["none" if cost[key] is None else f"{cost[key]:.3f}" for key in ("with", "without")]
+        print(f"  {document['prefer']} with {cost['limit']}: {values[0]}, without it: {values[1]}")
+    print()

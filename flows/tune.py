@@ -1,0 +1,435 @@
+"""Tune: search methods and their parameters on folds of the training rows, and measure the winner once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evenhand.fairlib.catalogue import better_or_worse
+from evenhand.fairlib.evaluation.tradeoff import Limit
+from evenhand.fairlib.tuning.space import Choice, Dimension
+from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest
+from evenhand.flows import classifier
+from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
+from evenhand.flows.run import prepare, run_to_gate
+from evenhand.flows.tune_plan import TunePlan, decision_of, plan_of_rows, tuned_text
+from evenhand.flows.workers import WorkerPool
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.controls import CONTROLS
+from evenhand.tasks.fingerprint import environment, now
+from evenhand.tasks.pages.build import write_page
+from evenhand.tasks.pages.fronts.tune import holds, label_of
+from evenhand.tasks.step import Step, listen, report_progress, run_step, step_key
+from evenhand.tasks.store import Artifact, Store
+from evenhand.tasks.tuning.judge import check_folds
+from evenhand.tasks.tuning.search import Candidate, Plan, Study
+
+JUDGE = Step("judge", home="tuning.judge")
+SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
+STUDIES = "studies"
+
+
+def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefect: bool = False) -> Verdict:
+    """
+    Search until the time is up, then train the winner on all training rows and measure it on the test rows.
+
+    The search gets the training rows, the fair metric and the encoder; the steps that read the test rows run
+    after it. The tuned job is written only if a trial is within the limits.
+
+    Raises
+    ------
+    EvenhandError
+        After the verdict was written.
+    """
+    if not store.is_local:
+        raise InputError(
+            f"a study is kept in a folder, and the store {store.url} is remote: use --store FOLDER."
+        )
+    steps, started = Steps(store, engine), time.perf_counter()
+    with recorded_verdict(store, run_id, steps) as verdict:
+        prepare(plan.resolved, steps)
+        rows = Rows.read(plan, steps)
+        study = Study(Path(store.local, STUDIES, plan.study_name(rows.identity)))
+        with study.held():
+            _open(study, rows)
+            if plan.searches(bool(study.trials())):
+                _search(plan, rows, study, store, report_progress("tune", prefect=prefect))
+            trials = study.trials()
+        if all(trial.kind in CONTROLS for trial in trials):
+            raise InputError(
+                "there was no time for one trial beside the controls: give more --minutes or --trials; what "
+                "is finished is kept."
+            )
+        document = tuning(plan, rows.plan, study.folder.name, trials)
+        verdict.status, verdict.exit_code = "evaluated", 0
+        documents: dict[str, Any] = {"tuning": document}
+        winner = best(plan.aim, trials, plan.prefer)
+        if winner is None:
+            verdict.exit_code, verdict.error = 3, no_winner(plan, trials)
+        else:
+            _measure(plan, winner, rows, document, verdict, engine, store)
+            digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
+            text = tuned_text(plan, winner, len(rows.labels), {"study": study.folder.name, "digest": digest})
+            plan.target.write_text(text, encoding="utf-8")
+            verdict.artifacts["tuned"] = str(plan.target)
+        document["seconds"] = round(time.perf_counter() - started, 1)
+        document["notes"] = notes_of(document)
+        folder = RunFolder(store, verdict)
+        folder.write_json("tuning", "tuning.json", document, "the study as JSON")
+        verdict.notes += document["notes"]
+        folder.write_report("tune", documents, {"made": [["The search", facts(plan, document)]]})
+    return verdict
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the search works on: the plan, the labels of the training rows, and the inputs of each method."""
+
+    plan: Plan
+    labels: Sequence[int]
+    identity: dict[str, Any]
+    training: Mapping[str, tuple[dict[str, Any], dict[str, Artifact]]]
+    encoder: Artifact
+    train: Artifact
+    folds: int
+
+    @classmethod
+    def read(cls, plan: TunePlan, steps: Steps) -> Rows:
+        """Run the steps that all trials share, and check that the rows suffice for the folds."""
+        train, _ = classifier.training_rows(plan.resolved, steps)
+        training = {
+            name: classifier.training_step(variant, steps, train) for name, variant in plan.variants.items()
+        }
+        data = read_dataset(steps.store.fetch(train))
+        folds = plan.folds(len(data.y))
+        check_folds(data, folds)
+        searched = plan_of_rows(plan, len(data.y))
+        identity = {
+            "job": plan.resolved.job.name,
+            "table": steps.output("ingest", "raw").sha256,
+            "contract": plan.resolved.table_contract.digest,
+            "aim": asdict(plan.aim),
+            "search": _digest([train.sha256, folds, plan.content(), describe_plan(searched)]),
+        }
+        return cls(
+            searched, data.y.tolist(), identity, training, steps.output("preprocess", "encoder"), train, folds
+        )
+
+
+def describe_plan(plan: Plan) -> dict[str, Any]:
+    """Return what identifies a search, as plain JSON."""
+    return {
+        "aim": [str(plan.aim), plan.aim.bound],
+        "methods": {
+            name: {key: repr(item) for key, item in space.items()} for name, space in plan.methods.items()
+        },
+        "decisions": list(plan.decisions),
+        "tolerance": repr(plan.tolerance),
+        "seed": plan.seed,
+    }
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _open(study: Study, rows: Rows) -> None:
+    """
+    Open the study, or begin it.
+
+    Raises
+    ------
+    InputError
+        A study of this name is of another table, contract or search.
+    """
+    found = study.identity() if study.exists else None
+    if found is None:
+        study.clear()
+        study.create(rows.plan, rows.identity)
+        return
+    for key, what in (("table", "table"), ("contract", "contract"), ("search", "search")):
+        if found[key] != rows.identity[key]:
+            raise InputError(
+                f"the study {study.folder.name!r} is of another {what}: choose another name with --study, or "
+                "leave it out."
+            )
+
+
+def _search(
+    plan: TunePlan,
+    rows: Rows,
+    study: Study,
+    store: Store,
+    report: Callable[[int, int, Mapping[str, float]], None],
+) -> None:
+    workers = plan.tune.workers
+    pool = WorkerPool(workers) if workers > 1 else None
+    most, started = plan.most, time.monotonic()
+
+    def judge(candidate: Candidate, first: bool) -> Mapping[str, Any]:
+        parameters, inputs = judging(plan, rows, candidate, first=first)
+        given = (store.url, parameters, inputs, plan.modules(candidate))
+        found: Mapping[str, Any] = judged(*given) if pool is None else pool.run(judged, *given)
+        return found
+
+    def on_trial(trials: list[Trial]) -> None:
+        found = best(plan.aim, trials, plan.prefer)
+        values = {} if found is None else {plan.first: found.metrics[plan.first]["value"] or 0.0}
+        if plan.tune.trials is not None:
+            report(min(len(trials), most), most, values)
+        else:
+            passed = min(time.monotonic() - started, plan.seconds)
+            report(int(passed), max(int(plan.seconds), 1), values)
+
+    try:
+        study.search(
+            rows.plan, judge, until=started + plan.seconds, most=most, workers=workers, on_trial=on_trial
+        )
+    except BaseException:
+        if pool is not None:
+            pool.close(kill=True)
+        raise
+    if pool is not None:
+        pool.close()
+
+
+def judged(
+    store_url: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], modules: Sequence[str]
+) -> Mapping[str, Any]:
+    """Return the metrics of a candidate, from the cache if it was judged before."""
+    store = Store(store_url)
+    with listen(None):
+        record, _ = run_step(store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs)
+    found: Mapping[str, Any] = json.loads(store.fetch(record.outputs["judged"]).read_text())["metrics"]
+    return found
+
+
+def judging(
+    plan: TunePlan, rows: Rows, candidate: Candidate, *, first: bool
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the step that judges a candidate: no test rows are among them."""
+    resolved, job, own = plan.resolved, plan.resolved.job, plan.resolved.method
+    is_control = candidate.kind in CONTROLS
+    if is_control:
+        arguments = classifier.shared_arguments(own, resolved.arguments)
+        parameters, inputs = {"method": own, "arguments": arguments, "seed": job.seed}, {"train": rows.train}
+    else:
+        given, artifacts = rows.training[candidate.method or own]
+        arguments = {**plan.base(candidate), **candidate.arguments}
+        parameters, inputs = {**given, "arguments": arguments}, dict(artifacts)
+    decision = decision_of(plan, candidate.decision, candidate.tolerance)
+    if is_control:
+        decision = decision.model_copy(update={"equal": None})
+    settings = job.evaluate
+    named = {name.partition(".")[2] for name in plan.aim.metrics if name.startswith("consistency.")}
+    copies = {name: item for name, item in settings.model_dump()["counterfactuals"].items() if name in named}
+    if copies:
+        inputs["encoder"] = rows.encoder
+    parameters |= {
+        "kind": "" if not is_control else candidate.kind,
+        "calibration": job.calibration,
+        "decision": decision.model_dump(),
+        "min_cell": settings.min_cell,
+        "folds": rows.folds,
+        "fold_seed": job.seed,
+        "first": first,
+        "measure": {
+            "counterfactuals": copies,
+            "draws": settings.draws,
+            "level": settings.level,
+            "min_cell": settings.min_cell,
+            "intersections": settings.intersections,
+            "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
+        },
+    }
+    if decision.equal is not None:
+        changed = job.model_copy(update={"decision": decision})
+        parameters["attribute"] = classifier.attribute(resolved.model_copy(update={"job": changed}))
+    return parameters, inputs
+
+
+def _measure(
+    plan: TunePlan,
+    winner: Trial,
+    rows: Rows,
+    document: dict[str, Any],
+    verdict: Verdict,
+    engine: Engine,
+    store: Store,
+) -> None:
+    """Train the winner on all training rows, measure it on the test rows, and repeat that."""
+    resolved = plan.tuned(winner, len(rows.labels))
+    steps = Steps(store, engine)
+    decision = run_to_gate(resolved, steps).decision
+    metrics = steps.read("evaluate", "metrics")["metrics"]
+    document["test"] = _short(metrics)
+    document["test_rows"] = steps.read("evaluate", "metrics")["n"]
+    controls = steps.read("evaluate", "controls")["controls"]
+    document["test_controls"] = {name: control["metrics"] for name, control in controls.items()}
+    verdict.gates = decision
+    document["gates"] = decision["verdict"]
+    verdict.add_metrics(metrics)
+    verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
+    for number in range(1, plan.tune.repeats + 1):
+        seed = resolved.job.seed + number
+        other = resolved.model_copy(update={"job": resolved.job.model_copy(update={"seed": seed})})
+        # the same split: rows that the search saw stay out of the measurement
+        again = Steps(store, engine, dict(steps.finished))
+        classifier.train_and_measure(other, again)
+        found = again.read("evaluate", "metrics")["metrics"]
+        document["repeats"].append({"seed": seed, "metrics": _short(found)})
+
+
+def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: {key: metric[key] for key in ("value", "low", "high")} for name, metric in metrics.items()}
+
+
+# what a study found, for its page
+
+
+def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return the content of ``tuning.json``: plain JSON, with trials by number."""
+    aim = plan.aim
+    winner, close = best(aim, trials, plan.prefer), nearest(aim, trials)
+    shown = list(dict.fromkeys([*aim.metrics, *([plan.prefer] if plan.prefer else [])]))
+    rows = []
+    for trial in trials:
+        row = asdict(replace(trial, metrics={name: trial.metrics.get(name, {}) for name in shown}))
+        rows.append(
+            row | {"label": label_of(row), "miss": aim.miss(trial.metrics) if trial.metrics else None}
+        )
+    return {
+        "job": plan.resolved.job.name,
+        "study": study,
+        "aim": str(aim),
+        "objectives": list(aim.objectives),
+        "prefer": plan.first,
+        "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
+        "bound": aim.bound,
+        "level": plan.resolved.job.evaluate.level,
+        "methods": list(searched.methods),
+        "decisions": list(searched.decisions),
+        "halving": searched.halving,
+        "trials": rows,
+        "front": [trial.number for trial in front(aim, trials)],
+        "winner": None if winner is None else winner.number,
+        "nearest": None if close is None else close.number,
+        "costs": costs(aim, trials, plan.first),
+        "test": None,
+        "test_rows": None,
+        "test_controls": {},
+        "repeats": [],
+        "gates": None,
+        "notes": [],
+        "seconds": round(sum(trial.seconds for trial in trials), 1),
+    }
+
+
+def no_winner(plan: TunePlan, trials: Sequence[Trial]) -> str:
+    """Say in one line that no trial is within the limits, and which is nearest."""
+    close = nearest(plan.aim, trials)
+    if close is None:
+        errors = [trial.error for trial in trials if trial.error]
+        return f"no trial could be judged: {errors[0] if errors else 'the time was too short'}"
+    misses = [
+        f"{limit} by {plan.aim.shortfall(limit, close.metrics):.3g}"
+        for limit in plan.aim.limits
+        if plan.aim.shortfall(limit, close.metrics) > 0
+    ]
+    return (
+        f"none of {len(trials)} trials is within the limits: the nearest, number {close.number}, misses "
+        f"{' and '.join(misses)}."
+    )
+
+
+def notes_of(document: Mapping[str, Any]) -> list[str]:
+    """Say what the reader must know of the winner: no mitigation is needed, or a limit is missed."""
+    if document["winner"] is None:
+        return []
+    by_number = {trial["number"]: trial for trial in document["trials"]}
+    winner, name = by_number[document["winner"]], document["prefer"]
+    notes = []
+    if winner["kind"] == "plain":
+        notes.append("no mitigation is needed: the control without it is the best within the limits")
+    blind = next((trial for trial in document["trials"] if trial["kind"] == "blind"), None)
+    if blind is not None and blind["state"] == "judged" and not blind["miss"]:
+        values = [trial["metrics"][name]["value"] for trial in (blind, winner)]
+        if None not in values and better_or_worse(name, values[0] - values[1]) != "worse":
+            notes.append(
+                f"the blind control does no worse ({name} {values[0]:.3f} on validation rows): think of "
+                "taking the sensitive columns out of the model inputs in the contract, and tune again"
+            )
+    if document["gates"] not in (None, "passed"):
+        notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")
+    for limit in document["limits"]:
+        found = (document["test"] or {}).get(limit["metric"], {}).get("value")
+        if found is not None and not holds(limit, document["test"]):
+            notes.append(f"on the test rows {limit['metric']} is {found:.3f}, which misses {limit['text']}")
+    return notes
+
+
+def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
+    """Return what the page shows of this search beside its results, as names and values."""
+    spaces = [
+        [
+            f"Space of {name}",
+            "; ".join(f"{key}: {_range(item)}" for key, item in space.items()) or "nothing to search",
+        ]
+        for name, space in plan.methods.items()
+    ]
+    return [
+        ["Job", document["job"]],
+        ["Study", document["study"]],
+        *spaces,
+        ["Rules of decisions", ", ".join(document["decisions"])],
+        ["Seed", str(plan.resolved.job.seed)],
+        ["Seconds", f"{document['seconds']:.1f}"],
+    ]
+
+
+def _range(dimension: Dimension) -> str:
+    return f"{dimension}{'' if isinstance(dimension, Choice) or not dimension.log else ' (logarithmic)'}"
+
+
+# a study that is being searched
+
+
+def aim_of(content: Mapping[str, Any]) -> Aim:
+    """Read the aim of a study from its identity."""
+    limits = tuple(Limit(**limit) for limit in content["limits"])
+    return Aim(tuple(content["objectives"]), limits, content["bound"])
+
+
+def status(plan: TunePlan, store: Store) -> dict[str, Any]:
+    """
+    Read the newest study of a job, or the named one, and write its page as far as it is.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    root = Path(store.local, STUDIES)
+    found = sorted(root.glob("*/journal.log"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found:
+        study = Study(path.parent)
+        identity = study.identity()
+        named = plan.tune.study in (None, path.parent.name)
+        if identity is None or not named or identity["job"] != plan.resolved.job.name:
+            continue
+        # its own aim: the command may have been given another
+        begun = replace(plan, aim=aim_of(identity["aim"]))
+        document = tuning(begun, plan_of_rows(begun, 0), path.parent.name, study.trials())
+        run = {"id": path.parent.name, "created": now(), "environment": environment(), "files": []}
+        page = write_page("tune", {"tuning": document, "run": run | {"made": []}}, store)
+        document["report"] = store.write_text(page, STUDIES, path.parent.name, "report.html")
+        return document
+    raise InputError(
+        f"there is no study of {plan.resolved.job.name!r} in this store: run without --status first."
+    )

@@ -1,0 +1,434 @@
+"""What `evenhand tune` searches: a job's key `tune` checked against the job, and the job of the winner."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evenhand.fairlib.catalogue import better, group_metrics
+from evenhand.fairlib.evaluation.tradeoff import Limit, parse_limit
+from evenhand.fairlib.methods.registry import METHODS, method_class
+from evenhand.fairlib.tuning.space import (
+    Choice,
+    Dimension,
+    Real,
+    Space,
+    restricted,
+    same,
+    space_of,
+    with_default,
+)
+from evenhand.fairlib.tuning.study import Aim, Trial, check_limits
+from evenhand.flows import classifier
+from evenhand.flows.job import DecisionRule, Equal, Job, Tune
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.inputs import nearest
+from evenhand.tasks.tuning.search import (
+    DECISION,
+    DEFAULT,
+    JOB,
+    TOLERANCE,
+    Candidate,
+    Plan,
+    check_installed,
+)
+
+DEFAULT_METHODS = ("gbdt", "reweigh")
+MINUTES = 20.0
+LARGE_TABLE, FOLDS, FEW_FOLDS = 5000, 5, 3
+BALANCED = "balanced"
+# Criterion of the thresholds by group that makes a metric small.
+CRITERIA = {
+    "equal_opportunity_difference": "equal_opportunity",
+    "demographic_parity_difference": "demographic_parity",
+    "gap_max": "equalized_odds",
+    "gap_rms": "equalized_odds",
+    "average_odds_difference": "equalized_odds",
+}
+TOLERANCES = Real(0.0, 0.2, default=0.05)
+# An absolute budget of a job is searched up to so many times smaller and larger.
+BUDGET_FACTOR = 30.0
+
+
+@dataclass(frozen=True)
+class TunePlan:
+    """
+    A checked search.
+
+    `variants` are the job with each method's own arguments, `methods` the spaces. `target` is the file of the
+    tuned job.
+    """
+
+    resolved: ResolvedJob
+    aim: Aim
+    variants: Mapping[str, ResolvedJob]
+    methods: Mapping[str, Space]
+    decisions: Sequence[str]
+    tolerance: Dimension
+    target: Path
+
+    @property
+    def tune(self) -> Tune:
+        """The job's key."""
+        return self.resolved.job.tune
+
+    @property
+    def prefer(self) -> str | None:
+        """Metric by which the winner is chosen; None for the first objective."""
+        return self.tune.prefer
+
+    @property
+    def first(self) -> str:
+        """The same, with the first objective as the default."""
+        return self.tune.prefer or self.aim.objectives[0]
+
+    @property
+    def seconds(self) -> float:
+        """For how long trials start."""
+        if self.tune.minutes is None and self.tune.trials is not None:
+            return float("inf")
+        return 60.0 * (self.tune.minutes or MINUTES)
+
+    @property
+    def most(self) -> int:
+        """Largest number of trials of the study."""
+        return self.tune.trials or 10**9
+
+    def searches(self, has_trials: bool) -> bool:
+        """Whether trials are to be run: not for a preference alone, on a study that has trials."""
+        only_chosen = self.prefer is not None and self.tune.minutes is None and self.tune.trials is None
+        return not (only_chosen and has_trials)
+
+    def folds(self, rows: int) -> int:
+        """Number of folds of so many training rows."""
+        return self.tune.folds or (FOLDS if rows < LARGE_TABLE else FEW_FOLDS)
+
+    def study_name(self, identity: Mapping[str, str]) -> str:
+        """Name of the study's folder."""
+        return self.tune.study or f"{self.resolved.job.name}-{identity['search'][:10]}"
+
+    def content(self) -> dict[str, Any]:
+        """Return the keys of the job that a judgement depends on beside the training rows."""
+        job = self.resolved.job
+        kept = ("method", "calibration", "decision", "fair_metric", "sensitive", "evaluate")
+        return job.model_dump(mode="json", include=set(kept))
+
+    def base(self, candidate: Candidate) -> dict[str, Any]:
+        """Arguments of a candidate's method that are not searched."""
+        name = candidate.method or self.resolved.method
+        given = dict(self.variants[name].arguments)
+        if candidate.kind != JOB and "budget_share" in self.methods[name]:
+            given.pop("perturbation_budget", None)
+        return given
+
+    def modules(self, candidate: Candidate) -> list[str]:
+        """Modules of a candidate's method, on whose code the judgement depends."""
+        spec = METHODS[candidate.method or self.resolved.method]
+        return list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
+
+    def tuned(self, winner: Trial, rows: int) -> ResolvedJob:
+        """Return the job of the winner; `rows` is the number of training rows."""
+        return resolve(tuned_job(self, winner, rows), self.resolved.folder)
+
+
+def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) -> TunePlan:
+    """
+    Check a search before anything runs.
+
+    Parameters
+    ----------
+    name : str
+        Job or path of a job file.
+    overrides : sequence of str
+        ``KEY=VALUE``.
+    force : bool
+        Whether an existing file of the tuned job is overwritten.
+
+    Raises
+    ------
+    InputError
+        One line that names the key and the cure.
+    """
+    check_installed()
+    job, folder = load_job(name, overrides)
+    resolved = resolve(job, folder)
+    if resolved.is_proxy:
+        raise InputError(
+            f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`."
+        )
+    if job.tuned is not None:
+        raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
+    try:
+        aim = _aim(resolved)
+        variants = _variants(resolved)
+        methods = {method: _space(resolved, variants[method]) for method in variants}
+        decisions, tolerance = _decisions(resolved, aim)
+    except InputError as error:
+        raise InputError(f"job {job.name}: tune: {error}") from None
+    target = _target(name, job)
+    if target.exists() and not force:
+        raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
+    return TunePlan(resolved, aim, variants, methods, decisions, tolerance, target)
+
+
+def _target(name: str, job: Job) -> Path:
+    """Return the file of the tuned job: beside the job's file, or here for a shipped job."""
+    path = Path(name)
+    is_file = path.suffix in (".yaml", ".yml") or path.is_file()
+    return path.with_name(f"{path.stem}.tuned.yaml") if is_file else Path(f"{job.name}.tuned.yaml")
+
+
+def _aim(resolved: ResolvedJob) -> Aim:
+    """Check the objectives and limits against what the trials of this job can have."""
+    tune = resolved.job.tune
+    for word, names, way in (("maximize", tune.maximize, "higher"), ("minimize", tune.minimize, "lower")):
+        for name in names:
+            _check_metric(resolved, f"{word} names", name)
+            if better(name) != way:
+                raise InputError(f"{word} {name}: of this metric {better(name)} is better.")
+    objectives = [*tune.maximize, *tune.minimize] or ["balanced_accuracy"]
+    if len(set(objectives)) < len(objectives):
+        raise InputError("an objective is given twice: keep one of them.")
+    limits: list[Limit] = []
+    for text in tune.where:
+        try:
+            limits.append(parse_limit(text))
+        except ValueError:
+            raise InputError(
+                f"the limit {text!r} is not of the form METRIC >= NUMBER or METRIC <= NUMBER."
+            ) from None
+        _check_metric(resolved, f"the limit {text!r} names", limits[-1].metric)
+    if tune.prefer is not None:
+        _check_metric(resolved, "prefer names", tune.prefer)
+    if tune.bound == "interval" and limits and resolved.job.evaluate.draws == 0:
+        raise InputError("limits on intervals need evaluate.draws above 0: or set tune.bound to point.")
+    try:
+        check_limits(limits)
+    except ValueError as error:
+        raise InputError(f"{error}.") from None
+    return Aim(tuple(objectives), tuple(limits), tune.bound)
+
+
+def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
+    if name in UNCONTROLLED or name.startswith("certificate."):
+        raise InputError(f"{where} {name!r}, which is not measured in a search: use a gate of the job.")
+    if not resolved.may_have(name):
+        known = [item for item in resolved.known_metrics if not item.startswith("certificate.")]
+        known = [item for item in known if item not in UNCONTROLLED]
+        raise InputError(
+            f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are {', '.join(known)}."
+        )
+    try:
+        better(name)
+    except ValueError as error:
+        raise InputError(f"{where} {name!r}: {error}.") from None
+
+
+def _variants(resolved: ResolvedJob) -> dict[str, ResolvedJob]:
+    """Resolve the job with each method; of the default methods, those that it can have."""
+    job, own = resolved.job, resolved.method
+    found: dict[str, ResolvedJob] = {}
+    for name in dict.fromkeys(job.tune.methods or (own, *DEFAULT_METHODS)):
+        if name not in METHODS:
+            raise InputError(
+                f"method {name!r} is not known{nearest(name, [*METHODS])}; known: {', '.join(METHODS)}."
+            )
+        if name == own:
+            found[name] = resolved
+            continue
+        try:
+            found[name] = resolve(job.model_copy(update={"method": {"name": name}}), resolved.folder)
+        except InputError as error:
+            if job.tune.methods is not None:
+                raise InputError(str(error).removeprefix(f"job {job.name}: ")) from None
+    return found
+
+
+def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
+    """Return a method's space, restricted or widened by the job; defaults are the job's own values."""
+    name, cls = variant.method, method_class(variant.method)
+    space = space_of(cls)
+    for key, value in variant.arguments.items():
+        if key in space:
+            space[key] = with_default(_without_default(space[key]), value)
+    budget = variant.arguments.get("perturbation_budget")
+    if budget and "budget_share" in space:
+        del space["budget_share"]
+        low, high = budget / BUDGET_FACTOR, budget * BUDGET_FACTOR
+        space["perturbation_budget"] = Real(low, high, log=True, default=budget)
+    given = resolved.job.tune.space
+    known = [method for method in METHODS if method in given]
+    for key in given:
+        if key not in METHODS and key not in (DECISION, TOLERANCE):
+            options = [*METHODS, DECISION, TOLERANCE]
+            raise InputError(f"space names {key!r}, which is no method{nearest(key, options)}.")
+    if name not in known:
+        return space
+    if not isinstance(given[name], Mapping):
+        raise InputError(f"space.{name} must be a mapping of parameters to values or ranges.")
+    parameters = inspect.signature(cls.__init__).parameters
+    accepted = [item for item in list(parameters)[1:] if item not in RESERVED_ARGUMENTS]
+    for key, value in given[name].items():
+        if key not in accepted:
+            raise InputError(
+                f"space.{name} names {key!r}, no parameter of {name}{nearest(key, accepted)}; it has: "
+                f"{', '.join(accepted)}."
+            )
+        try:
+            space[key] = restricted(
+                space.get(key), value, variant.arguments.get(key, parameters[key].default)
+            )
+        except ValueError as error:
+            raise InputError(f"space.{name}.{key}: {error}.") from None
+        if key == "perturbation_budget":
+            space.pop("budget_share", None)
+        _check_ends(resolved, name, key, space[key])
+    return space
+
+
+def _without_default(dimension: Dimension) -> Dimension:
+    if isinstance(dimension, Choice):
+        return Choice(dimension.values)
+    return replace(dimension, default=None)
+
+
+def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimension) -> None:
+    """Check that the method takes every value of a choice, or both ends of a range."""
+    values = dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
+    for value in values:
+        try:
+            resolve(resolved.job.model_copy(update={"method": {"name": method, key: value}}), resolved.folder)
+        except InputError as error:
+            raise InputError(
+                f"space.{method}: {str(error).removeprefix(f'job {resolved.job.name}: ')}"
+            ) from None
+
+
+def _decisions(resolved: ResolvedJob, aim: Aim) -> tuple[list[str], Dimension]:
+    """
+    Return the names of the rules of decisions that are tried, and the range of tolerances by group.
+
+    Beside the job's own: the balanced threshold where balanced accuracy is an objective, and thresholds by
+    group for each metric of groups among objectives and limits.
+    """
+    rule = resolved.job.decision
+    names = [JOB]
+    if "balanced_accuracy" in aim.objectives and (rule.is_own or rule.threshold == "max_accuracy"):
+        names.append(BALANCED)
+    if rule.rate is None and not isinstance(rule.threshold, float | int) and rule.equal is None:
+        known = [column.name for column in resolved.contract.sensitive]
+        for metric in aim.metrics:
+            kind, _, attribute = metric.partition(".")
+            if kind in CRITERIA and kind in group_metrics() and attribute in known:
+                names.append(f"{CRITERIA[kind]} by {attribute}")
+    names = list(dict.fromkeys(names))
+    given = resolved.job.tune.space
+    try:
+        tolerance = restricted(TOLERANCES, given[TOLERANCE]) if TOLERANCE in given else TOLERANCES
+    except ValueError as error:
+        raise InputError(f"space.tolerance: {error}.") from None
+    if DECISION not in given:
+        return names, tolerance
+    wanted = given[DECISION] if isinstance(given[DECISION], list) else [given[DECISION]]
+    for name in wanted:
+        if name not in names:
+            raise InputError(
+                f"space.decision names {name!r}{nearest(str(name), names)}; there are {', '.join(names)}."
+            )
+    if not wanted:
+        raise InputError("space.decision is empty: name at least one rule.")
+    return wanted, tolerance
+
+
+def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionRule:
+    """Return the rule of decisions of a name."""
+    own = plan.resolved.job.decision
+    if name == JOB:
+        return own
+    if name == BALANCED:
+        return DecisionRule(threshold="balanced")
+    criterion, _, attribute = name.partition(" by ")
+    equal = Equal(criterion=criterion, tolerance=round(tolerance or 0.0, 4), attribute=attribute)  # type: ignore[arg-type]
+    if own.costs is not None:
+        return DecisionRule(costs=own.costs, equal=equal)
+    threshold = "max_accuracy" if own.threshold == "max_accuracy" else "balanced"
+    return DecisionRule.model_validate({"threshold": threshold, "equal": equal})
+
+
+def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
+    """
+    Return the plan of the search for so many training rows.
+
+    The trials before the search are the controls, the job as it is, each method's defaults, and each of the
+    other rules of decisions on the learner without mitigation.
+    """
+    own, job = plan.resolved.method, plan.resolved.job
+    fixed = [Candidate(name) for name in ("majority", "plain", "blind")]
+    if METHODS[own].plain != own or job.decision.equal is not None:
+        fixed.append(Candidate(JOB))
+
+    def default(method: str, decision: str) -> Candidate:
+        arguments = {key: item.default for key, item in plan.methods[method].items()}
+        return Candidate(
+            DEFAULT,
+            method,
+            arguments,
+            decision,
+            None if decision in (JOB, BALANCED) else plan.tolerance.default,
+        )
+
+    fixed += [default(name, plan.decisions[0]) for name in plan.methods]
+    plain = METHODS[own].plain if METHODS[own].plain in plan.methods else next(iter(plan.methods))
+    fixed += [default(plain, name) for name in plan.decisions[1:]]
+    return Plan(plan.aim, plan.methods, plan.decisions, plan.tolerance, fixed, job.seed, rows >= LARGE_TABLE)
+
+
+# the tuned job
+
+
+def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
+    """Return the job with the winner's method, arguments and rule of decisions."""
+    resolved, job = plan.resolved, plan.resolved.job
+    decision = decision_of(plan, winner.decision, winner.tolerance)
+    method: dict[str, Any]
+    if winner.kind == JOB:
+        method = dict(job.method)
+        spec = METHODS[resolved.method]
+        if spec.lacks_strength(resolved.arguments):
+            # as it was judged: without it, a run could lower the default
+            taken = inspect.signature(method_class(spec.name).__init__).parameters
+            method[spec.strength[0]] = taken[spec.strength[0]].default
+    elif winner.kind == "plain":
+        given = classifier.shared_arguments(resolved.method, resolved.arguments)
+        learner = method_class(resolved.method)(**given).plain(rows)
+        name = METHODS[resolved.method].plain
+        defaults = inspect.signature(method_class(name).__init__).parameters
+        changed = {
+            key: value
+            for key, value in learner.get_params(deep=False).items()
+            if key not in RESERVED_ARGUMENTS and not same(value, defaults[key].default)
+        }
+        method, decision = {"name": name, **changed}, decision.model_copy(update={"equal": None})
+    else:
+        assert winner.method is not None
+        candidate = Candidate(winner.kind, winner.method)
+        method = {"name": winner.method, **plan.base(candidate), **winner.arguments}
+    return job.model_copy(update={"method": method, "decision": decision, "paper": None})
+
+
+def tuned_text(plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str]) -> str:
+    """Write the tuned job as YAML."""
+    job = tuned_job(plan, winner, rows)
+    content = job.model_dump(mode="json", exclude_defaults=True, exclude={"tune"}) | {"tuned": dict(tuned)}
+    head = (
+        f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the study\n"
+        f"# {tuned['study']}, for {plan.aim}.\n"
+    )
+    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

@@ -1,0 +1,206 @@
+"""Search spaces, folds, and what follows from trials: the front, the winner, pruning, the cost of limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand.fairlib.evaluation.tradeoff import Limit
+from evenhand.fairlib.methods.registry import METHODS, installed, method_class
+from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
+from evenhand.fairlib.tuning.space import Choice, Real, Whole, restricted, rows_of, space_of, with_default
+from evenhand.fairlib.tuning.study import Aim, Trial, best, check_limits, costs, front, is_kept, nearest
+
+# spaces
+
+
+@pytest.mark.parametrize("name", [name for name, spec in METHODS.items() if installed(spec)])
+def test_a_space_has_parameters_of_its_method_and_holds_their_defaults(name: str) -> None:
+    cls = method_class(name)
+    for key, dimension in space_of(cls).items():
+        assert key in cls._get_param_names()
+        assert dimension.holds(dimension.default)
+    assert [row[0] for row in rows_of(space_of(cls))] == list(cls.space)
+
+
+def test_a_method_that_has_parameters_to_tune_declares_them() -> None:
+    without = {name for name in METHODS if installed(METHODS[name]) and not method_class(name).space}
+    assert without <= {"calibrated-equalized-odds", "threshold-optimizer"}
+
+
+def test_a_default_outside_a_range_widens_it() -> None:
+    assert with_default(Real(0.01, 0.3, log=True), 0.5) == Real(0.01, 0.5, True, 0.5)
+    assert with_default(Whole(2, 8), 1) == Whole(1, 8, False, 1)
+    assert with_default(Choice((1, 2)), 3) == Choice((1, 2, 3), 3)
+    assert with_default(Real(0.0, 1.0, default=0.2), 5.0) == Real(0.0, 1.0, default=0.2)
+
+
+def test_a_default_that_a_scale_cannot_have_is_its_middle() -> None:
+    assert with_default(Real(0.01, 1.0, log=True), 0.0).default == pytest.approx(0.1)
+    assert with_default(Real(0.0, 1.0), None).default == 0.5
+    assert with_default(Whole(1, 4), None).default == 2
+
+
+@pytest.mark.parametrize(
+    ("dimension", "wanted", "default", "expected"),
+    [
+        (Real(0.01, 0.3, True, 0.05), 0.1, 0.05, Choice((0.1,), 0.1)),
+        (Real(0.01, 0.3, True, 0.05), [0.02, 0.1], 0.05, Real(0.02, 0.1, True, 0.05)),
+        (Real(0.01, 0.3, True, 0.05), [0.1, 0.4], 0.05, Real(0.1, 0.4, True, math.sqrt(0.04))),
+        (Real(0.01, 0.3, True, 0.05), {"low": 0.0, "high": 1.0}, 0.05, Real(0.0, 1.0, False, 0.05)),
+        (Real(0.01, 0.3, True, 0.05), [0.1, 0.2, 0.3], 0.05, Choice((0.1, 0.2, 0.3), 0.1)),
+        (Choice((None, 2, 3), None), [2, 3], None, Choice((2, 3), 2)),
+        (Choice(((50,), (100,)), (100,)), [[50], [100]], (100,), Choice(([50], [100]), [100])),
+        (None, [10, 20], 15, Whole(10, 20, False, 15)),
+        (None, [0.5, 0.9], 0.7, Real(0.5, 0.9, False, 0.7)),
+        (None, [True, False], False, Choice((True, False), False)),
+    ],
+)
+def test_a_job_restricts_and_widens(dimension: Any, wanted: Any, default: Any, expected: Any) -> None:
+    found = restricted(dimension, wanted, default)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "wanted", "message"),
+    [
+        (Real(0.0, 1.0), [2.0, 1.0], "is empty"),
+        (Real(0.1, 1.0, log=True), [0.0, 1.0], "begin above 0"),
+        (Whole(1, 5), [0.5, 3], "whole ends"),
+        (Real(0.0, 1.0), [], "list is empty"),
+        (Real(0.0, 1.0), {"low": 0.0, "top": 1.0}, "has the keys"),
+        (Real(0.0, 1.0), {"low": 0.0, "high": math.inf}, "finite numbers"),
+    ],
+)
+def test_an_impossible_range_is_refused(dimension: Any, wanted: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        restricted(dimension, wanted)
+
+
+# folds
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=80
+    ),
+    st.integers(2, 7),
+    st.integers(0, 99),
+)
+def test_every_fold_has_its_part_of_every_cell(
+    rows: list[tuple[int, str, str]], folds: int, seed: int
+) -> None:
+    y, first, second = (np.array(column) for column in zip(*rows, strict=True))
+    cells = joint_cells(y, [first, second])
+    assert len(set(cells.tolist())) == len(set(rows))
+    for row, other in itertools.combinations(range(len(rows)), 2):
+        assert (cells[row] == cells[other]) == (rows[row] == rows[other])
+    fold = fold_of_rows(cells, folds, seed)
+    assert np.array_equal(fold, fold_of_rows(cells, folds, seed))
+    sizes = np.bincount(fold, minlength=folds)
+    assert sizes.max() - sizes.min() <= 1
+    for cell in set(cells.tolist()):
+        counts = np.bincount(fold[cells == cell], minlength=folds)
+        assert counts.max() - counts.min() <= 1
+
+
+def test_another_seed_gives_other_folds() -> None:
+    cells = joint_cells(np.arange(200) % 2)
+    assert not np.array_equal(fold_of_rows(cells, 5, 0), fold_of_rows(cells, 5, 1))
+
+
+# trials
+
+AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),))
+
+
+def trial(number: int, accuracy: float | None, gap: float, kind: str = "search", half: float = 0.02) -> Trial:
+    metrics = {
+        "accuracy": {"value": accuracy, "low": None, "high": None},
+        "gap_max.sex": {"value": gap, "low": gap - half, "high": gap + half},
+    }
+    return Trial(number, kind, "judged", "gbdt", metrics=metrics)
+
+
+def test_a_limit_holds_on_the_unfavourable_end_of_the_interval() -> None:
+    found = trial(0, 0.8, 0.09).metrics
+    assert AIM.miss(found) == pytest.approx(0.01)
+    assert Aim(AIM.objectives, AIM.limits, "point").miss(found) == 0.0
+    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),))
+    assert least.miss(found) == pytest.approx(0.01)  # its low end is 0.07
+    assert Aim(("accuracy",), (Limit("auc", ">=", 0.5),)).miss(found) == 1.0  # no number
+
+
+def test_the_winner_is_the_best_within_the_limits_and_a_control_wins_a_tie() -> None:
+    trials = [
+        trial(0, 0.99, 0.0, "majority"),
+        trial(1, 0.80, 0.05, "plain"),
+        trial(2, 0.98, 0.0, "blind"),
+        trial(3, 0.80, 0.01),
+        trial(4, 0.95, 0.09),  # its interval ends at 0.11
+        trial(5, None, 0.0),
+    ]
+    found = best(AIM, trials)
+    assert found is trials[1]
+    assert best(Aim(AIM.objectives, AIM.limits, "point"), trials) is trials[4]
+    assert best(AIM, trials, "gap_max.sex") is trials[3]
+    assert costs(AIM, trials) == [{"limit": "gap_max.sex <= 0.1", "with": 0.80, "without": 0.95}]
+
+
+def test_the_nearest_trial_misses_least_and_then_is_best() -> None:
+    trials = [trial(0, 0.9, 0.3), trial(1, 0.7, 0.2), trial(2, 0.8, 0.2)]
+    assert best(AIM, trials) is None
+    assert nearest(AIM, trials) is trials[2]
+    assert nearest(AIM, []) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
+def test_the_front_is_what_nobody_dominates(points: list[tuple[int, int]]) -> None:
+    """By brute force, within a limit that some points miss."""
+    aim = Aim(("accuracy", "gap_max.sex"), (Limit("gap_max.sex", "<=", 0.4),), "point")
+    trials = [trial(i, accuracy / 10, gap / 10) for i, (accuracy, gap) in enumerate(points)]
+    within = [(i, point) for i, point in enumerate(points) if point[1] <= 4]
+    expected = [
+        i
+        for i, (accuracy, gap) in within
+        if not any((a >= accuracy and g <= gap and (a, g) != (accuracy, gap)) for _, (a, g) in within)
+    ]
+    assert [item.number for item in front(aim, trials)] == expected
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=15), st.integers(2, 5))
+def test_one_in_so_many_goes_on(values: list[int], factor: int) -> None:
+    """With one objective and no limit: those of whom fewer than n / factor are better."""
+    aim = Aim(("accuracy",))
+    results = [trial(i, value / 100, 0.0).metrics for i, value in enumerate(values)]
+    for i, value in enumerate(values):
+        ahead = sum(other > value for other in values)
+        kept = is_kept(aim, results[i], [*results[:i], *results[i + 1 :]], factor)
+        assert kept == (ahead < max(1, len(values) / factor))
+
+
+def test_a_trial_nearer_to_the_limits_is_ahead_whatever_the_objective() -> None:
+    far, near = trial(0, 0.9, 0.5).metrics, trial(1, 0.6, 0.2).metrics
+    assert is_kept(AIM, near, [far] * 9, 4.0)
+    assert not is_kept(AIM, far, [near] * 9, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ([("auc", ">=", 0.9), ("auc", "<=", 0.8)], "auc >= 0.9 contradicts auc <= 0.8"),
+        ([("auc", "<=", 0.8), ("auc", ">=", 0.9)], "auc >= 0.9 contradicts auc <= 0.8"),
+        ([("gap_max.sex", "<=", -0.1)], "cannot be met: the metric is between 0 and 1"),
+    ],
+)
+def test_limits_that_cannot_hold_are_refused(limits: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_limits([Limit(*limit) for limit in limits])
+    check_limits([Limit("auc", ">=", 0.8), Limit("auc", "<=", 0.8), Limit("log_loss", "<=", 5.0)])

@@ -1,0 +1,387 @@
+"""evenhand tune on a made-up table: what it searches, sees, chooses, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import evenhand.flows.tune as tuning
+from evenhand.flows.cli import app
+from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.tuning.judge import cells_of
+from tests.flows.people import Bench, Done, make_people
+
+LIMIT = "gap_max.sex <= 0.9"
+# as small as the job's own trees
+SMALL = {"n_steps": 4, "max_depth": 2, "n_jobs": 1}
+
+
+def tune(bench: Bench, *arguments: str, code: int = 0, job: Path | None = None) -> Any:
+    """Run the command in this process."""
+    given = ["tune", str(job or bench.write()), "--direct", "--store", str(bench.store), *arguments]
+    done = CliRunner().invoke(app, given)
+    assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+    assert done.exit_code == code, done.stderr
+    return done
+
+
+def study_of(bench: Bench, *arguments: str, code: int = 0) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(tune(bench, "--json", *arguments, code=code).stdout)
+    return content
+
+
+def uneven_people() -> pa.Table:
+    """Four hundred people; men earn more than women, and income decides."""
+    table, rng = make_people(400, 5), np.random.default_rng(5)
+    man = np.array(table["sex"].to_pylist()) == "M"
+    income = np.where(man, 3500, 2800) + rng.normal(0, 700, 400)
+    paid = income + 800 * np.array(table["owner"].to_pylist()) + rng.normal(0, 500, 400) > 3550
+    for name, values in (("income", income.round(2)), ("paid", np.where(paid, "yes", "no").tolist())):
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    return table
+
+
+@pytest.fixture
+def searching(publishing: Bench) -> Bench:
+    publishing.table = uneven_people()
+    publishing.job["calibration"] = "sigmoid"
+    publishing.job["tune"] = {"where": [LIMIT], "trials": 10, "folds": 2, "space": {"reweigh": SMALL}}
+    return publishing
+
+
+def test_a_tuned_job_runs_and_publishes_with_its_study_in_the_provenance(searching: Bench) -> None:
+    content = study_of(searching)
+    study = content["tuning"]
+    assert content["status"] == "evaluated"
+    assert [trial["kind"] for trial in study["trials"][:3]] == ["majority", "plain", "blind"]
+    # as many people of either label: the commoner one is not the same in all folds
+    assert study["trials"][0]["metrics"]["balanced_accuracy"]["value"] == pytest.approx(0.5, abs=0.02)
+    assert {trial["state"] for trial in study["trials"]} == {"judged"}
+    assert {trial["method"] for trial in study["trials"]} == {None, "gbdt", "reweigh"}
+    target = searching.folder / "job.tuned.yaml"
+    written = yaml.safe_load(target.read_text())
+    assert written["tuned"]["study"] == study["study"]
+    assert "tune" not in written
+
+    done = searching.run("--json", job=target)
+    assert done.code == 0, done.err
+    verdict = done.json
+    # the very model that was measured at the end of the search
+    assert {"train", "decide", "controls", "evaluate"} <= set(verdict["cached"])
+    assert verdict["metrics"]["balanced_accuracy"] == study["test"]["balanced_accuracy"]["value"]
+    assert verdict["model"]["name"] == "people-gbdt"
+    same = searching.run("--json", "--if-changed", job=target)
+    assert same.json["status"] == "up_to_date"
+    written["tuned"]["digest"] = "0" * 64
+    target.write_text(yaml.safe_dump(written))
+    assert searching.run("--json", "--if-changed", job=target).json["status"] == "published"
+
+
+def test_the_winner_is_the_best_judged_trial_within_the_limits(searching: Bench) -> None:
+    limit = 0.35
+    study = study_of(searching, "--where", f"gap_max.sex <= {limit}", "--trials", "14")["tuning"]
+    known = [t for t in study["trials"] if t["kind"] not in ("majority", "blind") and t["state"] == "judged"]
+    within = [t for t in known if t["metrics"]["gap_max.sex"]["high"] <= limit]
+    assert 0 < len(within) < len(known)
+    winner = next(t for t in study["trials"] if t["number"] == study["winner"])
+    assert winner["metrics"]["balanced_accuracy"]["value"] == max(
+        t["metrics"]["balanced_accuracy"]["value"] for t in within
+    )
+    free = max(t["metrics"]["balanced_accuracy"]["value"] for t in known)
+    assert study["costs"] == [
+        {
+            "limit": "gap_max.sex <= 0.35",
+            "with": winner["metrics"]["balanced_accuracy"]["value"],
+            "without": free,
+        }
+    ]
+    on_points = study_of(
+        searching, "--where", f"gap_max.sex <= {limit}", "--trials", "14", "--bound", "point", "--force"
+    )["tuning"]
+    assert sum(t["miss"] == 0 for t in on_points["trials"]) > sum(t["miss"] == 0 for t in study["trials"])
+
+
+class Stop(Exception):
+    """The search has ended."""
+
+
+def test_the_search_reads_no_test_row(
+    searching: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test rows are taken away while trials run: the search ends, and with the same trials."""
+    whole = study_of(searching)["tuning"]
+    record = json.loads(next((searching.store / "steps" / "preprocess").iterdir()).read_text())
+    other = Bench(tmp_path / "other", searching.table, searching.contract, searching.job)
+    other.folder.mkdir()
+    search = tuning._search
+
+    def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, report: Any) -> None:
+        test, raw = (
+            Path(store.local, *place)
+            for place in (("artifacts", "dataset", record["outputs"]["test"]["sha256"]), ("artifacts", "raw"))
+        )
+        assert test.is_dir()
+        shutil.rmtree(test)
+        shutil.rmtree(raw)
+        shutil.rmtree(Path(store.local, "artifacts", "checked"))
+        search(plan, rows, study, store, report)
+        raise Stop
+
+    monkeypatch.setattr(tuning, "_search", without_test_rows)
+    done = tune(other, code=4)
+    assert "internal fault (Stop" in done.stderr
+    from evenhand.tasks.tuning.search import Study
+
+    (folder,) = (other.store / "studies").iterdir()
+    found = Study(folder).trials()
+    assert [(t.number, t.kind, dict(t.arguments)) for t in found] == [
+        (t["number"], t["kind"], t["arguments"]) for t in whole["trials"]
+    ]
+    names = ("balanced_accuracy", "gap_max.sex")
+    assert [[t.metrics[name] for name in names] for t in found] == [
+        [t["metrics"][name] for name in names] for t in whole["trials"]
+    ]
+
+
+def test_a_judgement_is_that_of_models_which_did_not_see_the_judged_rows(searching: Bench) -> None:
+    """The plain control by hand: a model of each half, and the decisions about all rows together."""
+    from evenhand.fairlib.evaluation.metrics import balanced_accuracy
+    from evenhand.fairlib.execution import derive_seed
+    from evenhand.fairlib.methods.gbdt import GBDTClassifier
+    from evenhand.fairlib.tuning.folds import fold_of_rows
+
+    searching.job |= {"calibration": "none", "decision": "own"}
+    study = study_of(searching, "--trials", "4")["tuning"]
+    record = json.loads(next((searching.store / "steps" / "preprocess").iterdir()).read_text())
+    data = read_dataset(Path(record["outputs"]["train"]["uri"]))
+    fold = fold_of_rows(cells_of(data), 2, derive_seed(0, "tune"))
+    predicted = np.empty(len(data.y), dtype=np.int64)
+    for number in range(2):
+        model = GBDTClassifier(n_steps=4, max_depth=2, n_jobs=1, random_state=derive_seed(0, "train"))
+        model.fit(data.X[fold != number], data.y[fold != number])
+        predicted[fold == number] = model.predict(data.X[fold == number])
+    counts = np.bincount(2 * data.y + predicted, minlength=4).reshape(2, 2)
+    found = study["trials"][1]["metrics"]["balanced_accuracy"]
+    assert found["value"] == pytest.approx(float(balanced_accuracy(counts)), abs=1e-6)
+    assert found["low"] < found["value"] < found["high"]
+
+
+def test_a_search_goes_on_and_ends_as_one_that_was_not_interrupted(searching: Bench) -> None:
+    first = study_of(searching, "--study", "s", "--trials", "5")["tuning"]
+    assert len(first["trials"]) == 5
+    more = study_of(searching, "--study", "s", "--trials", "10", "--force")["tuning"]
+    once = study_of(searching, "--study", "other", "--trials", "10", "--force")["tuning"]
+    key = lambda trial: {name: trial[name] for name in ("number", "kind", "arguments", "decision", "metrics")}  # noqa: E731
+    assert [key(t) for t in more["trials"][:5]] == [key(t) for t in first["trials"]]
+    assert [key(t) for t in more["trials"]] == [key(t) for t in once["trials"]]
+    # judged before: read from the cache
+    assert sum(t["seconds"] for t in once["trials"]) < sum(t["seconds"] for t in more["trials"])
+
+
+def test_a_preference_chooses_from_the_front_without_new_trials(searching: Bench) -> None:
+    searching.job["tune"] |= {
+        "where": [],
+        "maximize": ["balanced_accuracy"],
+        "minimize": ["gap_max.sex"],
+        "space": {"tolerance": [0.0, 0.5], "reweigh": SMALL},
+    }
+    content = study_of(searching, "--trials", "14")["tuning"]
+    front = {t["number"]: t["metrics"] for t in content["trials"] if t["number"] in content["front"]}
+    assert len(front) > 1
+    fair = study_of(searching, "--prefer", "gap_max.sex", "--force")["tuning"]
+    assert [t["seconds"] for t in fair["trials"]] == [t["seconds"] for t in content["trials"]]
+    assert fair["winner"] == min(front, key=lambda number: front[number]["gap_max.sex"]["value"])
+    assert content["winner"] == max(front, key=lambda number: front[number]["balanced_accuracy"]["value"])
+    for number, metrics in front.items():
+        for trial in content["trials"]:
+            if trial["kind"] in ("majority", "blind") or trial["number"] == number:
+                continue
+            ahead = [
+                trial["metrics"]["balanced_accuracy"]["value"] > metrics["balanced_accuracy"]["value"],
+                trial["metrics"]["gap_max.sex"]["value"] < metrics["gap_max.sex"]["value"],
+            ]
+            assert not all(ahead)
+
+
+def test_thresholds_by_group_compete_where_a_metric_of_groups_is_limited(searching: Bench) -> None:
+    searching.job["tune"] |= {
+        "where": ["demographic_parity_difference.sex <= 0.3"],
+        "space": {"decision": ["demographic_parity by sex"], "tolerance": 0.02, "gbdt": {"eta": [0.1, 0.2]}},
+        "methods": ["gbdt"],
+    }
+    study = study_of(searching, "--trials", "6")["tuning"]
+    plain, winner = study["trials"][1], study["trials"][study["winner"]]
+    gap = "demographic_parity_difference.sex"
+    assert winner["decision"] == "demographic_parity by sex"
+    assert winner["metrics"][gap]["value"] < 0.15 < plain["metrics"][gap]["value"]
+    written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
+    assert written["decision"]["equal"] == {
+        "criterion": "demographic_parity",
+        "tolerance": 0.02,
+        "attribute": "sex",
+    }
+    assert 0.1 <= written["method"]["eta"] <= 0.2
+    assert written["method"]["n_steps"] == 4  # the job's, which the space does not have
+
+
+def test_limits_that_nothing_meets_end_with_three_and_the_nearest_trial(searching: Bench) -> None:
+    done = tune(searching, "--where", "balanced_accuracy >= 0.99", "--trials", "6", code=3)
+    assert "none of 6 trials is within the limits: the nearest, number " in done.stderr
+    assert "misses balanced_accuracy >= 0.99 by 0." in done.stderr
+    assert not (searching.folder / "job.tuned.yaml").exists()
+    page = next((searching.store / "runs").iterdir()) / "report.html"
+    assert "Nothing is within the limits" in page.read_text()
+
+
+def test_the_control_without_mitigation_can_win_and_that_is_said(searching: Bench) -> None:
+    searching.job["method"] = {"name": "reweigh", "n_steps": 4, "max_depth": 2, "n_jobs": 1}
+    searching.job["tune"] |= {
+        "methods": ["reweigh"],
+        "maximize": ["accuracy"],
+        "space": {
+            "decision": "job",
+            "reweigh": {"eta": 0.001, "max_depth": 1, "reg_lambda": 1000, "min_child_weight": 99},
+        },
+    }
+    content = study_of(searching, "--trials", "6")
+    assert (
+        content["notes"][0] == "no mitigation is needed: the control without it is the best within the limits"
+    )
+    written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
+    assert written["method"] == {"name": "gbdt", "n_steps": 4, "max_depth": 2, "n_jobs": 1}
+
+
+def test_repeats_train_the_winner_with_other_seeds_on_the_same_rows(searching: Bench) -> None:
+    searching.job["gates"] = {"auc": {"min": 0.999}}
+    content = study_of(searching, "--trials", "4", "--repeats", "2")
+    study = content["tuning"]
+    assert any("the job’s gates do not pass on the test rows" in note for note in content["notes"])
+    assert [repeat["seed"] for repeat in study["repeats"]] == [1, 2]
+    records = [json.loads(path.read_text()) for path in (searching.store / "steps" / "preprocess").iterdir()]
+    assert len(records) == 1
+    page = next((searching.store / "runs").iterdir()) / "report.html"
+    assert "The winner with several seeds" in page.read_text()
+
+
+def test_the_status_is_that_of_the_study_whatever_the_command_asks(searching: Bench) -> None:
+    study_of(searching)
+    shown = json.loads(tune(searching, "--status", "--json", "--where", "auc >= 0.2").stdout)
+    assert shown["aim"] == f"balanced_accuracy where {LIMIT}"
+    assert len(shown["trials"]) == 10
+    assert Path(shown["report"]).read_text().startswith("<!DOCTYPE html>")
+    assert (
+        "there is no study"
+        in tune(Bench(searching.folder, job={**searching.job, "name": "nobody"}), "--status", code=2).stderr
+    )
+
+
+def test_the_page_shows_validation_beside_test_and_no_person(searching: Bench) -> None:
+    content = study_of(searching)
+    page = Path(content["artifacts"]["report"]).read_text()
+    for text in (
+        "Validation (95% interval)",
+        "Test (95% interval)",
+        "The controls",
+        "What each limit costs",
+        "What is traded for what",
+        "Trials by method and rule of decisions",
+        "80 test rows",
+    ):
+        assert text in page
+    study = (searching.store / "studies" / content["tuning"]["study"] / "journal.log").read_text()
+    assert "p-00" not in page + study
+
+
+WRONG = {
+    "no such metric": (
+        ["--where", "gap_max.sexx <= 0.1"],
+        "no metric of this job (did you mean 'gap_max.sex'?)",
+    ),
+    "no such objective": (["--maximize", "acuracy"], "no metric of this job (did you mean 'accuracy'?)"),
+    "no limit": (["--where", "gap_max.sex < 0.1"], "is not of the form METRIC >= NUMBER"),
+    "contradiction": (["--where", "auc >= 0.9", "--where", "auc <= 0.8"], "0.9 contradicts auc <= 0.8"),
+    "out of range": (["--where", "auc >= 1.2"], "cannot be met: the metric is between 0 and 1"),
+    "the wrong way": (["--maximize", "gap_max.sex"], "of this metric lower is better"),
+    "twice": (["--maximize", "auc", "--maximize", "auc"], "an objective is given twice"),
+    "a certificate": (["--where", "certificate.flips <= 0.1"], "which is not measured in a search"),
+    "unknown method": (["--method", "gbtd"], "method 'gbtd' is not known (did you mean 'gbdt'?)"),
+    "impossible method": (["--method", "clp", "--set", "evaluate.counterfactuals={}"], "clp pairs people"),
+    "unknown space": (
+        ["--set", "tune.space={gbtd: {eta: 1}}"],
+        "names 'gbtd', which is no method (did you mean",
+    ),
+    "unknown parameter": (
+        ["--set", "tune.space={gbdt: {etta: 1}}"],
+        "parameter of gbdt (did you mean 'eta'?)",
+    ),
+    "an empty range": (["--set", "tune.space={gbdt: {eta: [0.3, 0.1]}}"], "range 0.3 to 0.1 is empty"),
+    "a wrong value": (["--set", "tune.space={gbdt: {n_steps: many}}"], "method.n_steps is 'many'"),
+    "unknown decision": (["--set", "tune.space={decision: equal}"], "space.decision names 'equal'"),
+    "too few rows": (["--folds", "50", "--set", "split.test=0.9"], "50 folds need at least 100"),
+    "unknown bound": (["--bound", "low"], "tune.bound"),
+    "no intervals": (["--where", "auc >= 0.2", "--set", "evaluate.draws=0"], "need evaluate.draws above 0"),
+    "no minutes": (["--minutes", "0"], "tune.minutes"),
+    "no time": (["--minutes", "0.00001"], "no time for one trial beside the controls"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_bad_input_gets_one_line_and_nothing_is_written(bench: Bench, name: str) -> None:
+    arguments, message = WRONG[name]
+    done = tune(bench, "--trials", "9", *arguments, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (bench.folder / "job.tuned.yaml").exists()
+    assert name == "no time" or not (bench.store / "studies").exists()
+
+
+def test_a_study_of_another_table_contract_or_search_is_refused(searching: Bench) -> None:
+    study_of(searching, "--study", "s", "--trials", "4")
+    changed = tune(searching, "--study", "s", "--force", "--maximize", "auc", code=2)
+    assert "the study 's' is of another search" in changed.stderr
+    searching.properties["income"]["description"] = "Per month."
+    assert "is of another contract" in tune(searching, "--study", "s", "--force", code=2).stderr
+    del searching.properties["income"]["description"]
+    searching.table = make_people(390)
+    (searching.folder / "people.csv").unlink()
+    assert "is of another table" in tune(searching, "--study", "s", "--force", code=2).stderr
+
+
+def test_a_tuned_job_is_neither_overwritten_nor_tuned_again(searching: Bench) -> None:
+    study_of(searching, "--trials", "4")
+    target = searching.folder / "job.tuned.yaml"
+    assert "job.tuned.yaml exists: give --force" in tune(searching, code=2).stderr
+    assert "has been tuned already" in tune(searching, job=target, code=2).stderr
+
+
+def test_without_the_extra_the_cure_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    import evenhand.tasks.tuning.search as search
+
+    monkeypatch.setattr(search.importlib.util, "find_spec", lambda name: None)
+    assert "pip install 'evenhand[tune]'" in tune(bench, code=2).stderr
+
+
+def test_the_space_of_a_method_is_listed() -> None:
+    done = CliRunner().invoke(app, ["methods", "--space", "gbdt"])
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert rows[0] == ["parameter", "range", "scale", "default"]
+    assert rows[1] == ["eta", "0.02", "to", "0.3", "number,", "logarithmic", "0.05"]
+    assert CliRunner().invoke(app, ["methods", "--space", "proxy"]).exit_code == 2
+
+
+def test_a_finished_run_is_of_the_same_folder(published: Done) -> None:
+    """A run starts no search, and its start-up imports no Optuna."""
+    import subprocess
+    import sys
+
+    code = "import sys, evenhand.flows.cli, evenhand.flows.commands.run; print('optuna' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"

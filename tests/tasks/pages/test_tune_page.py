@@ -1,0 +1,132 @@
+"""The page of a study: its front, validation beside test, the chart, and what is left out of many trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tune_documents import tune_documents
+
+from evenhand.tasks.pages.build import build, write_page
+from evenhand.tasks.pages.fronts.tune import front, label_of
+from evenhand.tasks.pages.model import Cell, Chart, Table
+
+
+def tables(documents: dict[str, Any]) -> dict[str, Table]:
+    """All tables of the page by caption."""
+    blocks = [block for section in build("tune", documents).sections for block in section.blocks]
+    return {block.caption: block for block in blocks if isinstance(block, Table)}
+
+
+def text_of(value: Any) -> Any:
+    return (value.text, *value.below) if isinstance(value, Cell) else value
+
+
+def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
+    found = front(tune_documents())
+    assert found.badge is not None
+    assert found.badge[2] == "A model is within the limits"
+    assert found.headline == [
+        "8 trials of gbdt and reweigh; 6 were judged on all folds of the training rows.",
+        "The winner is reweigh (eta=0.1, max_depth=null), with balanced accuracy 0.760 on validation rows.",
+        "On 200 test rows, which the search did not see, balanced accuracy is 0.740 (0.700 to 0.780).",
+        "On the test rows “gap_max.sex <= 0.2” held too.",
+        "The blind control does no worse.",
+    ]
+
+
+def test_a_study_without_a_winner_shows_the_nearest_trial() -> None:
+    documents = tune_documents(winner=None)
+    found = front(documents)
+    assert found.badge is not None
+    assert found.badge[0] == "refused"
+    assert found.headline[1].startswith("None is within the limits. The nearest, reweigh (eta=0.1")
+    assert "The nearest trial" in write_page("tune", documents)
+
+
+def test_validation_stands_beside_test_with_the_difference() -> None:
+    table = tables(tune_documents())["Validation and test of the chosen trial"]
+    assert table.columns == [
+        "Metric",
+        "Validation (95% interval)",
+        "Test (95% interval)",
+        "Test less validation",
+    ]
+    assert [text_of(cell) for cell in table.rows[0]] == [
+        ("Balanced accuracy",),
+        ("0.760", "0.740 to 0.780"),
+        ("0.740", "0.700 to 0.780"),
+        ("\u22120.020",),
+    ]
+
+
+def test_the_costs_of_limits_and_the_repeats() -> None:
+    found = tables(tune_documents())
+    costs = found["The best trial with and without each limit"]
+    assert [text_of(cell)[0] for cell in costs.rows[0]] == [
+        "gap_max.sex <= 0.2",
+        "0.760",
+        "0.800",
+        "\u22120.040",
+    ]
+    repeats = found["The winner with several seeds, on the test rows"]
+    # of 0.74, 0.75 and 0.73
+    assert [text_of(cell)[0] for cell in repeats.rows[0]][1:] == ["0.740", "0.730 to 0.750"]
+
+
+def test_trials_by_method_and_why_some_failed() -> None:
+    found = tables(tune_documents())
+    rows = [[text_of(cell) for cell in row] for row in found["Trials by method and rule of decisions"].rows]
+    assert rows == [
+        ["reweigh", "the job’s", 1, 0, 0, ("0.760",)],
+        ["gbdt", "the job’s", 1, 1, 0, ("none",)],
+        ["gbdt", "equalized odds by sex", 1, 0, 1, ("0.700",)],
+    ]
+    assert [list(row) for row in found["Why trials failed"].rows] == [["too few rows", 1]]
+
+
+def test_the_chart_marks_the_front_the_winner_and_the_controls() -> None:
+    sections = build("tune", tune_documents()).sections
+    chart = next(block for section in sections for block in section.blocks if isinstance(block, Chart))
+    marks = {(row["x"], row["y"]): (row["label"], row["kind"]) for row in chart.data["rows"]}
+    assert marks == {
+        (0.0, 0.5): ("majority", "front"),
+        (0.3, 0.78): ("plain", "other"),
+        (0.2, 0.76): ("blind", "other"),
+        (0.1, 0.76): ("", "best"),
+        (0.25, 0.8): ("", "front"),
+        (0.12, 0.7): ("", "other"),
+    }
+    assert chart.data["x_limits"] == [0.2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"kind": "plain"}, "without mitigation"),
+        (
+            {"kind": "search", "method": "nn", "arguments": {"hidden": [100, 50], "rho": 0.123456}},
+            "nn (hidden=[100, 50], rho=0.123)",
+        ),
+        (
+            {
+                "kind": "default",
+                "method": "logistic",
+                "decision": "demographic_parity by sex",
+                "tolerance": 0.05,
+            },
+            "logistic, demographic parity by sex within 0.05",
+        ),
+        ({"kind": "search", "method": None, "number": 7}, "number 7"),
+    ],
+)
+def test_a_trial_has_a_name(changes: dict[str, Any], expected: str) -> None:
+    base = {"number": 0, "method": None, "arguments": {}, "decision": "job", "tolerance": None}
+    assert label_of({**base, **changes}) == expected
+
+
+def test_two_thousand_trials_give_a_small_page() -> None:
+    documents = tune_documents(more=2000)
+    page = write_page("tune", documents)
+    assert len(page) < 1_000_000
+    assert "The best 100 of 2,006 trials" in page

@@ -143,7 +143,8 @@ class Column:
             object.__setattr__(self, "positive", positive)
 
     def _check_encoding(self, where: str) -> None:
-        if self.encoding is not None and not self.is_feature:
+        # a column that is ignored for a while may keep what it has as a model input
+        if self.encoding is not None and not self.is_feature and self.role != "ignore":
             raise ContractError(f"{where}: encoding is for model inputs; role {self.role} is none: remove it")
         encoding = (self.encoding or self.default_encoding) if self.is_feature else None
         if encoding is not None:

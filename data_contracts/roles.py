@@ -36,6 +36,11 @@ _CODE = {
     "specialty", "source", "workclass", "profession", "major", "kanton", "canton", "province",
     "municipality",
 }  # fmt: skip
+# Names of what the law of many countries forbids to decide by.
+PROTECTED = {
+    "gender", "sex", "race", "ethnicity", "age", "religion", "nationality", "disability", "disabled",
+    "pregnant", "citizenship", "veteran",
+}  # fmt: skip
 _CODE_BOOK = {
     "zip", "zipcode", "postcode", "postal", "plz", "code", "naics", "sic", "icd", "diagnosis", "fips",
 }  # fmt: skip

@@ -317,8 +317,7 @@ def _quota(p: Float64, rate: float) -> ThresholdRule:
     if abs(shares[best] - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
         raise ValueError(
             f"a share of {rate:g} positive decisions is impossible: so many people have equal probabilities "
-            f"that the nearest share is {shares[best]:.3f}: ask for that, or for calibration: sigmoid, which "
-            "keeps different probabilities apart."
+            f"that the nearest share is {shares[best]:.3f}: ask for that."
         )
     # halfway to the next lower probability, so that new people near the last one are decided alike
     below = values[best - 1] if best else values[best]

@@ -16,6 +16,7 @@ from evenhand.data_contracts.arrow import coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import ignored, in_words, infer_contract
+from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows.commands.terminal import print_table
@@ -181,6 +182,12 @@ def _warnings(
             found.append(
                 f"stand-ins that tell {attribute}, kept as they are: {', '.join(shown[:SHOWN])}{more}"
             )
+    protected = [c.name for c in contract.features if c.role == "feature" and PROTECTED & {*words_of(c.name)}]
+    if protected:
+        found.append(
+            f"model inputs that look sensitive: {', '.join(protected)}; name them with --sensitive, so that "
+            "a run measures by their groups"
+        )
     missing = [
         f"{column.name} {', '.join(map(repr, column.missing))}"
         for column in contract.columns

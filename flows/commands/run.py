@@ -99,4 +99,6 @@ def print_published(verdict: Verdict) -> None:
         print(f"published {model['name']} version {model['version']} as {model['uri']}")
     else:
         reason = "the gates refused the model" if verdict.exit_code == 1 else "not enough evidence for a gate"
+        if verdict.exit_code == 1 and verdict.gates.get("note") == "default gates":
+            reason = "it is no better than the commonest answer for everybody"
         print(f"not published: {verdict.gates.get('degenerate') or reason}")

@@ -137,7 +137,13 @@ def test_rules_of_encoding():
     flag = Column("c", "boolean", role="feature", is_feature=True, encoding="binary")
     assert flag.positive is True
     with pytest.raises(ContractError, match="encoding is for model inputs"):
-        Column("c", "string", role="ignore", encoding="onehot")
+        Column("c", "string", role="id", encoding="onehot")
+
+
+def test_an_ignored_column_may_keep_its_encoding() -> None:
+    kept = Column("c", "string", role="ignore", encoding="onehot")
+    assert kept.encoding is None
+    assert kept == Column("c", "string", role="ignore")
 
 
 def test_a_unit_encoding_needs_both_bounds():

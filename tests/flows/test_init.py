@@ -63,6 +63,16 @@ def test_a_parquet_table_gets_the_contract_of_the_same_csv(tmp_path: Path, peopl
     assert found["parquet"].source()["path"] == str(tmp_path / "people.parquet")
 
 
+def test_inputs_that_look_sensitive_are_named(tmp_path: Path, people: Any) -> None:
+    pyarrow.csv.write_csv(people(300), tmp_path / "people.csv")
+    told = ("init", tmp_path / "people.csv", "--label", "paid", "--id", "key", "--json")
+    without = json.loads(command(*told, "--into", tmp_path / "a").stdout)
+    assert [w for w in without["warnings"] if w.startswith("model inputs that look sensitive: ")]
+    both = ("--sensitive", "sex", "--sensitive", "age")
+    named = json.loads(command(*told, *both, "--into", tmp_path / "b").stdout)
+    assert not [w for w in named["warnings"] if "look sensitive" in w]
+
+
 def test_all_that_the_comments_offer_is_a_job(tmp_path: Path, people: Any) -> None:
     """With every comment taken away, what stands below it is valid."""
     pyarrow.csv.write_csv(people(300), tmp_path / "people.csv")

@@ -40,6 +40,8 @@ def _badge(documents: Documents) -> tuple[str, str, str]:
     status, note = documents["run"]["status"], (documents.get("decision") or {}).get("note")
     if status == "published" and note in ("default gates", "no gates"):
         return "insufficient_evidence", "\u2013", "Published: the job set no gates"
+    if status == "gated" and note == "default gates":
+        return status, STATUS[status][0], "Not published: no better than the commonest answer"
     return (status, *STATUS[status])
 
 

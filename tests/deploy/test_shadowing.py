@@ -107,5 +107,5 @@ def test_flows_notebooks_and_published_models_are_not_shadowed(shadowed: Path, m
     (shadowed / "probe.py").write_text(PROBE)
     done = run(shadowed, sys.executable, "-m", "probe", ROOT, ROOT / "deploy/prefect.yaml", *models)
     assert done.returncode == 0, done.stderr[-3000:]
-    flows = {"retrain", "filter_flow", "evaluate", "monitor"}
+    flows = {"retrain", "filter_flow", "evaluate", "monitor", "tune"}
     assert json.loads(done.stdout) == sorted(f"evenhand.flows.prefect_flows.{name}" for name in flows)

@@ -29,6 +29,7 @@ OPTIONAL = {
     "aif360": {f"{COMPARATORS}/calibration.py", f"{COMPARATORS}/repair.py"},
     "distributed": {"flows/prefect_flows.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction", "thresholds")},
+    "optuna": {"tasks/tuning/search.py"},
     "prefect_dask": {"flows/prefect_flows.py"},
 }
 # resolves every shipped job, runs its first step, and prints rows or the error's text

@@ -64,11 +64,13 @@ def test_a_killed_run_is_finished_by_the_next_one(cli: Any) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     assert not list((cli.store / "steps" / "train").glob("*")), "killed too late to tell anything"
-    assert not list((cli.store / "artifacts" / "model").glob("*"))
+    (record,) = map(json.loads, (path.read_text() for path in (cli.store / "steps" / "controls").glob("*")))
+    finished = {Path(item["uri"]) for item in record["outputs"].values() if item["kind"] == "model"}
+    assert set((cli.store / "artifacts" / "model").glob("*")) == finished
 
     second = cli.json(*SLOW)
     assert second["status"] == "published", second["error"]
-    assert second["cached"] == ["ingest", "contract", "preprocess", "profile", "fair_metric"]
+    assert second["cached"] == ["ingest", "contract", "preprocess", "profile", "fair_metric", "controls"]
 
 
 @pytest.mark.long  # one lock a key is tested in tests/tasks/test_store.py

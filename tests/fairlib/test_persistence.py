@@ -15,7 +15,10 @@ from evenhand.fairlib.methods import METHODS, load_model, method_class
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 ENDINGS = {".json", ".ubj", ".safetensors"}
 SMALL: dict[str, dict[str, Any]] = {
-    "dadi": {"hidden": (8, 8), "memory_size": 4, "agents": 8, "n_iterations": 20},
+    "dadi": {
+        **{"hidden": (8, 8), "memory_size": 4, "agents": 8},
+        **{"pretrain_iterations": 20, "n_iterations": 20},
+    },
     "faias": {"hidden": (8, 8), "n_epochs": 3, "batch_size": 32},
     "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},
     "exponentiated-gradient": {"max_iter": 5},

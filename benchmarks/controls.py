@@ -37,7 +37,9 @@ def main() -> None:
         for job in chosen.jobs:
             rows[job] = measure(Store(folder), job, chosen.splits)
             log(job, {name: entry["over_blind"] for name, entry in rows[job].items()})
-            command = f"python -m benchmarks.controls --splits {chosen.splits} --jobs {' '.join(rows)}"
+            command = f"python -m benchmarks.controls --splits {chosen.splits}"
+            if set(rows) != set(JOBS):
+                command += f" --jobs {' '.join(rows)}"
             write_result("controls", {**provenance(command), "splits": chosen.splits, "rows": rows})
 
 

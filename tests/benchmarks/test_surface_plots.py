@@ -10,19 +10,6 @@ import pytest
 from benchmarks.surface_plots import SHADES, _border, decision_surfaces, rectangles
 
 
-def values(spec: Any) -> list[dict[str, Any]]:
-    """Rows of the data of a chart's specification, once each."""
-    found: list[dict[str, Any]] = []
-    if isinstance(spec, dict):
-        own = spec.get("values")
-        if isinstance(own, list) and all(isinstance(row, dict) for row in own):
-            found += own
-    parts = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else []
-    for part in parts:
-        found += [row for row in values(part) if row not in found]
-    return found
-
-
 def panel(grid: Any, **others: Any) -> dict[str, Any]:
     points, labels = [[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]], [0, 1, 1]
     ends = {"x": (0.0, 1.0), "y": (0.0, 1.0)}

@@ -9,23 +9,11 @@ import vl_convert
 
 from evenhand.fairlib.plots import groups, intervals, tradeoffs
 from evenhand.fairlib.plots.curves import decision_curve, reliability, training_curves
+from tests.charts import values
 
 HOSTILE = '<script>alert("1")</script>&\'"'
 WIDTHS = pytest.mark.parametrize("width", [680, 330])
 UNKNOWN = {"value": None, "low": None, "high": None}
-
-
-def values(spec: Any) -> list[dict[str, Any]]:
-    """Rows of the data of a chart's specification, once each."""
-    found: list[dict[str, Any]] = []
-    if isinstance(spec, dict):
-        own = spec.get("values")
-        if isinstance(own, list) and all(isinstance(row, dict) for row in own):
-            found += own
-    parts = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else []
-    for part in parts:
-        found += [row for row in values(part) if row not in found]
-    return found
 
 
 def layer_of(spec: dict[str, Any], kind: str) -> dict[str, Any]:

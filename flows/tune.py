@@ -128,8 +128,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "methods": {
             name: {key: repr(item) for key, item in space.items()} for name, space in plan.methods.items()
         },
-        "decisions": list(plan.decisions),
-        "tolerance": repr(plan.tolerance),
+        "rules": [asdict(rule) for rule in plan.judged_under],
         "seed": plan.seed,
     }
 
@@ -316,7 +315,12 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
     for trial in trials:
         row = asdict(replace(trial, metrics={name: trial.metrics.get(name, {}) for name in shown}))
         rows.append(
-            row | {"label": label_of(row), "miss": aim.miss(trial.metrics) if trial.metrics else None}
+            row
+            | {
+                "number": trial.number,
+                "label": label_of(row),
+                "miss": aim.miss(trial.metrics) if trial.metrics else None,
+            }
         )
     return {
         "job": plan.resolved.job.name,
@@ -328,7 +332,7 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
         "bound": aim.bound,
         "level": plan.resolved.job.evaluate.level,
         "methods": list(searched.methods),
-        "decisions": list(searched.decisions),
+        "decisions": list(dict.fromkeys(rule.decision for rule in searched.judged_under)),
         "halving": searched.halving,
         "trials": rows,
         "front": [trial.number for trial in front(aim, trials)],
@@ -341,7 +345,7 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
         "repeats": [],
         "gates": None,
         "notes": [],
-        "seconds": round(sum(trial.seconds for trial in trials), 1),
+        "seconds": round(sum(trial.seconds for trial in trials if trial.rule == 0), 1),
     }
 
 

@@ -19,6 +19,7 @@ from evenhand.fairlib.tuning.space import (
     Dimension,
     Real,
     Space,
+    is_number,
     restricted,
     same,
     space_of,
@@ -32,21 +33,18 @@ from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, Resolv
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import nearest
 from evenhand.tasks.tuning.candidates import (
-    DECISION,
     DEFAULT,
     JOB,
-    TOLERANCE,
     Candidate,
     Plan,
     Rule,
     check_installed,
-    is_by_group,
 )
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
 CONSISTENT_METHODS = ("project",)
-LEAVE_OUT = "leave_out"
+LEAVE_OUT, DECISION, TOLERANCE = "leave_out", "decision", "tolerance"
 MINUTES = 20.0
 LARGE_TABLE, FOLDS, FEW_FOLDS = 5000, 5, 3
 BALANCED = "balanced"
@@ -58,7 +56,9 @@ CRITERIA = {
     "gap_rms": "equalized_odds",
     "average_odds_difference": "equalized_odds",
 }
-TOLERANCES = Real(0.0, 0.2, default=0.05)
+# Tolerances of thresholds by group that are tried: shares of the limit on the metric, or where there is none
+# these.
+SHARES, GRID = (0.2, 0.4, 0.55, 0.7, 0.85, 1.0), (0.0, 0.02, 0.05, 0.075, 0.1, 0.15)
 # An absolute budget of a job is searched up to so many times smaller and larger.
 BUDGET_FACTOR = 30.0
 
@@ -68,7 +68,8 @@ class TunePlan:
     """
     A checked search.
 
-    `variants` are the job with each method's own arguments, `methods` the spaces. `target` is the file of the
+    `variants` are the job with each method's own arguments, `methods` the spaces, `rules` the rules of
+    decisions that every model is judged under. `target` is the file of the
     tuned job.
     """
 
@@ -76,8 +77,7 @@ class TunePlan:
     aim: Aim
     variants: Mapping[str, ResolvedJob]
     methods: Mapping[str, Space]
-    decisions: Sequence[str]
-    tolerance: Dimension
+    rules: Sequence[Rule]
     target: Path
 
     @property
@@ -177,13 +177,13 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
         aim = _aim(resolved)
         variants = _variants(resolved, aim)
         methods = {method: _space(resolved, variants[method]) for method in variants}
-        decisions, tolerance = _decisions(resolved, aim)
+        rules = _rules(resolved, aim)
     except InputError as error:
         raise InputError(f"job {job.name}: tune: {error}") from None
     target = _target(name, job)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
-    return TunePlan(resolved, aim, variants, methods, decisions, tolerance, target)
+    return TunePlan(resolved, aim, variants, methods, rules, target)
 
 
 def _target(name: str, job: Job) -> Path:
@@ -328,40 +328,43 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimensi
             ) from None
 
 
-def _decisions(resolved: ResolvedJob, aim: Aim) -> tuple[list[str], Dimension]:
+def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     """
-    Return the names of the rules of decisions that are tried, and the range of tolerances by group.
+    Return the rules of decisions that every model is judged under.
 
     Beside the job's own: the balanced threshold where balanced accuracy is an objective, and thresholds by
     group for each metric of groups among objectives and limits.
     """
     rule = resolved.job.decision
-    names = [JOB]
+    found = {JOB: [Rule()]}
     if "balanced_accuracy" in aim.objectives and (rule.is_own or rule.threshold == "max_accuracy"):
-        names.append(BALANCED)
+        found[BALANCED] = [Rule(BALANCED)]
+    given = resolved.job.tune.space
+    tolerances = given.get(TOLERANCE, GRID)
+    listed = list(tolerances) if isinstance(tolerances, list | tuple) else [tolerances]
+    if not listed or not all(is_number(value) and 0 <= value <= 1 for value in listed):
+        raise InputError(f"space.tolerance is {tolerances!r}: give a number from 0 to 1, or a list of them.")
     if rule.rate is None and not isinstance(rule.threshold, float | int) and rule.equal is None:
         known = [column.name for column in resolved.contract.sensitive]
         for metric in aim.metrics:
             kind, _, attribute = metric.partition(".")
             if kind in CRITERIA and kind in group_metrics() and attribute in known:
-                names.append(f"{CRITERIA[kind]} by {attribute}")
-    names = list(dict.fromkeys(names))
-    given = resolved.job.tune.space
-    try:
-        tolerance = restricted(TOLERANCES, given[TOLERANCE]) if TOLERANCE in given else TOLERANCES
-    except ValueError as error:
-        raise InputError(f"space.tolerance: {error}.") from None
-    if DECISION not in given:
-        return names, tolerance
-    wanted = given[DECISION] if isinstance(given[DECISION], list) else [given[DECISION]]
-    for name in wanted:
-        if name not in names:
+                limits = [limit.value for limit in aim.limits if limit.metric == metric]
+                tried = listed
+                if limits and TOLERANCE not in given:
+                    tried = [round(share * min(limits), 4) for share in SHARES]
+                name = f"{CRITERIA[kind]} by {attribute}"
+                found.setdefault(name, []).extend(Rule(name, float(value)) for value in tried)
+    wanted = given.get(DECISION, list(found))
+    names = wanted if isinstance(wanted, list) else [wanted]
+    for name in names:
+        if name not in found:
             raise InputError(
-                f"space.decision names {name!r}{nearest(str(name), names)}; there are {', '.join(names)}."
+                f"space.decision names {name!r}{nearest(str(name), [*found])}; there are {', '.join(found)}."
             )
-    if not wanted:
+    if not names:
         raise InputError("space.decision is empty: name at least one rule.")
-    return wanted, tolerance
+    return list(dict.fromkeys(rule for name in names for rule in found[name]))
 
 
 def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionRule:
@@ -390,21 +393,9 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     if METHODS[own].plain != own or job.decision.equal is not None:
         fixed.append(Candidate(JOB))
 
-    first = plan.decisions[0]
-    rule = Rule(first, plan.tolerance.default if is_by_group(first) else None)
     for method, space in plan.methods.items():
-        arguments = {key: item.default for key, item in space.items()}
-        fixed.append(Candidate(DEFAULT, method, arguments, rule))
-    return Plan(
-        plan.aim,
-        plan.methods,
-        plan.decisions,
-        plan.tolerance,
-        fixed,
-        job.seed,
-        rows >= LARGE_TABLE,
-        plan.tune.sampler,
-    )
+        fixed.append(Candidate(DEFAULT, method, {key: item.default for key, item in space.items()}))
+    return Plan(plan.aim, plan.methods, plan.rules, fixed, job.seed, rows >= LARGE_TABLE, plan.tune.sampler)
 
 
 # the tuned job

@@ -23,14 +23,15 @@ class Trial:
     """
     A finished trial.
 
-    `metrics` has ``value``, ``low`` and ``high`` by name. `state` is "judged", "pruned" (on fewer rows) or
-    "failed". `kind` is "search", "default", "job", or a control. `model` is the number of the trial that
-    trained the model: other trials have it under other rules of decisions.
+    It is the model of number `model` under its rule of decisions at the place `rule`. `metrics` has
+    ``value``, ``low`` and ``high`` by name. `state` is "judged", "pruned" (on fewer rows) or
+    "failed". `kind` is "search", "default", "job", or a control.
     """
 
-    number: int
+    model: int
     kind: str
     state: Literal["judged", "pruned", "failed"]
+    rule: int = 0
     method: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     decision: str = "job"
@@ -38,7 +39,11 @@ class Trial:
     metrics: Estimates = field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None
-    model: int | None = None
+
+    @property
+    def number(self) -> str:
+        """Number of the model, and after a dot the place of the rule unless it is the first."""
+        return f"{self.model}.{self.rule}" if self.rule else str(self.model)
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,7 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
     found = within(order, trials)
     return min(
         found,
-        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 3), trial.number),
+        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 3), trial.model, trial.rule),
         default=None,
     )
 

@@ -15,9 +15,7 @@ from evenhand.tasks.evaluating.controls import CONTROLS
 
 NEEDED = "`evenhand tune` needs an optional extra: pip install 'evenhand[tune]'."
 JOB, SEARCH, DEFAULT = "job", "search", "default"
-METHOD, DECISION, TOLERANCE = "method", "decision", "tolerance"
-# Places in the range of tolerances that every model is tried at, beside the proposed one.
-TOLERANCES = (0.0, 0.1, 0.25, 0.5)
+METHOD = "method"
 
 
 @dataclass(frozen=True)
@@ -30,16 +28,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that is tried: a kind, and but for controls a method and its arguments; and a proposed rule."""
+    """A model that is tried: a kind, and but for controls a method and its arguments."""
 
     kind: str
     method: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    rule: Rule = Rule()
 
 
 Judge = Callable[[Candidate, Sequence[Rule], bool], Sequence[Mapping[str, Any]]]
-"""``judge(candidate, rules, first)``: by rule ``metrics``, on all folds or on the first rung; or ``error``."""
+"""``judge(candidate, rules, first)``: by rule ``metrics`` on all folds or the first rung, or ``error``."""
 
 
 @dataclass(frozen=True)
@@ -47,39 +44,22 @@ class Plan:
     """
     What a study searches.
 
-    `methods` has the space of each method; `decisions` the names of the rules of decisions, the job's own
-    first; `tolerance` is the range of those with thresholds by group. `fixed` are the models before the
-    search: controls, and defaults with their arguments. `halving` says whether models are pruned on a part
-    of the rows.
+    `methods` has the space of each method. Every model is judged under the rules `judged_under`. `fixed` are
+    the models before the search: controls, and defaults with their arguments. `halving` says whether models
+    are pruned on a part of the rows.
     """
 
     aim: Aim
     methods: Mapping[str, Space]
-    decisions: Sequence[str]
-    tolerance: Dimension
+    judged_under: Sequence[Rule]
     fixed: Sequence[Candidate]
     seed: int
     halving: bool
     sampler: str = "tpe"
 
-    def rules(self, candidate: Candidate) -> list[Rule]:
-        """Rules that a model is judged under, the proposed one first; a control has the job's alone."""
-        if candidate.kind in CONTROLS:
-            return [Rule()]
-        if isinstance(self.tolerance, Choice):
-            grid = list(self.tolerance.values)
-        else:
-            low, width = self.tolerance.low, self.tolerance.high - self.tolerance.low
-            grid = [round(low + share * width, 4) for share in TOLERANCES]
-        found = [candidate.rule]
-        for name in self.decisions:
-            found += [Rule(name, tolerance) for tolerance in (grid if is_by_group(name) else [None])]
-        return list(dict.fromkeys(found))
-
-
-def is_by_group(decision: str) -> bool:
-    """Whether a rule of decisions has thresholds by group, and so a tolerance."""
-    return " by " in decision
+    def rules(self, candidate: Candidate) -> Sequence[Rule]:
+        """Rules that a model is judged under; a control has the job's alone."""
+        return [Rule()] if candidate.kind in CONTROLS else self.judged_under
 
 
 def check_installed() -> None:
@@ -110,37 +90,23 @@ def drawn(trial: Any, plan: Plan) -> Candidate:
         name: _suggest(trial, f"{method}.{name}", dimension)
         for name, dimension in plan.methods[method].items()
     }
-    decision = trial.suggest_categorical(DECISION, list(plan.decisions))
-    tolerance = _suggest(trial, TOLERANCE, plan.tolerance) if is_by_group(decision) else None
-    return Candidate(kind, method, arguments, Rule(decision, tolerance and round(tolerance, 4)))
+    return Candidate(kind, method, arguments)
 
 
 def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
     if isinstance(dimension, Choice):
-        return json.loads(trial.suggest_categorical(name, distribution(dimension).choices))
-    suggest = trial.suggest_int if isinstance(dimension, Whole) else trial.suggest_float
-    return suggest(name, dimension.low, dimension.high, log=dimension.log)
-
-
-def distribution(dimension: Dimension) -> Any:
-    """Optuna's distribution of a dimension."""
-    found = optuna_quietly().distributions
-    if isinstance(dimension, Choice):
-        return found.CategoricalDistribution([json.dumps(value) for value in dimension.values])
-    kind = found.IntDistribution if isinstance(dimension, Whole) else found.FloatDistribution
-    return kind(dimension.low, dimension.high, log=dimension.log)
+        return json.loads(trial.suggest_categorical(name, [json.dumps(value) for value in dimension.values]))
+    if isinstance(dimension, Whole):
+        return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log)
+    return trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log)
 
 
 def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
     """Give the parameters of a candidate as a trial has them; none for a control and for the job as it is."""
     if candidate.method is None:
         return {}
-    rule = candidate.rule
-    found: dict[str, Any] = {METHOD: candidate.method, DECISION: rule.decision}
+    found: dict[str, Any] = {METHOD: candidate.method}
     for name, value in candidate.arguments.items():
         is_choice = isinstance(plan.methods[candidate.method][name], Choice)
         found[f"{candidate.method}.{name}"] = json.dumps(value) if is_choice else value
-    if rule.tolerance is not None:
-        choice = isinstance(plan.tolerance, Choice)
-        found[TOLERANCE] = json.dumps(rule.tolerance) if choice else rule.tolerance
     return found

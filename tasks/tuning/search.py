@@ -9,28 +9,23 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from evenhand.fairlib.catalogue import better
-from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, is_kept, leading
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from evenhand.tasks.evaluating.controls import CONTROLS
 from evenhand.tasks.tuning.candidates import (
-    DECISION,
-    JOB,
     METHOD,
     SEARCH,
-    TOLERANCE,
     Candidate,
     Judge,
     Plan,
     Rule,
-    distribution,
     drawn,
     optuna_quietly,
     parameters_of,
@@ -41,7 +36,6 @@ JOURNAL, STUDY = "journal.log", "study"
 FACTOR = 4.0
 # Random models before the search learns from those that were judged.
 STARTUP = 16
-MODEL = "model"
 # Constraint of a trial that failed: worse than missing a limit on shares by all that is possible.
 FAILED = 2.0
 # Metrics are written to so many digits.
@@ -153,9 +147,10 @@ class Study:
         return JournalStorage(Journal(str(path)))
 
     def trials(self) -> list[Trial]:
-        """Finished trials in their order."""
+        """Finished trials, by the number of their model and the place of their rule."""
         self.open()
-        return [_trial(item) for item in self._items() if item.state.is_finished()]
+        finished = [item for item in self._items() if item.state.is_finished()]
+        return [trial for item in finished for trial in _trials(item)]
 
     def _items(self) -> list[Any]:
         found: list[Any] = self._study.get_trials(deepcopy=False)
@@ -196,7 +191,7 @@ class Study:
                 self._study.sampler = self._sampler(plan)
                 if running:
                     return optuna.trial.Trial(self._study, running.pop(0)._trial_id)
-                begun = sum(not _waits(item) and MODEL not in item.user_attrs for item in self._items())
+                begun = sum(item.state.name != "WAITING" for item in self._items())
                 if begun >= most or (begun >= len(CONTROLS) and time.monotonic() >= until):
                     return None
                 return self._study.ask()
@@ -228,101 +223,78 @@ class Study:
 
     def _sampler(self, plan: Plan) -> Any:
         """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""
-        samplers, items = optuna_quietly().samplers, self._items()
-        seed = derive_seed(plan.seed, plan.sampler, str(sum(item.state.is_finished() for item in items)))
+        samplers = optuna_quietly().samplers
+        finished = sum(item.state.is_finished() for item in self._items())
+        seed = derive_seed(plan.seed, plan.sampler, str(finished))
         if plan.sampler == "nsga2":
             return samplers.NSGAIISampler(seed=seed)
         if plan.sampler == "nsga3":
             return samplers.NSGAIIISampler(seed=seed)
-        models = sum(MODEL not in item.user_attrs for item in items)
-        startup = len(items) + 1 if models <= STARTUP else 0
-        return samplers.TPESampler(seed=seed, n_startup_trials=startup, multivariate=True, group=True)
+        return samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
 
     def _carry_out(self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any) -> None:
-        """Judge a model under all rules, and tell the study; an error makes it a failed trial."""
+        """Judge a model under all rules, and tell the study; an error makes it a failed one."""
         aim, rules, started = plan.aim, plan.rules(candidate), time.perf_counter()
         results: Sequence[Mapping[str, Any]] = []
         kept = True
         try:
             if plan.halving and candidate.kind == SEARCH:
                 results = judge(candidate, rules, True)
-                found = [result["metrics"] for result in results if "metrics" in result]
+                rung = leading(aim, [result["metrics"] for result in results if "metrics" in result])
                 with guard:
-                    rung = leading(aim, found)
                     kept = is_kept(aim, rung, self._rungs(trial.number), FACTOR)
-                    trial.set_user_attr(
-                        "rung",
-                        [_rounded({name: item.get(name, {}) for name in aim.metrics}) for item in rung],
-                    )
+                    named = [{name: metrics.get(name, {}) for name in aim.metrics} for metrics in rung]
+                    trial.set_user_attr("rung", [_rounded(metrics) for metrics in named])
             if kept:
                 results = judge(candidate, rules, False)
-        except Exception as caught:  # noqa: BLE001 - the other trials go on
+        except Exception as caught:  # noqa: BLE001 - the other models go on
             error = str(caught if isinstance(caught, EvenhandError) else internal_fault(caught))
             results = [{"error": error}]
-        seconds = round(time.perf_counter() - started, 3)
-        own = {"kind": candidate.kind, "arguments": dict(candidate.arguments), "seconds": seconds}
+        seconds = time.perf_counter() - started
         with guard:
-            if kept:
-                # the proposed rule last: a model whose trial is finished was recorded under all rules
-                done = {
-                    json.dumps([item.user_attrs[DECISION], item.user_attrs[TOLERANCE]])
-                    for item in self._items()
-                    if item.user_attrs.get(MODEL) == trial.number
-                }
-                for rule, result in list(zip(rules, results, strict=False))[1:]:
-                    if json.dumps([rule.decision, rule.tolerance]) not in done:
-                        self._add(trial, candidate, rule, result, plan, own | {MODEL: trial.number})
-            self._tell(trial, rules[0], results[0], plan, own, kept=kept)
-
-    def _add(
-        self,
-        trial: Any,
-        candidate: Candidate,
-        rule: Rule,
-        result: Mapping[str, Any],
-        plan: Plan,
-        own: Mapping[str, Any],
-    ) -> None:
-        """Add a trial of the same model under another rule."""
-        outcome = _outcome(plan.aim, result)
-        distributions = dict(self._items()[trial.number].distributions)
-        distributions[TOLERANCE] = distribution(plan.tolerance)
-        parameters = parameters_of(replace(candidate, rule=rule), plan)
-        create = optuna_quietly().trial.create_trial
-        self._study.add_trial(
-            create(
-                state=outcome.state,
-                values=outcome.values,
-                params=parameters,
-                distributions={name: distributions[name] for name in parameters},
-                user_attrs={**own, "seconds": 0.0, DECISION: rule.decision, TOLERANCE: rule.tolerance}
-                | outcome.attributes,
-                constraints=outcome.constraints,
-            )
-        )
+            self._tell(trial, candidate, _checked(aim, rules, results), plan, seconds, kept=kept)
 
     def _tell(
         self,
         trial: Any,
-        rule: Rule,
-        result: Mapping[str, Any],
+        candidate: Candidate,
+        results: list[dict[str, Any]],
         plan: Plan,
-        own: Mapping[str, Any],
+        seconds: float,
         *,
         kept: bool,
     ) -> None:
-        outcome = _outcome(plan.aim, result)
-        attributes = {**own, DECISION: rule.decision, TOLERANCE: rule.tolerance} | outcome.attributes
-        for name, value in attributes.items():
+        """
+        Record the results of a model, and tell Optuna one of them.
+
+        It is the best one; where there are several objectives, one at random of those that no other beats.
+        """
+        aim, states = plan.aim, optuna_quietly().trial.TrialState
+        for name, value in (
+            ("kind", candidate.kind),
+            ("arguments", dict(candidate.arguments)),
+            ("seconds", round(seconds, 3)),
+            ("state", "judged" if kept else "pruned"),
+            ("results", results),
+        ):
             trial.set_user_attr(name, value)
-        for name, constraint in outcome.constraints.items():
-            trial.set_constraint(name, constraint)
-        if kept and outcome.values is not None:
-            self._study.tell(trial, outcome.values)
+        found = leading(aim, [result["metrics"] for result in results if "metrics" in result])
+        if not found:
+            # so the sampler learns to avoid the place: it ignores failed trials
+            trial.set_constraint("failed", FAILED)
+            self._study.tell(trial, state=states.PRUNED)
             return
-        if outcome.values is not None and len(outcome.values) == 1:
-            trial.report(outcome.values[0], step=0)
-        self._study.tell(trial, state=optuna_quietly().trial.TrialState.PRUNED)
+        chosen = generator(plan.seed, f"told-{trial.number}").integers(len(found))
+        metrics = found[int(chosen)]
+        for limit in aim.limits:
+            trial.set_constraint(str(limit), aim.shortfall(limit, metrics))
+        values = [metrics[name]["value"] for name in aim.objectives]
+        if kept:
+            self._study.tell(trial, values)
+            return
+        if len(values) == 1:
+            trial.report(values[0], step=0)
+        self._study.tell(trial, state=states.PRUNED)
 
     def _rungs(self, number: int) -> list[list[Estimates]]:
         """Results of the other models on the first rung, each under its leading rules."""
@@ -333,34 +305,17 @@ class Study:
         ]
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """A result as Optuna keeps it: failed trials are pruned ones, which its samplers learn from."""
-
-    state: Any
-    values: list[float] | None
-    attributes: dict[str, Any]
-    constraints: dict[str, float]
-
-
-def _outcome(aim: Aim, result: Mapping[str, Any]) -> _Outcome:
-    states = optuna_quietly().trial.TrialState
-    metrics, error = result.get("metrics", {}), result.get("error")
-    missing = [name for name in aim.objectives if metrics.get(name, {}).get("value") is None]
-    if error is None and missing:
-        error = f"not enough evidence for {missing[0]}"
-    if error is not None:
-        return _Outcome(states.PRUNED, None, {"error": error}, {"failed": FAILED})
-    return _Outcome(
-        states.COMPLETE,
-        [metrics[name]["value"] for name in aim.objectives],
-        {"metrics": _rounded(metrics)},
-        {str(limit): aim.shortfall(limit, metrics) for limit in aim.limits},
-    )
-
-
-def _waits(item: Any) -> bool:
-    return bool(item.state.name == "WAITING")
+def _checked(aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Results with their rules; one without a number for an objective is an error."""
+    found = []
+    for rule, result in zip(rules, results, strict=False):
+        metrics, error = result.get("metrics", {}), result.get("error")
+        missing = [name for name in aim.objectives if metrics.get(name, {}).get("value") is None]
+        if error is None and missing:
+            error = f"not enough evidence for {missing[0]}"
+        content = {"metrics": _rounded(metrics)} if error is None else {"error": error}
+        found.append({"decision": rule.decision, "tolerance": rule.tolerance, **content})
+    return found
 
 
 def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
@@ -370,20 +325,22 @@ def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
     }
 
 
-def _trial(item: Any) -> Trial:
-    """Convert a finished trial of Optuna's."""
+def _trials(item: Any) -> list[Trial]:
+    """Trials of a finished model: one for each rule of decisions."""
     found = item.user_attrs
-    state = "failed" if "error" in found else "judged" if item.state.name == "COMPLETE" else "pruned"
-    return Trial(
-        number=item.number,
-        kind=found.get("kind", SEARCH),
-        state=state,  # type: ignore[arg-type]
-        method=item.params.get(METHOD),
-        arguments=found.get("arguments", {}),
-        decision=found.get(DECISION, JOB),
-        tolerance=found.get(TOLERANCE),
-        metrics=found.get("metrics", {}),
-        seconds=found.get("seconds", 0.0),
-        error=found.get("error"),
-        model=found.get(MODEL, item.number),
-    )
+    return [
+        Trial(
+            model=item.number,
+            rule=place,
+            kind=found["kind"],
+            state="failed" if "error" in result else found["state"],
+            method=item.params.get(METHOD),
+            arguments=found["arguments"],
+            decision=result["decision"],
+            tolerance=result["tolerance"],
+            metrics=result.get("metrics", {}),
+            seconds=found["seconds"],
+            error=result.get("error"),
+        )
+        for place, result in enumerate(found["results"])
+    ]

@@ -44,6 +44,8 @@ Direct = Annotated[bool, typer.Option("--direct", help="Run the steps without Pr
 
 def main() -> None:
     """Entry point of the console script."""
+    # read when the numeric libraries are loaded, which some commands do before they prepare the rest
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app()
 
 

@@ -117,7 +117,7 @@ def main() -> None:
         for split in map(str, given.splits):
             entries = content["results"].setdefault(table, {}).setdefault(split, {})
             for system in given.systems:
-                if system in entries:
+                if "cells" in entries.get(system, {}):
                     continue
                 log(table, split, system)
                 entries[system] = measured(system, table, int(split), given.seconds, work)
@@ -149,9 +149,8 @@ def measured(system: str, table: str, split: int, seconds: float, work: Path) ->
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found
     found = json.loads(out.read_text())
-    failed = {"failed": len(found["errors"]), "errors": list(dict.fromkeys(found["errors"]))[:3]}
-    kept = {key: found[key] for key in ("cpu_seconds", "drawn", "cells")}
-    return {"candidates": len(found["candidates"]), **kept, **failed}
+    kept = {key: found[key] for key in ("cpu_seconds", "drawn", "failed", "errors", "cells")}
+    return {"candidates": len(found["candidates"]), **kept}
 
 
 def environment(work: Path, peer: str) -> Path:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+import resource
 import signal
+import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -283,8 +285,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def cpu_seconds() -> float:
     """CPU time of this process and of its ended children."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 Train = Callable[[Settings, Rows, Rows], Iterator[tuple[Settings, Decide]]]
@@ -327,7 +329,9 @@ def search(
     """
     rng = np.random.default_rng([seed, 1])
     fit, held, validation = split(rows, seed)
-    clock, candidates, errors, drawn = Clock(seconds), [], [], 0
+    clock, drawn = Clock(seconds), 0
+    candidates: list[dict[str, Any]] = []
+    errors: Counter[str] = Counter()
     try:
         while clock.spent < seconds:
             settings = draw(rng)
@@ -339,18 +343,19 @@ def search(
                         for own, decide in train(settings, fit, held)
                     ]
                 except Exception as error:  # noqa: BLE001 - a failed candidate is counted, and the search goes on
-                    errors.append(f"{type(error).__name__}: {error}")
+                    errors[f"{type(error).__name__}: {error}"] += 1
                     continue
             candidates += [
                 {"settings": settings, "rule": own, "validation": metrics, "test": measure(test, decide)}
                 for own, decide, metrics in found
             ]
     except TimeIsUp:
-        errors.append(f"a candidate was stopped after {clock.spent:.0f} s of CPU time in all")
+        errors[f"stopped at {OVERRUN:g} times the CPU time"] += 1
     return {
         "cpu_seconds": clock.spent,
         "drawn": drawn,
-        "errors": errors,
+        "errors": dict(errors.most_common(5)),
+        "failed": errors.total(),
         "cells": chosen(candidates, train, join(fit, validation), held, test),
         "candidates": candidates,
     }

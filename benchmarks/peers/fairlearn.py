@@ -1,4 +1,4 @@
-"""Fairlearn's ExponentiatedGradient and GridSearch over XGBoost (Agarwal et al., ICML 2018), random search."""
+"""Fairlearn's ExponentiatedGradient and GridSearch over XGBoost (Agarwal et al., ICML 2018)."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def draw(rng: np.random.Generator) -> Settings:
         "reduction": str(rng.choice(["ExponentiatedGradient", "GridSearch"])),
         "constraint": str(rng.choice(list(CONSTRAINTS))),
         "bound": float(rng.choice([0.005, 0.01, *LIMITS])),
+        "max_iter": int(rng.choice([10, 50])),
         "booster": xgboost_settings(rng),
     }
 
@@ -62,7 +63,7 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
         return
     bounded = constraint(difference_bound=settings["bound"])
     costs = ErrorRate(costs=balanced_costs(fit.y))
-    reduction = ExponentiatedGradient(booster, bounded, objective=costs)
+    reduction = ExponentiatedGradient(booster, bounded, objective=costs, max_iter=settings["max_iter"])
     reduction.fit(fit.X, fit.y, sensitive_features=fit.group)
     # the same random numbers for a row and its copies: else a copy would be decided otherwise by chance
     yield {}, lambda X, group: reduction.predict(X, random_state=0)

@@ -308,10 +308,11 @@ def chosen(
     """By cell the chosen trial, and its test metrics after the last training."""
     found = {}
     for criterion, limit in cells(criteria):
-        trial = choose_trial(trials, f"{criterion}.{attribute}", limit, bound)
+        trial, is_within = choose_trial(trials, f"{criterion}.{attribute}", limit, bound)
         if trial is not None:
             found[cell_name(criterion, limit)] = {
                 "candidate": trial.number,
+                "within": is_within,
                 "method": trial.method or trial.kind,
                 "decision": trial.decision,
                 "validation": metrics_of(trial.metrics, attribute),
@@ -320,12 +321,13 @@ def chosen(
     return found
 
 
-def choose_trial(trials: list[Trial], metric: str, limit: float, bound: Bound) -> Trial | None:
-    """The best trial within a limit, or the nearest."""
+def choose_trial(trials: list[Trial], metric: str, limit: float, bound: Bound) -> tuple[Trial | None, bool]:
+    """The best trial within a limit, or the nearest, and whether it is within."""
     at_least = metric.startswith("consistency.")
     wanted = Limit(metric, ">=" if at_least else "<=", 1.0 - limit if at_least else limit)
     aim = Aim((BALANCED_ACCURACY,), (wanted,), bound)
-    return best(aim, trials) or nearest(aim, trials)
+    found = best(aim, trials)
+    return found or nearest(aim, trials), found is not None
 
 
 def metrics_of(metrics: Mapping[str, Mapping[str, Any]], attribute: str) -> dict[str, float | None]:

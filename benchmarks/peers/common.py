@@ -93,9 +93,12 @@ def write_rows(path: Path, train: Rows, test: Rows) -> None:
         for part, rows in zip(PARTS, (train, test), strict=True)
         for key in ("X", "y", "group")
     }
-    np.savez(
-        path, allow_pickle=False, **arrays, flip_columns=train.flip_columns, flip_values=train.flip_values
-    )
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.savez(
+            file, allow_pickle=False, **arrays, flip_columns=train.flip_columns, flip_values=train.flip_values
+        )
+    part.replace(path)
 
 
 def split(rows: Rows, seed: int) -> tuple[Rows, Rows, Rows]:
@@ -376,6 +379,7 @@ def chosen(
             again[number] = _trained_again(candidate, train, fit, held, test)
         found[cell_name(criterion, limit)] = {
             "candidate": number,
+            "within": shortfall(candidate["validation"], criterion, limit) == 0.0,
             "validation": candidate["validation"],
             "searched": candidate["test"],
             "test": again[number],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import tuning_page
 from benchmarks.peers import common
 from benchmarks.tuning import choose_trial
 from evenhand.fairlib.evaluation.evaluate import evaluate
@@ -114,8 +115,10 @@ def test_the_choice_is_ours(table: list[Any], criterion: str, limit: float) -> N
         )
         for number, item in enumerate(candidates)
     ]
-    ours = choose_trial(trials, f"{criterion}.g", limit, "point")
-    assert common.choose(candidates, criterion, limit) == (None if ours is None else ours.number)
+    ours, is_within = choose_trial(trials, f"{criterion}.g", limit, "point")
+    number = common.choose(candidates, criterion, limit)
+    assert number == (None if ours is None else ours.number)
+    assert number is None or is_within == (common.shortfall(candidates[number], criterion, limit) == 0)
 
 
 def test_rows_are_exchanged_and_split_without_overlap(tmp_path: Path) -> None:
@@ -177,3 +180,60 @@ def test_a_candidate_that_takes_too_long_is_stopped() -> None:
     assert found["candidates"] == []
     assert found["cells"] == {}
     assert found["errors"] == {"stopped at 2 times the CPU time": 1}
+
+
+# the page
+
+
+def _entry(accuracy: float, gap: float = 0.01, *, within: bool = True) -> dict[str, Any]:
+    found = {"within": within, "test": _metrics(accuracy, gap)}
+    return {"candidates": 7, "cells": {"gap_max@0.05": found}, "cells_interval": {"gap_max@0.05": found}}
+
+
+def _content(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[str, Any]:
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    splits = {str(split): {"evenhand": a, "fairgbm": b} for split, (a, b) in pairs}
+    return {"seconds": 5.0, "results": {"adult": splits}}
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"),
+    # the noise has the variance .0001; times 1/5 + 1/4 the standard error is .00671; times 2.776: .0186
+    [(0.019, "ahead"), (0.018, "tied"), (-0.018, "tied"), (-0.019, "behind")],
+)
+def test_cells_are_judged_by_the_interval(shift: float, verdict: str) -> None:
+    offs = [-0.01, 0.01, -0.01, 0.01, 0.0]
+    content = _content([_entry(0.8 + shift + off) for off in offs], [_entry(0.8)] * 5)
+    (cell,) = tuning_page.compare(content["results"], "fairgbm")
+    assert (cell.difference, cell.verdict) == (pytest.approx(shift), verdict)
+    page = "\n".join(tuning_page.sections(content, lambda result: ""))
+    assert f"`tune` is behind by more than 0.01: {1 if shift < 0 else 'none'}" in page
+    assert f"In {int(shift > -0.019)} of 1 cells" in page
+
+
+def test_a_missing_candidate_decides_in_most_splits() -> None:
+    here, not_here = _entry(0.7), _entry(0.9, within=False)
+    for missing, verdict in ((2, "tied"), (3, "behind")):
+        ours = [not_here] * missing + [here] * (5 - missing)
+        (cell,) = tuning_page.compare(_content(ours, [here] * 5)["results"], "fairgbm")
+        assert (cell.difference, cell.verdict, cell.only_peer) == (0.0, verdict, missing)
+        (other,) = tuning_page.compare(_content([here] * 5, ours)["results"], "fairgbm")
+        assert (other.verdict, other.only_ours) == (verdict.replace("behind", "ahead"), missing)
+
+
+def test_limits_kept_are_counted_among_those_that_held_in_validation() -> None:
+    theirs = [_entry(0.8, 0.05), _entry(0.8, 0.051), _entry(0.8, 0.0, within=False)]
+    content = _content([_entry(0.8)] * 3, theirs)
+    assert tuning_page.kept(content["results"], "fairgbm") == (1, 2)
+
+
+def test_hypervolume_by_hand_and_by_counting() -> None:
+    # .3 high above a criterion of .2, and .1 more above .4
+    points = [(0.8, 0.2), (0.9, 0.4), (0.7, 0.3), (0.95, 1.0), (0.4, 0.0)]
+    assert tuning_page.hypervolume(points) == pytest.approx(0.3 * 0.8 + 0.1 * 0.6)
+    rng = np.random.default_rng(6)
+    points = list(zip(rng.uniform(0.4, 1.0, 6), rng.uniform(0.0, 1.1, 6), strict=True))
+    drawn = rng.uniform([0.5, 0.0], 1.0, (40_000, 2))
+    share = np.mean([any(a >= x and c <= y for a, c in points) for x, y in drawn])
+    assert tuning_page.hypervolume(points) == pytest.approx(0.5 * share, abs=0.01)
+    assert tuning_page.hypervolume([]) == 0.0

@@ -15,10 +15,11 @@ Choice. For each criterion and limit, the candidate with the best balanced accur
 limit on validation rows; if none is within it, the nearest. The rule is the same for all (`bound: point`). A
 second choice of ours takes the limit on the interval's end (`bound: interval`), as `tune` does by default.
 
-Last training. The winner of `tune` is trained on all training rows. So the chosen candidates of the peers are
-trained again too, on their rows to train and to validate on; only then they are measured on the test rows.
-Neither takes part in the CPU time. A candidate that is being trained when the time is up may end; a peer's
-is stopped at twice the time.
+Last training. The winner of `tune` is trained on all training rows. So the chosen candidates of a peer are
+trained again too, on their rows to train and to validate on, and then measured on the test rows. FairGBM's
+and Aequitas' are not: FairGBM's training is not stable, and the model that was validated is better. Neither
+takes part in the CPU time. A candidate that is being trained when the time is up may end; a peer's is stopped
+at twice the time.
 
 A flip overwrites the columns of the model, not the recorded group: thresholds by group stay those of the
 person's own group. So consistency, ours and the peers', is that of the model's inputs.

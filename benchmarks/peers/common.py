@@ -296,19 +296,21 @@ Train = Callable[[Settings, Rows, Rows], Iterator[tuple[Settings, Decide]]]
 """``train(settings, fit, held)``: decision rules with their own settings, of one or several models."""
 
 
-def run(
-    draw: Callable[[np.random.Generator], Settings], train: Train, argv: Sequence[str] | None = None
-) -> None:
-    """Command line of a peer: search for some CPU seconds, and write all candidates and the chosen ones."""
+def run(draw: Callable[[np.random.Generator], Settings], train: Train, *, again: bool = True) -> None:
+    """
+    Command line of a peer: search for some CPU seconds, and write all candidates and the chosen ones.
+
+    `again` says whether the chosen candidates are trained again on more rows; see :func:`search`.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args(argv)
+    given = parser.parse_args()
     warnings.simplefilter("ignore")  # of other people's code, thousands of times
     rows, test = read_rows(given.data)
-    found = search(draw, train, rows, test, seconds=given.seconds, seed=given.seed)
+    found = search(draw, train, rows, test, seconds=given.seconds, seed=given.seed, again=again)
     part = given.out.with_suffix(".part")
     part.write_text(json.dumps(found) + "\n")
     part.replace(given.out)
@@ -322,9 +324,10 @@ def search(
     *,
     seconds: float,
     seed: int,
+    again: bool = True,
 ) -> dict[str, Any]:
     """
-    Train random settings until the CPU time is spent, and train the chosen candidates again on more rows.
+    Train random settings until the CPU time is spent, and with `again` the chosen candidates on more rows.
 
     The time is that of training, of choosing thresholds and of validation. What a candidate does on the test
     rows is measured off the clock, as are the last trainings: their fit rows are those of the search and the
@@ -359,15 +362,15 @@ def search(
         "drawn": drawn,
         "errors": dict(errors.most_common(5)),
         "failed": errors.total(),
-        "cells": chosen(candidates, train, join(fit, validation), held, test),
+        "cells": chosen(candidates, train if again else None, join(fit, validation), held, test),
         "candidates": candidates,
     }
 
 
 def chosen(
-    candidates: list[dict[str, Any]], train: Train, fit: Rows, held: Rows, test: Rows
+    candidates: list[dict[str, Any]], train: Train | None, fit: Rows, held: Rows, test: Rows
 ) -> dict[str, Any]:
-    """By cell the chosen candidate, and its test metrics before and after the last training."""
+    """By cell the chosen candidate, its test metrics, and those that count: after the last training."""
     again: dict[int, Metrics] = {}
     found = {}
     for criterion, limit in cells():
@@ -375,14 +378,14 @@ def chosen(
         if number is None:
             continue
         candidate = candidates[number]
-        if number not in again:
+        if train is not None and number not in again:
             again[number] = _trained_again(candidate, train, fit, held, test)
         found[cell_name(criterion, limit)] = {
             "candidate": number,
             "within": shortfall(candidate["validation"], criterion, limit) == 0.0,
             "validation": candidate["validation"],
             "searched": candidate["test"],
-            "test": again[number],
+            "test": again.get(number, candidate["test"]),
         }
     return found
 

@@ -168,6 +168,21 @@ def test_a_search_trains_on_its_rows_and_chooses_by_validation(tmp_path: Path) -
     json.dumps(found, allow_nan=False)
 
 
+def test_the_chosen_candidates_are_trained_again_only_where_asked() -> None:
+    rng = np.random.default_rng(7)
+    train, test = _rows(rng, 100), _rows(rng, 100)
+
+    def learn(settings: common.Settings, fit: common.Rows, held: common.Rows) -> Any:
+        sum(range(200_000))
+        yield {}, lambda X, group: (X[:, 1] > len(fit.y) / 100).astype(int)
+
+    fit, _, validation = common.split(train, 0)
+    for again, rows in ((False, len(fit.y)), (True, len(fit.y) + len(validation.y))):
+        found = common.search(lambda rng: {}, learn, train, test, seconds=0.01, seed=0, again=again)
+        expected = common.group_metrics(test.y, test.X[:, 1] > rows / 100, test.group)
+        assert found["cells"][common.FREE]["test"] == expected | {"consistency": 1.0}
+
+
 def test_a_candidate_that_takes_too_long_is_stopped() -> None:
     rows = _rows(np.random.default_rng(5), 60)
 

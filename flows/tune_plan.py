@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,17 +31,22 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import nearest
-from evenhand.tasks.tuning.search import (
+from evenhand.tasks.tuning.candidates import (
     DECISION,
     DEFAULT,
     JOB,
     TOLERANCE,
     Candidate,
     Plan,
+    Rule,
     check_installed,
+    is_by_group,
 )
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
+# searched too where decisions about a person and the person's copies are to agree
+CONSISTENT_METHODS = ("project",)
+LEAVE_OUT = "leave_out"
 MINUTES = 20.0
 LARGE_TABLE, FOLDS, FEW_FOLDS = 5000, 5, 3
 BALANCED = "balanced"
@@ -158,6 +164,8 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
     """
     check_installed()
     job, folder = load_job(name, overrides)
+    if job.tune.engine == "dask" and importlib.util.find_spec("distributed") is None:
+        raise InputError("tune.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
     resolved = resolve(job, folder)
     if resolved.is_proxy:
         raise InputError(
@@ -167,7 +175,7 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
         raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
     try:
         aim = _aim(resolved)
-        variants = _variants(resolved)
+        variants = _variants(resolved, aim)
         methods = {method: _space(resolved, variants[method]) for method in variants}
         decisions, tolerance = _decisions(resolved, aim)
     except InputError as error:
@@ -231,11 +239,13 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
         raise InputError(f"{where} {name!r}: {error}.") from None
 
 
-def _variants(resolved: ResolvedJob) -> dict[str, ResolvedJob]:
+def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     """Resolve the job with each method; of the default methods, those that it can have."""
     job, own = resolved.job, resolved.method
     found: dict[str, ResolvedJob] = {}
-    for name in dict.fromkeys(job.tune.methods or (own, *DEFAULT_METHODS)):
+    copies = any(metric.startswith("consistency.") for metric in aim.metrics)
+    default = (own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ()))
+    for name in dict.fromkeys(job.tune.methods or default):
         if name not in METHODS:
             raise InputError(
                 f"method {name!r} is not known{nearest(name, [*METHODS])}; known: {', '.join(METHODS)}."
@@ -263,6 +273,10 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
         del space["budget_share"]
         low, high = budget / BUDGET_FACTOR, budget * BUDGET_FACTOR
         space["perturbation_budget"] = Real(low, high, log=True, default=budget)
+    hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
+    spec = METHODS[name]
+    if hidden and not (spec.needs_metric or spec.needs_counterfactuals):
+        space[LEAVE_OUT] = Choice(((), hidden), ())
     given = resolved.job.tune.space
     known = [method for method in METHODS if method in given]
     for key in given:
@@ -275,6 +289,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
         raise InputError(f"space.{name} must be a mapping of parameters to values or ranges.")
     parameters = inspect.signature(cls.__init__).parameters
     accepted = [item for item in list(parameters)[1:] if item not in RESERVED_ARGUMENTS]
+    accepted += [LEAVE_OUT] if LEAVE_OUT in space else []
     for key, value in given[name].items():
         if key not in accepted:
             raise InputError(
@@ -282,9 +297,8 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
                 f"{', '.join(accepted)}."
             )
         try:
-            space[key] = restricted(
-                space.get(key), value, variant.arguments.get(key, parameters[key].default)
-            )
+            default = () if key == LEAVE_OUT else variant.arguments.get(key, parameters[key].default)
+            space[key] = restricted(space.get(key), value, default)
         except ValueError as error:
             raise InputError(f"space.{name}.{key}: {error}.") from None
         if key == "perturbation_budget":
@@ -303,8 +317,11 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimensi
     """Check that the method takes every value of a choice, or both ends of a range."""
     values = dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
     for value in values:
+        change = {"method": {"name": method, key: value}}
+        if key == LEAVE_OUT:
+            change = {"method": {"name": method}, key: value}
         try:
-            resolve(resolved.job.model_copy(update={"method": {"name": method, key: value}}), resolved.folder)
+            resolve(resolved.job.model_copy(update=change), resolved.folder)
         except InputError as error:
             raise InputError(
                 f"space.{method}: {str(error).removeprefix(f'job {resolved.job.name}: ')}"
@@ -366,28 +383,28 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     """
     Return the plan of the search for so many training rows.
 
-    The trials before the search are the controls, the job as it is, each method's defaults, and each of the
-    other rules of decisions on the learner without mitigation.
+    The models before the search are the controls, the job as it is, and each method's defaults.
     """
     own, job = plan.resolved.method, plan.resolved.job
     fixed = [Candidate(name) for name in ("majority", "plain", "blind")]
     if METHODS[own].plain != own or job.decision.equal is not None:
         fixed.append(Candidate(JOB))
 
-    def default(method: str, decision: str) -> Candidate:
-        arguments = {key: item.default for key, item in plan.methods[method].items()}
-        return Candidate(
-            DEFAULT,
-            method,
-            arguments,
-            decision,
-            None if decision in (JOB, BALANCED) else plan.tolerance.default,
-        )
-
-    fixed += [default(name, plan.decisions[0]) for name in plan.methods]
-    plain = METHODS[own].plain if METHODS[own].plain in plan.methods else next(iter(plan.methods))
-    fixed += [default(plain, name) for name in plan.decisions[1:]]
-    return Plan(plan.aim, plan.methods, plan.decisions, plan.tolerance, fixed, job.seed, rows >= LARGE_TABLE)
+    first = plan.decisions[0]
+    rule = Rule(first, plan.tolerance.default if is_by_group(first) else None)
+    for method, space in plan.methods.items():
+        arguments = {key: item.default for key, item in space.items()}
+        fixed.append(Candidate(DEFAULT, method, arguments, rule))
+    return Plan(
+        plan.aim,
+        plan.methods,
+        plan.decisions,
+        plan.tolerance,
+        fixed,
+        job.seed,
+        rows >= LARGE_TABLE,
+        plan.tune.sampler,
+    )
 
 
 # the tuned job
@@ -398,6 +415,7 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
     resolved, job = plan.resolved, plan.resolved.job
     decision = decision_of(plan, winner.decision, winner.tolerance)
     method: dict[str, Any]
+    leave_out = list(winner.arguments.get(LEAVE_OUT, job.leave_out))
     if winner.kind == JOB:
         method = dict(job.method)
         spec = METHODS[resolved.method]
@@ -405,7 +423,7 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
             # as it was judged: without it, a run could lower the default
             taken = inspect.signature(method_class(spec.name).__init__).parameters
             method[spec.strength[0]] = taken[spec.strength[0]].default
-    elif winner.kind == "plain":
+    elif winner.kind in ("plain", "blind"):
         given = classifier.shared_arguments(resolved.method, resolved.arguments)
         learner = method_class(resolved.method)(**given).plain(rows)
         name = METHODS[resolved.method].plain
@@ -416,11 +434,15 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
             if key not in RESERVED_ARGUMENTS and not same(value, defaults[key].default)
         }
         method, decision = {"name": name, **changed}, decision.model_copy(update={"equal": None})
+        if winner.kind == "blind":
+            leave_out = [column.name for column in resolved.contract.sensitive if column.is_feature]
     else:
         assert winner.method is not None
         candidate = Candidate(winner.kind, winner.method)
-        method = {"name": winner.method, **plan.base(candidate), **winner.arguments}
-    return job.model_copy(update={"method": method, "decision": decision, "paper": None})
+        searched = {name: value for name, value in winner.arguments.items() if name != LEAVE_OUT}
+        method = {"name": winner.method, **plan.base(candidate), **searched}
+    changes = {"method": method, "decision": decision, "leave_out": leave_out, "paper": None}
+    return job.model_copy(update=changes)
 
 
 def tuned_text(plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str]) -> str:

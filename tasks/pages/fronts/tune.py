@@ -88,7 +88,7 @@ def label_of(trial: Mapping[str, Any]) -> str:
         return KINDS[trial["kind"]]
     if trial["method"] is None:
         return f"number {trial['number']}"
-    values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items()]
+    values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items() if value != []]
     text = f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])
     if trial["decision"] == "job":
         return text

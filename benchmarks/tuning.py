@@ -281,7 +281,7 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
     judged = sum(trial.state == "judged" for trial in trials)
     return {
         "candidates": judged,
-        "drawn": len(trials),
+        "drawn": len({trial.model for trial in trials}),
         "failed": sum(trial.state == "failed" for trial in trials),
         "cpu_seconds": spent,
         "cells": found["point"],

@@ -38,13 +38,15 @@ import venv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
 
 from benchmarks import untuned
 from benchmarks.common import RESULTS, log, provenance, write_result
-from benchmarks.peers.common import CRITERIA, Rows, cell_name, cells, cpu_seconds, write_rows
+from benchmarks.peers.common import CRITERIA, cell_name, cells, cpu_seconds, write_rows
+from benchmarks.peers.common import Rows as ExchangedRows
 from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -52,12 +54,14 @@ from evenhand.fairlib.tuning.study import Aim, Bound, Trial, best, nearest
 from evenhand.flows.commands.init import init
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
-from evenhand.flows.resolved_job import ResolvedJob, resolve
-from evenhand.flows.run import prepare, run_to_gate
-from evenhand.flows.tune import STUDIES, execute
+from evenhand.flows.resolved_job import resolve
+from evenhand.flows.run import prepare
+from evenhand.flows.tune import STUDIES, Rows, judging, search
 from evenhand.flows.tune_plan import TunePlan, make_plan
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
+from evenhand.tasks.tuning import judge
+from evenhand.tasks.tuning.candidates import Candidate
 from evenhand.tasks.tuning.search import Study
 
 NAME = "tuning"
@@ -231,7 +235,7 @@ def exchanged(table: str, split: int, work: Path) -> Path:
     return path
 
 
-def rows_of(data: Dataset, table: Table, encoder: TableEncoder) -> Rows:
+def rows_of(data: Dataset, table: Table, encoder: TableEncoder) -> ExchangedRows:
     """A dataset as the peers read it; groups are numbered in the order of their names."""
     import numpy as np
 
@@ -242,10 +246,14 @@ def rows_of(data: Dataset, table: Table, encoder: TableEncoder) -> Rows:
         len(copies), len(columns)
     )
     group = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    return Rows(data.X.astype(np.float32), data.y, group, columns, flips)
+    return ExchangedRows(data.X.astype(np.float32), data.y, group, columns, flips)
 
 
 # our search
+
+
+class Spent(Exception):
+    """The CPU time of a search is spent."""
 
 
 def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
@@ -261,32 +269,66 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
             *(f"{name}.{attribute}" for name in criteria if name == "consistency"),
         ],
         "minimize": [f"{name}.{attribute}" for name in criteria if name != "consistency"],
-        "minutes": seconds / 60,
         "workers": 1,
-        "study": NAME,
+        "trials": 10**6,
     }
     path = job_file(table, split, work)
     plan = make_plan(
         str(path), [f"tune.{key}={json.dumps(value)}" for key, value in aims.items()], force=True
     )
-    with contextlib.redirect_stdout(sys.stderr):
-        steps = Steps(store, DirectEngine(store))
-        prepare(plan.resolved, steps)  # the peers get prepared rows, too
-        begun = cpu_seconds()
-        execute(plan, store, NAME, DirectEngine(store))
+    steps = Steps(store, DirectEngine(store))
+    prepare(plan.resolved, steps)  # the peers get prepared rows, too
+    begun = cpu_seconds()
+
+    def spend(*given: Any) -> None:
+        if cpu_seconds() - begun >= seconds:
+            raise Spent
+
+    rows = Rows.read(plan, steps)
+    study = Study(Path(store.local, STUDIES, NAME))
+    with study.held():
+        study.create(rows.plan, rows.identity)
+        with contextlib.suppress(Spent):
+            search(plan, rows, study, store, spend)
         spent = cpu_seconds() - begun
-        trials = Study(Path(store.local, STUDIES, NAME)).trials()
-        rows = len(read_dataset(store.fetch(steps.output("preprocess", "train"))).y)
-        found = {bound: chosen(plan, trials, rows, store, attribute, criteria, bound) for bound in BOUNDS}
-    judged = sum(trial.state == "judged" for trial in trials)
+        trials = study.trials()
+    test = read_dataset(store.fetch(steps.output("preprocess", "test")))
+    tested = Tested(plan, rows, store, test, attribute)
+    found = {bound: chosen(tested, trials, criteria, bound) for bound in BOUNDS}
     return {
-        "candidates": judged,
+        "candidates": sum(trial.state == "judged" for trial in trials),
         "drawn": len({trial.model for trial in trials}),
         "failed": sum(trial.state == "failed" for trial in trials),
         "cpu_seconds": spent,
         "cells": found["point"],
         "cells_interval": found["interval"],
     }
+
+
+@dataclass
+class Tested:
+    """Trials trained on all training rows and measured on the test rows, each model once."""
+
+    plan: TunePlan
+    rows: Rows
+    store: Store
+    test: Dataset
+    attribute: str
+    known: dict[int, list[Any]] = field(default_factory=dict)
+
+    def __call__(self, trial: Trial) -> dict[str, float | None]:
+        """Metrics on the test rows by the names that the peers use."""
+        if trial.model not in self.known:
+            candidate = Candidate(trial.kind, trial.method, trial.arguments)
+            rules = self.rows.plan.rules(candidate)
+            parameters, inputs = judging(self.plan, self.rows, candidate, rules, first=False)
+            given: Any = SimpleNamespace(
+                parameters=parameters, inputs={name: self.store.fetch(item) for name, item in inputs.items()}
+            )
+            found = judge.decisions(given, read_dataset(given.inputs["train"]), self.test)
+            without_intervals = {**parameters, "first": True}
+            self.known[trial.model] = judge.measured(without_intervals, self.test, [[one] for one in found])
+        return metrics_of(self.known[trial.model][trial.rule].get("metrics", {}), self.attribute)
 
 
 BOUNDS: tuple[Bound, Bound] = ("point", "interval")
@@ -297,27 +339,20 @@ def criteria_of(table: str) -> tuple[str, ...]:
     return CRITERIA if TABLES[table].is_input else CRITERIA[:-1]
 
 
-def chosen(
-    plan: TunePlan,
-    trials: list[Trial],
-    rows: int,
-    store: Store,
-    attribute: str,
-    criteria: tuple[str, ...],
-    bound: Bound,
-) -> dict[str, Any]:
+def chosen(tested: Tested, trials: list[Trial], criteria: tuple[str, ...], bound: Bound) -> dict[str, Any]:
     """By cell the chosen trial, and its test metrics after the last training."""
     found = {}
     for criterion, limit in cells(criteria):
-        trial, is_within = choose_trial(trials, f"{criterion}.{attribute}", limit, bound)
+        trial, is_within = choose_trial(trials, f"{criterion}.{tested.attribute}", limit, bound)
         if trial is not None:
             found[cell_name(criterion, limit)] = {
                 "candidate": trial.number,
                 "within": is_within,
                 "method": trial.method or trial.kind,
                 "decision": trial.decision,
-                "validation": metrics_of(trial.metrics, attribute),
-                "test": _tested(plan.tuned(trial, rows), store, attribute),
+                "tolerance": trial.tolerance,
+                "validation": metrics_of(trial.metrics, tested.attribute),
+                "test": tested(trial),
             }
     return found
 
@@ -335,15 +370,6 @@ def metrics_of(metrics: Mapping[str, Mapping[str, Any]], attribute: str) -> dict
     """Values by the names that the peers use."""
     names = {BALANCED_ACCURACY: BALANCED_ACCURACY} | {name: f"{name}.{attribute}" for name in CRITERIA}
     return {name: metrics.get(key, {}).get("value") for name, key in names.items()}
-
-
-def _tested(resolved: ResolvedJob, store: Store, attribute: str) -> dict[str, float | None]:
-    """Train on all training rows and measure on the test rows, without intervals."""
-    settings = resolved.job.evaluate.model_copy(update={"draws": 0})
-    without = resolved.model_copy(update={"job": resolved.job.model_copy(update={"evaluate": settings})})
-    steps = Steps(store, DirectEngine(store))
-    run_to_gate(without, steps)
-    return metrics_of(steps.read("evaluate", "metrics")["metrics"], attribute)
 
 
 if __name__ == "__main__":

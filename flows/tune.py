@@ -58,7 +58,7 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         with study.held():
             _open(study, rows)
             if plan.searches(bool(study.trials())):
-                _search(plan, rows, study, store, report_progress("tune", prefect=prefect))
+                search(plan, rows, study, store, report_progress("tune", prefect=prefect))
             trials = study.trials()
         if all(trial.kind in CONTROLS for trial in trials):
             raise InputError(
@@ -159,13 +159,14 @@ def _open(study: Study, rows: Rows) -> None:
             )
 
 
-def _search(
+def search(
     plan: TunePlan,
     rows: Rows,
     study: Study,
     store: Store,
     report: Callable[[int, int, Mapping[str, float]], None],
 ) -> None:
+    """Judge candidates until the time is up; ``report(done, total, values)`` is called after each model."""
     workers = plan.tune.workers or len(cores())
     pool: WorkerPool | DaskPool | None = None
     if plan.tune.engine == "dask":

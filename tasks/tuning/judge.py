@@ -62,10 +62,10 @@ def judge(context: StepContext) -> StepResult:
             trained = trained[part == 0]
         # the many small fits of a calibration take several times as long on more threads than there are cores
         with threadpool_limits(1, user_api="blas"):
-            found.append(_decisions(context, data.take(trained), data.take(held)))
+            found.append(decisions(context, data.take(trained), data.take(held)))
         rows.append(held)
         context.progress(number + 1, parameters["folds"], {})
-    content = _measured(parameters, data.take(np.concatenate(rows)), list(zip(*found, strict=True)))
+    content = measured(parameters, data.take(np.concatenate(rows)), list(zip(*found, strict=True)))
     return StepResult(context.write_json("judged", {"rules": content, "rows": sum(map(len, rows))}))
 
 
@@ -84,7 +84,7 @@ def check_folds(data: Dataset, folds: int) -> None:
         )
 
 
-def _decisions(context: StepContext, data: Dataset, held: Dataset) -> list[Decisions | str]:
+def decisions(context: StepContext, data: Dataset, held: Dataset) -> list[Decisions | str]:
     """Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule."""
     parameters = context.parameters
     hidden = sensitive_columns(data) if parameters["kind"] == BLIND else []
@@ -178,7 +178,7 @@ def _fewer_steps(parameters: Mapping[str, Any]) -> dict[str, int]:
     return {} if steps is None else {"n_steps": max(1, -(-steps // FIRST_RUNG))}
 
 
-def _measured(
+def measured(
     parameters: Mapping[str, Any], data: Dataset, found: Sequence[Sequence[Decisions | str]]
 ) -> list[dict[str, Any]]:
     """Metrics of each rule, or why it has none; metrics of probabilities are computed once."""

@@ -16,6 +16,8 @@ from evenhand.tasks.evaluating.controls import CONTROLS
 NEEDED = "`evenhand tune` needs an optional extra: pip install 'evenhand[tune]'."
 JOB, SEARCH, DEFAULT = "job", "search", "default"
 METHOD = "method"
+# Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
+SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
 
 
 @dataclass(frozen=True)

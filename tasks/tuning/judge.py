@@ -25,11 +25,10 @@ from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majori
 from evenhand.tasks.evaluating.decisions import Decisions, acquire
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
+from evenhand.tasks.tuning.candidates import SCORES
 
 # The first rung has one in so many of a fold's training rows and of the training steps of a method.
 FIRST_RUNG = 3
-# Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
-SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
 
 
 def judge(context: StepContext) -> StepResult:

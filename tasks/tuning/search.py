@@ -148,9 +148,12 @@ class Study:
 
     def trials(self) -> list[Trial]:
         """Finished trials, by the number of their model and the place of their rule."""
+        return [trial for item in self.finished() for trial in _trials(item)]
+
+    def finished(self) -> list[Any]:
+        """Optuna's finished trials, one for each model."""
         self.open()
-        finished = [item for item in self._items() if item.state.is_finished()]
-        return [trial for item in finished for trial in _trials(item)]
+        return [item for item in self._items() if item.state.is_finished()]
 
     def _items(self) -> list[Any]:
         found: list[Any] = self._study.get_trials(deepcopy=False)
@@ -224,8 +227,7 @@ class Study:
     def _sampler(self, plan: Plan) -> Any:
         """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""
         samplers = optuna_quietly().samplers
-        finished = sum(item.state.is_finished() for item in self._items())
-        seed = derive_seed(plan.seed, plan.sampler, str(finished))
+        seed = derive_seed(plan.seed, plan.sampler, str(len(self.finished())))
         if plan.sampler == "nsga2":
             return samplers.NSGAIISampler(seed=seed)
         if plan.sampler == "nsga3":

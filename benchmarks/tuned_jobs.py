@@ -4,8 +4,8 @@ The shipped jobs of BuDRO, SenSeI and FAIAS beside what ``evenhand tune`` finds 
     python -m benchmarks.tuned_jobs [--jobs J ...] [--minutes M]
 
 For each job the search gets its table, contract, fair metric and counterfactuals, the method's name, and none
-of its settings. It looks for the best fairness metric of the paper where balanced accuracy is at least that of
-the shipped job on the same folds of the training rows. Both are then trained on all training rows, and
+of its settings. It looks for the best fairness metric of the paper where balanced accuracy is at least that
+of the shipped job on the same folds of the training rows. Both are then trained on all training rows, and
 measured once on the test rows of the job's own split. What is in the file of results is not run again.
 """
 

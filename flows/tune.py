@@ -131,6 +131,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "decisions": list(plan.decisions),
         "tolerance": repr(plan.tolerance),
         "seed": plan.seed,
+        "sampler": plan.sampler,
     }
 
 

@@ -39,7 +39,7 @@ class Candidate:
 
 
 Judge = Callable[[Candidate, Sequence[Rule], bool], Sequence[Mapping[str, Any]]]
-"""``judge(candidate, rules, first)``: by rule ``metrics``, on all folds or on the first rung; or ``error``."""
+"""``judge(candidate, rules, first)``: by rule ``metrics``, on all folds or the first rung; or ``error``."""
 
 
 @dataclass(frozen=True)

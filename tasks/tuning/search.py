@@ -35,6 +35,7 @@ from evenhand.tasks.tuning.candidates import (
     optuna_quietly,
     parameters_of,
 )
+from evenhand.tasks.tuning.genetic import generation_of, genetic_sampler
 
 JOURNAL, STUDY = "journal.log", "study"
 # One in so many models goes on after the first rung.
@@ -230,10 +231,8 @@ class Study:
         """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""
         samplers, items = optuna_quietly().samplers, self._items()
         seed = derive_seed(plan.seed, plan.sampler, str(sum(item.state.is_finished() for item in items)))
-        if plan.sampler == "nsga2":
-            return samplers.NSGAIISampler(seed=seed)
-        if plan.sampler == "nsga3":
-            return samplers.NSGAIIISampler(seed=seed)
+        if plan.sampler != "tpe":
+            return genetic_sampler(plan, seed)
         models = sum(MODEL not in item.user_attrs for item in items)
         startup = len(items) + 1 if models <= STARTUP else 0
         return samplers.TPESampler(seed=seed, n_startup_trials=startup, multivariate=True, group=True)
@@ -285,7 +284,8 @@ class Study:
     ) -> None:
         """Add a trial of the same model under another rule."""
         outcome = _outcome(plan.aim, result)
-        distributions = dict(self._items()[trial.number].distributions)
+        item = self._items()[trial.number]
+        distributions = dict(item.distributions)
         distributions[TOLERANCE] = distribution(plan.tolerance)
         parameters = parameters_of(replace(candidate, rule=rule), plan)
         create = optuna_quietly().trial.create_trial
@@ -298,6 +298,7 @@ class Study:
                 user_attrs={**own, "seconds": 0.0, DECISION: rule.decision, TOLERANCE: rule.tolerance}
                 | outcome.attributes,
                 constraints=outcome.constraints,
+                system_attrs=generation_of(item),
             )
         )
 

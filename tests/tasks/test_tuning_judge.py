@@ -1,4 +1,4 @@
-"""The step that judges a candidate: which rows train, which are judged, and under which rules of decisions."""
+"""The step that judges a candidate: which rows train, which are judged, and under which rules."""
 
 from __future__ import annotations
 
@@ -225,7 +225,9 @@ def test_a_rule_by_hand(tmp_path: Path) -> None:
     assert found["consistency.both"]["value"] == 0.0
 
 
-def test_thresholds_by_group_keep_their_tolerance_on_rows_that_they_were_not_chosen_on(tmp_path: Path) -> None:
+def test_thresholds_by_group_keep_their_tolerance_on_rows_that_they_were_not_chosen_on(
+    tmp_path: Path,
+) -> None:
     rules = [BALANCED, *(by_sex("demographic_parity", tolerance) for tolerance in (0.0, 0.1, 0.3))]
     data = data_of(3000)
     found = judged(tmp_path, data, calibration="sigmoid", rules=rules)["rules"]
@@ -279,7 +281,9 @@ def test_a_column_that_is_left_out_changes_nothing(tmp_path: Path) -> None:
     found = judged(tmp_path, leave_out=["sex"], **settings)["rules"]
     whole = judged(tmp_path, **settings)["rules"]
     for one, other in zip(found, whole, strict=True):
-        assert one["metrics"]["consistency.sex"]["value"] == 1.0 > other["metrics"]["consistency.sex"]["value"]
+        assert (
+            one["metrics"]["consistency.sex"]["value"] == 1.0 > other["metrics"]["consistency.sex"]["value"]
+        )
         # copies that change the other column too are still compared
         assert one["metrics"]["consistency.both"]["value"] < 1.0
     assert found[0]["metrics"]["demographic_parity_difference.sex"]["value"] < 0.2

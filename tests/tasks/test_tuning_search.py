@@ -20,7 +20,16 @@ from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.tuning.space import Choice, Real
 from evenhand.fairlib.tuning.study import Aim, Trial, best, front
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.tuning.candidates import DEFAULT, JOB, Candidate, Plan, Rule, drawn, optuna_quietly, parameters_of
+from evenhand.tasks.tuning.candidates import (
+    DEFAULT,
+    JOB,
+    Candidate,
+    Plan,
+    Rule,
+    drawn,
+    optuna_quietly,
+    parameters_of,
+)
 from evenhand.tasks.tuning.search import STARTUP, Study
 
 IDENTITY = {"table": "t", "contract": "c", "search": "s"}
@@ -320,6 +329,16 @@ def test_a_genetic_search_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Pa
     assert facts_of(found) == facts_of(whole)
 
 
+@pytest.mark.parametrize("sampler", ["nsga2", "nsga3"])
+def test_a_genetic_search_learns_where_the_best_trials_are(tmp_path: Path, sampler: str) -> None:
+    """Though the controls have no parameters, and method b not those of a."""
+    trials = searched(tmp_path, 100, plan_of(decisions=DECISIONS, sampler=sampler))
+    later = [trial for trial in trials if trial.number == trial.model][50:]
+    found = sorted(abs(trial.arguments["x"] - 0.3) for trial in later if trial.method == "a")
+    assert len(found) > 35  # of uniform ones: 25
+    assert found[len(found) // 2] < 0.2  # of uniform ones: 0.29
+
+
 def test_several_objectives_are_searched_under_all_rules(tmp_path: Path) -> None:
     aim = Aim(("accuracy", "gap_max.sex"))
     trials = searched(tmp_path, 15, plan_of(aim=aim, decisions=DECISIONS, halving=True))
@@ -407,8 +426,12 @@ def test_threads_judge_side_by_side_and_each_model_once(tmp_path: Path) -> None:
     assert len(models) == 12
     for number, rules in models.items():
         own = trials[number or 0]
-        expected = plan_of(decisions=DECISIONS).rules(Candidate(own.kind, rule=Rule(own.decision, own.tolerance)))
-        assert sorted(rules, key=str) == sorted(((rule.decision, rule.tolerance) for rule in expected), key=str)
+        expected = plan_of(decisions=DECISIONS).rules(
+            Candidate(own.kind, rule=Rule(own.decision, own.tolerance))
+        )
+        assert sorted(rules, key=str) == sorted(
+            ((rule.decision, rule.tolerance) for rule in expected), key=str
+        )
 
 
 def test_no_time_is_left_for_a_search_but_the_controls_run(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def headline(study: Json) -> list[str]:
     models = len({trial["model"] for trial in trials})
     sentences = [
         f"{formats.plural(models, 'model')} of {formats.join(study['methods'])}, and with their rules of "
-        f"decisions {formats.plural(len(trials), 'trial')}; {judged} were judged on all folds of the training "
-        "rows."
+        f"decisions {formats.plural(len(trials), 'trial')}; {judged} were judged on all folds of the "
+        "training rows."
     ]
     winner = trial_of(study, study["winner"])
     if winner is None:

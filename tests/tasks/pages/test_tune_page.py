@@ -27,8 +27,8 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
     assert found.badge is not None
     assert found.badge[2] == "A model is within the limits"
     assert found.headline == [
-        "7 models of gbdt and reweigh, and with their rules of decisions 8 trials; 6 were judged on all folds "
-        "of the training rows.",
+        "7 models of gbdt and reweigh, and with their rules of decisions 8 trials; 6 were judged on all "
+        "folds of the training rows.",
         "The winner is reweigh (eta=0.1, max_depth=null), with balanced accuracy 0.760 on validation rows.",
         "On 200 test rows, which the search did not see, balanced accuracy is 0.740 (0.700 to 0.780).",
         "On the test rows “gap_max.sex <= 0.2” held too.",
@@ -142,7 +142,12 @@ def test_the_job_under_other_rules_is_no_control() -> None:
         rule = {"decision": "equalized_odds by sex", "tolerance": number / 100}
         trials.append(trial(number, "job", (0.7, 0.15), model=8, **rule))
     table = tables(documents)["The controls: validation, and below it the test rows"]
-    names = ["The commonest answer", "Without mitigation", "Without the sensitive columns", "The job as it is"]
+    names = [
+        "The commonest answer",
+        "Without mitigation",
+        "Without the sensitive columns",
+        "The job as it is",
+    ]
     assert table.columns == ["Metric", *names]
     sections = build("tune", documents).sections
     chart = next(block for section in sections for block in section.blocks if isinstance(block, Chart))

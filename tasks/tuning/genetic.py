@@ -1,0 +1,57 @@
+"""Genetic proposals of NSGA-II and NSGA-III, whose children have the parameters of one method each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evenhand.fairlib.execution import generator
+from evenhand.tasks.tuning.candidates import DECISION, METHOD, TOLERANCE, Plan, distribution, optuna_quietly
+
+
+def genetic_sampler(plan: Plan, seed: int) -> Any:
+    """
+    Build the sampler of the next trial.
+
+    Optuna crosses only parameters that all trials have, and a study of several methods has none. Here a child
+    has the method of one parent. It takes each of its other values from either parent that has it, or with the
+    probability of one in the number of values from neither: then it is drawn at random.
+    """
+    samplers, rng = optuna_quietly().samplers, generator(seed, "children")
+    base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler
+
+    class Genetic(base):  # type: ignore[misc, valid-type]
+        def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+            return distributions(plan)
+
+    def child(study: Any, space: Any, population: Sequence[Any]) -> dict[str, Any]:
+        parents = [item.params for item in population if METHOD in item.params]
+        if not parents:
+            return {}
+        first, second = (parents[index] for index in rng.integers(len(parents), size=2))
+        own = [name for name in space if "." not in name or name.startswith(f"{first[METHOD]}.")]
+        values = {}
+        for name in own:
+            known = [parent[name] for parent in (first, second) if name in parent]
+            if name == METHOD:
+                known = known[:1]
+            if known and rng.random() >= 1 / len(own):
+                values[name] = known[rng.integers(len(known))]
+        return values
+
+    return Genetic(seed=seed, child_generation_strategy=child)
+
+
+def distributions(plan: Plan) -> dict[str, Any]:
+    """Optuna's distributions of the parameters of all methods."""
+    choice = optuna_quietly().distributions.CategoricalDistribution
+    found = {METHOD: choice(list(plan.methods)), DECISION: choice(list(plan.decisions))}
+    found[TOLERANCE] = distribution(plan.tolerance)
+    for method, space in plan.methods.items():
+        found |= {f"{method}.{name}": distribution(dimension) for name, dimension in space.items()}
+    return found
+
+
+def generation_of(item: Any) -> dict[str, Any]:
+    """System attribute of a trial's generation, so that the model's other rules belong to it too."""
+    return {name: value for name, value in item.system_attrs.items() if name.endswith(":generation")}

@@ -13,9 +13,9 @@ def genetic_sampler(plan: Plan, seed: int) -> Any:
     """
     Build the sampler of the next trial.
 
-    Optuna crosses only parameters that all trials have, and a study of several methods has none. Here a child
-    has the method of one parent. It takes each of its other values from either parent that has it, or with the
-    probability of one in the number of values from neither: then it is drawn at random.
+    Optuna crosses only parameters that all trials have, and such a study has none. Here a child
+    has the method of one parent. Each other value is that of either parent that has it, or with a probability
+    of one in the number of values a random one.
     """
     samplers, rng = optuna_quietly().samplers, generator(seed, "children")
     base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler

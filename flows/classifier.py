@@ -46,7 +46,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
         raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
     _check_metric(job, contract)
     check_counterfactuals(job, contract)
-    if METHODS[method].needs_counterfactuals and not job.evaluate.counterfactuals:
+    if METHODS[method].needs_counterfactuals and not any(job.evaluate.counterfactuals.values()):
         raise InputError(
             f"method {method} pairs people with their counterfactuals, and there are none: "
             "give evaluate.counterfactuals."

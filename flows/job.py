@@ -280,7 +280,7 @@ class Tune(ParallelSection):
     methods: Annotated[list[str], Field(min_length=1)] | None = None
     """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also `project`."""
     space: dict[str, Any] = {}
-    """By method the parameters with their values or ranges; also `decision`, `tolerance` and `leave_out`."""
+    """By method the parameters, and `leave_out`, with values or ranges; also `decision` and `tolerance`."""
     sampler: Literal["tpe", "nsga2", "nsga3"] = "tpe"
     """How candidates are proposed: by density models of good ones, or by a genetic algorithm."""
     minutes: Annotated[float, Field(gt=0)] | None = None

@@ -7,7 +7,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -156,11 +156,21 @@ def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
         return job, contract
     classifier.check_counterfactuals(job, contract)
     copies = {
-        name: {column: values for column, values in changes.items() if column not in job.leave_out}
-        for name, changes in job.evaluate.counterfactuals.items()
+        name: _other_changes(changes, job.leave_out) for name, changes in job.evaluate.counterfactuals.items()
     }
-    evaluate = job.evaluate.model_copy(update={"counterfactuals": copies})
-    return job.model_copy(update={"evaluate": evaluate}), contract.with_sensitive(job.leave_out)
+    changed: dict[str, Any] = {"evaluate": job.evaluate.model_copy(update={"counterfactuals": copies})}
+    indicators = getattr(job.fair_metric, "indicators", None)
+    if indicators is not None:
+        kept = [name for name in indicators if name not in job.leave_out]
+        changed["fair_metric"] = job.fair_metric.model_copy(update={"indicators": kept})
+    return job.model_copy(update=changed), contract.with_sensitive(job.leave_out)
+
+
+def _other_changes(changes: Mapping[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
+    """Changes of a counterfactual in the other columns; none where all its copies have the same values."""
+    kept = {column: values for column, values in changes.items() if column not in left_out}
+    differ = any(values == "all" or len(set(values)) > 1 for values in kept.values())
+    return kept if differ else {}
 
 
 def _check_gates(resolved: ResolvedJob) -> None:

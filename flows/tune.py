@@ -134,6 +134,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         },
         "rules": [asdict(rule) for rule in plan.judged_under],
         "seed": plan.seed,
+        "sampler": plan.sampler,
     }
 
 

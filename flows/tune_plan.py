@@ -27,7 +27,7 @@ from evenhand.fairlib.tuning.space import (
 )
 from evenhand.fairlib.tuning.study import Aim, Trial, check_limits
 from evenhand.flows import classifier
-from evenhand.flows.job import DecisionRule, Equal, Job, Tune
+from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.tasks.errors import InputError
@@ -274,8 +274,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
         low, high = budget / BUDGET_FACTOR, budget * BUDGET_FACTOR
         space["perturbation_budget"] = Real(low, high, log=True, default=budget)
     hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
-    spec = METHODS[name]
-    if hidden and not (spec.needs_metric or spec.needs_counterfactuals):
+    if hidden and _may_leave_out(variant, hidden):
         space[LEAVE_OUT] = Choice(((), hidden), ())
     given = resolved.job.tune.space
     known = [method for method in METHODS if method in given]
@@ -303,8 +302,29 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
             raise InputError(f"space.{name}.{key}: {error}.") from None
         if key == "perturbation_budget":
             space.pop("budget_share", None)
+        if key == LEAVE_OUT and not all(isinstance(item, list | tuple) for item in _ends(space[key])):
+            raise InputError(
+                f"space.{name}.leave_out must be a list of lists of columns, such as [[], [{hidden[0]}]]."
+            )
         _check_ends(resolved, name, key, space[key])
     return space
+
+
+def _may_leave_out(variant: ResolvedJob, names: Sequence[str]) -> bool:
+    """Whether a method can do without columns; with a metric or copies it has its own way with them."""
+    spec = METHODS[variant.method]
+    if spec.needs_metric or spec.needs_counterfactuals:
+        return False
+    try:
+        resolve(_leaving_out(variant.job, names), variant.folder)
+    except InputError:
+        return False
+    return True
+
+
+def _leaving_out(job: Job, names: Sequence[str]) -> Job:
+    """Return the job with further columns left out."""
+    return job.model_copy(update={LEAVE_OUT: [*dict.fromkeys([*job.leave_out, *names])]})
 
 
 def _without_default(dimension: Dimension) -> Dimension:
@@ -315,17 +335,20 @@ def _without_default(dimension: Dimension) -> Dimension:
 
 def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimension) -> None:
     """Check that the method takes every value of a choice, or both ends of a range."""
-    values = dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
-    for value in values:
-        change = {"method": {"name": method, key: value}}
-        if key == LEAVE_OUT:
-            change = {"method": {"name": method}, key: value}
+    for value in _ends(dimension):
+        given = {} if key == LEAVE_OUT else {key: value}
+        job = resolved.job.model_copy(update={"method": {"name": method, **given}})
         try:
-            resolve(resolved.job.model_copy(update=change), resolved.folder)
+            resolve(_leaving_out(job, value) if key == LEAVE_OUT else job, resolved.folder)
         except InputError as error:
             raise InputError(
                 f"space.{method}: {str(error).removeprefix(f'job {resolved.job.name}: ')}"
             ) from None
+
+
+def _ends(dimension: Dimension) -> Sequence[Any]:
+    """Values of a choice, or both ends of a range."""
+    return dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
 
 
 def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
@@ -406,7 +429,7 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
     resolved, job = plan.resolved, plan.resolved.job
     decision = decision_of(plan, winner.decision, winner.tolerance)
     method: dict[str, Any]
-    leave_out = list(winner.arguments.get(LEAVE_OUT, job.leave_out))
+    leave_out = list(winner.arguments.get(LEAVE_OUT, ()))
     if winner.kind == JOB:
         method = dict(job.method)
         spec = METHODS[resolved.method]
@@ -432,8 +455,11 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
         candidate = Candidate(winner.kind, winner.method)
         searched = {name: value for name, value in winner.arguments.items() if name != LEAVE_OUT}
         method = {"name": winner.method, **plan.base(candidate), **searched}
-    changes = {"method": method, "decision": decision, "leave_out": leave_out, "paper": None}
-    return job.model_copy(update=changes)
+    changes: dict[str, Any] = {"method": method, "decision": decision, "paper": None}
+    if leave_out and job.evaluate.certificate is None:
+        # no method that leaves columns out has a fair metric, and the job's may name these columns
+        changes["fair_metric"] = SubspaceMetric()
+    return _leaving_out(job.model_copy(update=changes), leave_out)
 
 
 def tuned_text(plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str]) -> str:

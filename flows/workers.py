@@ -141,7 +141,7 @@ class DaskPool:
         try:
             self._cluster = None if address else LocalCluster(**dask_cluster(workers))
             self._client = Client(address or self._cluster, timeout=DASK_TIMEOUT_S)
-        except OSError:
+        except (OSError, ValueError):
             raise NotCarriedOut(
                 f"the Dask scheduler at {address} does not answer: check address, or use engine processes."
             ) from None

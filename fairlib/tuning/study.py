@@ -167,15 +167,20 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
     """
     The best trial within the limits by `prefer` (default: the first objective), ties by the other objectives.
 
-    Among equals a simpler one wins: a control, then the job's own settings, then the first.
+    Among equals a simpler one wins: a control, then the job as it is, then the first.
     """
     first = prefer or aim.objectives[0]
     order = Aim((first, *(name for name in aim.objectives if name != first)), aim.limits, aim.bound)
-    ranks = {"plain": 0, "blind": 1, "job": 2}
+    ranks = {("plain", "job"): 0, ("blind", "job"): 1, ("job", "job"): 2}
     found = within(order, trials)
     return min(
         found,
-        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 3), trial.model, trial.rule),
+        key=lambda trial: (
+            order.losses(trial.metrics),
+            ranks.get((trial.kind, trial.decision), len(ranks)),
+            trial.model,
+            trial.rule,
+        ),
         default=None,
     )
 

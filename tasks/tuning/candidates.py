@@ -95,12 +95,22 @@ def drawn(trial: Any, plan: Plan) -> Candidate:
     return Candidate(kind, method, arguments)
 
 
-def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
+def distribution(dimension: Dimension) -> Any:
+    """Optuna's distribution of a dimension; the values of a choice are JSON."""
+    found = optuna_quietly().distributions
     if isinstance(dimension, Choice):
-        return json.loads(trial.suggest_categorical(name, [json.dumps(value) for value in dimension.values]))
+        return found.CategoricalDistribution([json.dumps(value) for value in dimension.values])
     if isinstance(dimension, Whole):
-        return trial.suggest_int(name, int(dimension.low), int(dimension.high), log=dimension.log)
-    return trial.suggest_float(name, dimension.low, dimension.high, log=dimension.log)
+        return found.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+    return found.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
+    wanted = distribution(dimension)
+    if isinstance(dimension, Choice):
+        return json.loads(trial.suggest_categorical(name, wanted.choices))
+    suggest = trial.suggest_int if isinstance(dimension, Whole) else trial.suggest_float
+    return suggest(name, wanted.low, wanted.high, log=wanted.log)
 
 
 def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:

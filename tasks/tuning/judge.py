@@ -87,7 +87,7 @@ def decisions(context: StepContext, data: Dataset, held: Dataset) -> list[Decisi
     """Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule."""
     parameters = context.parameters
     hidden = sensitive_columns(data) if parameters["kind"] == BLIND else []
-    hidden += [column for name in parameters["leave_out"] for column in data.groups[name]]
+    hidden += [column for name in parameters["leave_out"] for column in data.groups.get(name, ())]
     data, held = without_columns(data, hidden), without_columns(held, hidden)
     model, out = _trained(context, data)
     # what is the same for all rules is computed once
@@ -115,7 +115,7 @@ def decisions(context: StepContext, data: Dataset, held: Dataset) -> list[Decisi
         else:
             chosen, groups = _chosen(parameters, data, held, rule, out, calibrated)
             whole = DecidedModel(model, *chosen)
-            p = whole.calibration(score)
+            p = score if _is_undecided(parameters, rule) else whole.calibration(score)
             own = chosen[1] == ThresholdRule() and acquired is None
             labels = [
                 model.predict(X) if own else whole.decide(whole.calibration(q), X, groups) for X, q in views
@@ -163,10 +163,14 @@ def _trained(context: StepContext, data: Dataset) -> tuple[Any, Any]:
     else:
         learner = learner_of(context, data, _fewer_steps(parameters) if parameters["first"] else {})
     model: Any = learner.fit(data)
-    is_own = all(rule["decision"]["threshold"] == "own" for rule in parameters["rules"])
-    if parameters["calibration"] == "none" and is_own:
+    if all(_is_undecided(parameters, rule) for rule in parameters["rules"]):
         return model, None
     return model, learner.held_out(model, data, parameters["seed"])
+
+
+def _is_undecided(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
+    """Whether a run has no step `decide` under the rule: probabilities and labels are the model's."""
+    return parameters["calibration"] == "none" and rule["decision"]["threshold"] == "own"
 
 
 def _fewer_steps(parameters: Mapping[str, Any]) -> dict[str, int]:
@@ -180,17 +184,18 @@ def _fewer_steps(parameters: Mapping[str, Any]) -> dict[str, int]:
 def measured(
     parameters: Mapping[str, Any], data: Dataset, found: Sequence[Sequence[Decisions | str]]
 ) -> list[dict[str, Any]]:
-    """Metrics of each rule, or why it has none; metrics of probabilities are computed once."""
+    """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once."""
     measure = parameters["measure"]
     content: list[dict[str, Any]] = []
-    scores: dict[str, Any] = {}
+    known: dict[bool, dict[str, Any]] = {}
     sensitive = {name: values.astype(str) for name, values in data.sensitive.items()}
-    for parts in found:
+    for rule, parts in zip(parameters["rules"], found, strict=True):
         errors = [part for part in parts if isinstance(part, str)]
         if errors:
             content.append({"error": errors[0]})
             continue
         whole = Decisions.concatenate([part for part in parts if isinstance(part, Decisions)])
+        undecided = _is_undecided(parameters, rule)
         outcomes = Outcomes(data.y, whole.predicted, whole.score, sensitive, whole.consistent)
         evaluation = evaluate(
             outcomes,
@@ -198,13 +203,13 @@ def measured(
             level=measure["level"],
             min_cell=measure["min_cell"],
             intersections=measure["intersections"],
-            score_intervals=measure["score_intervals"] and not scores,
+            score_intervals=measure["score_intervals"] and undecided not in known,
             seed=derive_seed(parameters["seed"], "bootstrap"),
         )
         metrics = {
             name: {"value": metric.value, "low": metric.low, "high": metric.high}
             for name, metric in evaluation.metrics.items()
         }
-        scores = scores or {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
-        content.append({"metrics": metrics | scores})
+        scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
+        content.append({"metrics": metrics | known.setdefault(undecided, scores)})
     return content

@@ -30,6 +30,7 @@ from evenhand.tasks.tuning.candidates import (
     optuna_quietly,
     parameters_of,
 )
+from evenhand.tasks.tuning.genetic import genetic_sampler
 
 JOURNAL, STUDY = "journal.log", "study"
 # One in so many models goes on after the first rung.
@@ -226,13 +227,11 @@ class Study:
 
     def _sampler(self, plan: Plan) -> Any:
         """Build the sampler of the next trial: seeded by its place, as if no process had been killed."""
-        samplers = optuna_quietly().samplers
         seed = derive_seed(plan.seed, plan.sampler, str(len(self.finished())))
-        if plan.sampler == "nsga2":
-            return samplers.NSGAIISampler(seed=seed)
-        if plan.sampler == "nsga3":
-            return samplers.NSGAIIISampler(seed=seed)
-        return samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
+        if plan.sampler != "tpe":
+            return genetic_sampler(plan, seed)
+        tpe = optuna_quietly().samplers.TPESampler
+        return tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
 
     def _carry_out(self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any) -> None:
         """Judge a model under all rules, and tell the study; an error makes it a failed one."""

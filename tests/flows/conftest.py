@@ -16,6 +16,7 @@ import pytest
 import evenhand.flows.commands.progress_lines
 import evenhand.flows.engine
 import evenhand.flows.sweep
+import evenhand.flows.tune
 import evenhand.tasks.pages.build
 from evenhand.tasks.step import Step, StepContext, StepResult, run_step
 from tests.flows.people import (
@@ -99,7 +100,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     if REMEMBERED not in stash:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evenhand.flows.engine, "run_step", stash[REMEMBERED].run_step)
+        for module in (evenhand.flows.engine, evenhand.flows.tune):
+            patch.setattr(module, "run_step", stash[REMEMBERED].run_step)
         patch.setattr(evenhand.tasks.pages.build, "_svg", stash[REMEMBERED].draw)
         return (yield)
 

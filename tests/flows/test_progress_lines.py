@@ -62,6 +62,17 @@ def test_a_counted_step_has_its_share_and_the_time_left(lines: ProgressLines, cl
         assert lines.line() == "train  41 %, about 2 min 20 s left"
 
 
+def test_the_latest_values_follow(lines: ProgressLines, clock: Clock) -> None:
+    with lines.working("tune"):
+        lines("tune", 1, 10, {"trials": 3})
+        assert lines.line() == "tune  10 %, running for 1 s, trials 3"
+        clock.now += 10.0
+        lines("tune", 2, 10, {"trials": 12, "balanced_accuracy": 0.712345})
+        assert lines.line() == "tune  20 %, about 1 min 20 s left, trials 12, balanced_accuracy 0.7123"
+        lines("tune", 3, 10, {})
+        assert "trials" not in lines.line()
+
+
 def test_a_resumed_step_is_timed_from_its_first_report(lines: ProgressLines, clock: Clock) -> None:
     with lines.working("train"):
         lines("train", 80, 100, {})

@@ -1,4 +1,4 @@
-"""The step that judges a candidate: which rows train, which are judged, on the first rung and on folds."""
+"""The step that judges a candidate: which rows train, which are judged, and under which rules."""
 
 from __future__ import annotations
 
@@ -7,22 +7,54 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from evenhand.fairlib.evaluation.metrics import balanced_accuracy
+from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.tuning.folds import fold_of_rows
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.training import Learner
-from evenhand.tasks.tuning.judge import judge
+from evenhand.tasks.tuning.judge import SCORES, cells_of, judge
 
 ROWS, FOLDS = 300, 3
+
+
+def rule(equal: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A rule of decisions as the step gets it."""
+    decision = {"threshold": None, "rate": None, "costs": None, "equal": equal, **changes}
+    found: dict[str, Any] = {"decision": decision}
+    return found | ({"attribute": {"name": "sex", "bins": None, "names": []}} if equal else {})
+
+
+def by_sex(criterion: str, tolerance: float) -> dict[str, Any]:
+    """Thresholds by group."""
+    return rule({"criterion": criterion, "tolerance": tolerance, "attribute": "sex"}, threshold="balanced")
+
+
+OWN, BALANCED = rule(threshold="own"), rule(threshold="balanced")
+RULES = [
+    OWN,
+    BALANCED,
+    rule(threshold=0.3),
+    rule(rate=0.4),
+    rule(costs={"false_positive": 1.0, "false_negative": 3.0}),
+    by_sex("demographic_parity", 0.0),
+    by_sex("demographic_parity", 0.3),
+    by_sex("equalized_odds", 0.1),
+]
 PARAMETERS: dict[str, Any] = {
     "method": "logistic",
     "arguments": {},
     "seed": 0,
     "kind": "",
+    "leave_out": [],
     "calibration": "none",
-    "decision": {"threshold": "own", "rate": None, "costs": None, "equal": None},
+    "rules": [OWN],
     "min_cell": 5,
     "folds": FOLDS,
     "fold_seed": 0,
@@ -50,13 +82,26 @@ def data_of(rows: int = ROWS) -> Dataset:
 
 
 def judged(folder: Path, data: Dataset | None = None, **changes: Any) -> dict[str, Any]:
-    """What the step writes."""
+    """What the step writes; of a single rule its metrics too."""
     if not (folder / "train").exists():
         write_dataset(folder / "train", data or data_of(), {"sex": "category", "other": "number"})
-    context = StepContext({**PARAMETERS, **changes}, {"train": folder / "train"}, folder, lambda *_: None)
+        frame = pd.DataFrame({"sex": ["F", "M"], "other": [0.0, 1.0]})
+        columns = [ColumnSpec("sex", "binary", positive="F"), ColumnSpec("other", "standard")]
+        TableEncoder(columns).fit(frame).save(folder / "encoder.json")
+    inputs = {"train": folder / "train", "encoder": folder / "encoder.json"}
+    context = StepContext({**PARAMETERS, **changes}, inputs, folder, lambda *_: None)
     (path, _) = judge(context).outputs["judged"]
     content: dict[str, Any] = json.loads(path.read_text())
-    return content
+    return content | ({"metrics": content["rules"][0].get("metrics")} if len(content["rules"]) == 1 else {})
+
+
+def measuring(**changes: Any) -> dict[str, Any]:
+    """Settings of the evaluation."""
+    found: dict[str, Any] = {**PARAMETERS["measure"], **changes}
+    return found
+
+
+COPIES = {"sex": {"sex": ["F", "M"]}, "both": {"sex": ["F", "M"], "other": [-1.0, 1.0]}}
 
 
 @pytest.fixture
@@ -99,8 +144,7 @@ def test_the_first_rung_is_one_fold_judged_by_a_model_of_a_third_of_the_others(
 
 def test_a_calibration_is_learned_without_the_judged_rows(tmp_path: Path, trained: list[Any]) -> None:
     """A model that holds no rows out is trained twice a fold, the second time on a part of the same rows."""
-    decision = {**PARAMETERS["decision"], "threshold": "balanced"}
-    judged(tmp_path, calibration="sigmoid", decision=decision)
+    judged(tmp_path, calibration="sigmoid", rules=RULES)  # for all rules together
     assert len(trained) == 2 * FOLDS
     for whole, part in zip(trained[::2], trained[1::2], strict=True):
         assert set(part.tolist()) < set(whole.tolist())
@@ -122,3 +166,131 @@ def test_too_few_rows_of_a_label_are_refused(tmp_path: Path) -> None:
     scarce = data.take(np.concatenate([np.flatnonzero(data.y == 0), np.flatnonzero(data.y == 1)[:5]]))
     with pytest.raises(InputError, match="5 people of the rarer label, and 3 folds need at least 6"):
         judged(tmp_path, scarce)
+
+
+# rules of decisions
+
+
+def probabilities(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics of the probabilities alone."""
+    return {name: one for name, one in metrics.items() if name.partition(".")[0] in SCORES}
+
+
+def test_every_rule_is_judged_as_if_it_were_the_only_one(tmp_path: Path) -> None:
+    measure = measuring(counterfactuals=COPIES, score_intervals=True)
+    settings: dict[str, Any] = {"calibration": "sigmoid", "min_cell": 1, "measure": measure}
+    together = [one["metrics"] for one in judged(tmp_path, rules=RULES, **settings)["rules"]]
+    assert together == [judged(tmp_path, rules=[one], **settings)["metrics"] for one in RULES]
+    backwards = judged(tmp_path, rules=RULES[::-1], **settings)["rules"]
+    assert [one["metrics"] for one in backwards[::-1]] == together
+    # by the same probabilities they decide differently
+    assert len({(one["consistency.sex"]["value"], one["accuracy"]["value"]) for one in together}) > 5
+    assert all(probabilities(one) == probabilities(together[0]) for one in together)
+    assert together[0]["auc"]["low"] is not None
+
+
+@pytest.mark.parametrize("rules", [[OWN, BALANCED], [BALANCED, OWN]])
+def test_a_method_that_decides_itself_keeps_its_probabilities(tmp_path: Path, rules: list[Any]) -> None:
+    """Without calibration a run measures those of the model; under other rules without its class weights."""
+    arguments = {"n_steps": 3, "max_depth": 2, "n_jobs": 1, "balance_classes": True}
+    settings: dict[str, Any] = {"method": "gbdt", "arguments": arguments}
+    settings["measure"] = measuring(draws=0)
+    found = judged(tmp_path, rules=rules, **settings)["rules"]
+    alone = [judged(tmp_path, rules=[one], **settings)["metrics"] for one in rules]
+    assert [one["metrics"] for one in found] == alone
+    assert alone[0]["log_loss"] != alone[1]["log_loss"]
+
+
+def test_a_rule_by_hand(tmp_path: Path) -> None:
+    """A threshold of 0.3 on the probabilities of a model of the other folds, for people and their copies."""
+    measure = measuring(counterfactuals=COPIES)
+    found = judged(tmp_path, rules=RULES[:3], measure=measure)["rules"][2]["metrics"]
+    data = data_of()
+    fold = fold_of_rows(cells_of(data), FOLDS, derive_seed(0, "tune"))
+    positive = np.empty((4, ROWS), dtype=bool)
+    low = (-1.0 - 0.5) / 0.5  # of -1, by the encoder's mean and deviation
+    for number in range(FOLDS):
+        model = LogisticClassifier(random_state=derive_seed(0, "train"))
+        model.fit(data.X[fold != number], data.y[fold != number])
+        for place, values in enumerate(([None, None], [1, None], [0, None], [1, low])):
+            X = data.X[fold == number].copy()
+            for column, value in enumerate(values):
+                X[:, column] = X[:, column] if value is None else value
+            positive[place, fold == number] = model.predict_proba(X)[:, 1] >= 0.3
+    counts = np.bincount(2 * data.y + positive[0], minlength=4).reshape(2, 2)
+    assert found["balanced_accuracy"]["value"] == pytest.approx(float(balanced_accuracy(counts)))
+    assert found["consistency.sex"]["value"] == pytest.approx(np.mean(positive[1] == positive[2]))
+    assert found["consistency.sex"]["value"] < 0.9
+    # a woman with a high value always gets another decision than a man with a low one
+    assert found["consistency.both"]["value"] == 0.0
+
+
+def test_thresholds_by_group_keep_their_tolerance_on_rows_that_they_were_not_chosen_on(
+    tmp_path: Path,
+) -> None:
+    rules = [BALANCED, *(by_sex("demographic_parity", tolerance) for tolerance in (0.0, 0.1, 0.3))]
+    data = data_of(3000)
+    found = judged(tmp_path, data, calibration="sigmoid", rules=rules)["rules"]
+    gaps = [one["metrics"]["demographic_parity_difference.sex"]["value"] for one in found]
+    assert gaps[0] > 0.5
+    for gap, tolerance in zip(gaps[1:], (0.0, 0.1, 0.3), strict=True):
+        assert gap == pytest.approx(tolerance, abs=0.06)
+
+
+def test_a_rule_that_a_fold_does_not_allow_fails_alone(tmp_path: Path) -> None:
+    """The held-out rows of a fold have too few people of a label in a group; the other rules are judged."""
+    settings = {"calibration": "sigmoid", "measure": measuring(min_cell=1), "min_cell": 12}
+    found = judged(tmp_path, rules=[BALANCED, by_sex("equalized_odds", 0.1), OWN], **settings)["rules"]
+    assert [sorted(one) for one in found] == [["metrics"], ["error"], ["metrics"]]
+    assert "fewer than 12 held-out rows of a label" in found[1]["error"]
+    alone = judged(tmp_path, rules=[OWN], **settings)
+    assert alone["rules"] == found[2:]
+    # of no rule at all
+    (failed,) = judged(tmp_path, rules=[by_sex("equalized_odds", 0.1)], **settings)["rules"]
+    assert failed == found[1]
+
+
+def test_the_first_rung_has_a_third_of_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenhand.fairlib.methods.gbdt import GBDTClassifier
+
+    steps: list[int] = []
+    fit = GBDTClassifier.fit
+
+    def recorded(self: Any, *given: Any, **options: Any) -> Any:
+        steps.append(self.n_steps)
+        return fit(self, *given, **options)
+
+    monkeypatch.setattr(GBDTClassifier, "fit", recorded)
+    settings: dict[str, Any] = {"method": "gbdt", "arguments": {"n_steps": 10, "max_depth": 2, "n_jobs": 1}}
+    judged(tmp_path, first=True, **settings)
+    judged(tmp_path, first=False, **settings)
+    assert steps == [4, 10, 10, 10]
+    del settings["arguments"]["n_steps"]  # the method's default, of which early stopping uses a part
+    judged(tmp_path, first=True, **settings)
+    assert steps[-1] == -(-GBDTClassifier.n_steps // 3) < GBDTClassifier.n_steps
+    judged(tmp_path, first=True, **{**settings, "arguments": {"n_steps": 1, "n_jobs": 1}})
+    assert steps[-1] == 1
+
+
+# columns that are left out
+
+
+def test_a_column_that_is_left_out_changes_nothing(tmp_path: Path) -> None:
+    rules, measure = RULES[:2] + RULES[-1:], measuring(counterfactuals=COPIES, score_intervals=True)
+    settings = {"rules": rules, "calibration": "sigmoid", "min_cell": 1, "measure": measure}
+    found = judged(tmp_path, leave_out=["sex"], **settings)["rules"]
+    whole = judged(tmp_path, **settings)["rules"]
+    for one, other in zip(found, whole, strict=True):
+        assert (
+            one["metrics"]["consistency.sex"]["value"] == 1.0 > other["metrics"]["consistency.sex"]["value"]
+        )
+        # copies that change the other column too are still compared
+        assert one["metrics"]["consistency.both"]["value"] < 1.0
+    assert found[0]["metrics"]["demographic_parity_difference.sex"]["value"] < 0.2
+    # as the control: logistic is its own learner without mitigation
+    blind = judged(tmp_path, kind="blind", **settings)["rules"]
+    assert found == blind
+    data = data_of()
+    data.X[:, 0] = 0.0
+    (tmp_path / "hidden").mkdir()
+    assert judged(tmp_path / "hidden", data, leave_out=["sex"], **settings)["rules"] == found

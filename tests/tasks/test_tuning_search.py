@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,19 @@ import pytest
 
 from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.tuning.space import Choice, Real
-from evenhand.fairlib.tuning.study import Aim, Trial, best
+from evenhand.fairlib.tuning.study import Aim, Trial, best, front
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.tuning.search import DEFAULT, JOB, STARTUP, Candidate, Plan, Study
+from evenhand.tasks.tuning.candidates import (
+    DEFAULT,
+    JOB,
+    Candidate,
+    Plan,
+    Rule,
+    drawn,
+    optuna_quietly,
+    parameters_of,
+)
+from evenhand.tasks.tuning.search import STARTUP, Study
 
 IDENTITY = {"table": "t", "contract": "c", "search": "s"}
 SPACE = {"a": {"x": Real(0.0, 1.0, default=0.5), "size": Choice(((1,), (2, 3)), (1,))}, "b": {}}
@@ -27,16 +38,42 @@ CONTROLS = [Candidate(name) for name in ("majority", "plain", "blind")]
 FIXED = [*CONTROLS, Candidate(DEFAULT, "a", {"x": 0.5, "size": (1,)})]
 
 
-def plan_of(*, aim: Aim | None = None, halving: bool = False, fixed: Any = FIXED) -> Plan:
+TOLERANCE = Real(0.0, 0.2, default=0.05)
+BY_SEX = "equalized_odds by sex"
+DECISIONS = [JOB, "balanced", BY_SEX]
+Judged = Sequence[Mapping[str, Any]]
+
+
+def plan_of(
+    *,
+    aim: Aim | None = None,
+    halving: bool = False,
+    fixed: Any = FIXED,
+    decisions: Sequence[str] = (JOB,),
+    tolerance: Any = TOLERANCE,
+    sampler: str = "tpe",
+) -> Plan:
     limited = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.5),))
-    return Plan(aim or limited, SPACE, [JOB], Real(0.0, 0.2, default=0.05), fixed, 7, halving)
+    return Plan(aim or limited, SPACE, list(decisions), tolerance, fixed, 7, halving, sampler)
 
 
-def judge(candidate: Candidate, first: bool) -> Mapping[str, Any]:
-    """The nearer x is to 0.3, the better; the gap is x; method b is bad."""
+def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
+    """
+    The nearer x is to 0.3, the better; the gap is x; method b is bad.
+
+    The balanced rule costs something, thresholds by group cost more the smaller their tolerance, and have it
+    as their gap.
+    """
     x = candidate.arguments.get("x", 0.9)
     value = 0.9 - abs(x - 0.3) if candidate.method == "a" else 0.4
-    return {"accuracy": numbers(value), "gap_max.sex": numbers(x)}
+    found = []
+    for rule in rules:
+        if rule.tolerance is None:
+            loss, gap = 0.01 * (rule.decision == "balanced"), x
+        else:
+            loss, gap = 0.2 * (0.3 - rule.tolerance), min(x, rule.tolerance)
+        found.append({"metrics": {"accuracy": numbers(value - loss), "gap_max.sex": numbers(gap)}})
+    return found
 
 
 def numbers(value: float) -> dict[str, float]:
@@ -44,7 +81,7 @@ def numbers(value: float) -> dict[str, float]:
 
 
 def searched(folder: Path, most: int, plan: Plan | None = None, **options: Any) -> list[Trial]:
-    """Begin or go on with a study until it has so many trials."""
+    """Begin or go on with a study until it has so many models."""
     study, plan = Study(folder), plan or plan_of()
     with study.held():
         if study.exists and study.identity() is not None:
@@ -89,11 +126,11 @@ sys.path.insert(0, sys.argv[3])
 import test_tuning_search as tests
 from pathlib import Path
 left = [int(sys.argv[2])]
-def judge(candidate, first):
+def judge(candidate, rules, first):
     if left[0] == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     left[0] -= 1
-    return tests.judge(candidate, first)
+    return tests.judge(candidate, rules, first)
 tests.searched(Path(sys.argv[1]), 40, judge=judge)
 """
 
@@ -131,6 +168,186 @@ def test_a_study_killed_while_it_began_begins_again(tmp_path: Path) -> None:
     assert [trial.kind for trial in searched(tmp_path, 3)][:3] == ["majority", "plain", "blind"]
 
 
+# rules of decisions
+
+
+def rules_of(trials: list[Trial]) -> dict[int | None, list[tuple[str, float | None]]]:
+    """Rules of each model that was judged on all folds, by the model's number."""
+    found: dict[int | None, list[tuple[str, float | None]]] = {}
+    for trial in trials:
+        if trial.state == "judged":
+            found.setdefault(trial.model, []).append((trial.decision, trial.tolerance))
+    return found
+
+
+def test_each_model_has_a_trial_for_each_rule_and_trains_once(tmp_path: Path) -> None:
+    calls: list[list[Rule]] = []
+
+    def counted(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
+        calls.append(list(rules))
+        return judge(candidate, rules, first)
+
+    trials = searched(tmp_path, 12, plan_of(decisions=DECISIONS), judge=counted)
+    assert [trial.number for trial in trials] == list(range(len(trials)))
+    models = rules_of(trials)
+    assert len(models) == len(calls) == 12
+    assert [models[trial.number] for trial in trials[:3]] == [[(JOB, None)]] * 3  # controls
+    grid = {(JOB, None), ("balanced", None), *((BY_SEX, share) for share in (0.0, 0.02, 0.05, 0.1))}
+    for number, asked in zip([number for number in models if number is not None], calls, strict=True):
+        found, own = models[number], trials[number]
+        assert sorted(found, key=str) == sorted(set(found), key=str)
+        assert set(found) == {(rule.decision, rule.tolerance) for rule in asked}
+        if own.kind in ("search", "default"):
+            assert set(found) == grid | {(own.decision, own.tolerance)}
+        # the model's own trial has the rule that was proposed, and the time
+        assert (asked[0].decision, asked[0].tolerance) == (own.decision, own.tolerance)
+        variants = [trial for trial in trials if trial.model == number and trial.number != number]
+        assert {trial.seconds for trial in variants} <= {0.0}
+        for trial in [own, *variants]:
+            assert (trial.kind, trial.method, trial.arguments) == (own.kind, own.method, own.arguments)
+            candidate = Candidate(trial.kind, trial.method, trial.arguments)
+            (expected,) = judge(candidate, [Rule(trial.decision, trial.tolerance)], first=False)
+            assert trial.metrics == {
+                name: {key: pytest.approx(value, abs=1e-6) for key, value in metric.items()}
+                for name, metric in expected["metrics"].items()
+            }
+
+
+@pytest.mark.parametrize("tolerance", [TOLERANCE, Choice((0.02, 0.1), 0.02), Choice((0.05,), 0.05)])
+def test_the_parameters_of_a_trial_are_those_of_its_candidate(tmp_path: Path, tolerance: Any) -> None:
+    """What Optuna learns from: a trial's parameters give the candidate, also where it was added."""
+    plan = plan_of(decisions=DECISIONS, tolerance=tolerance)
+    searched(tmp_path, 10, plan)
+    optuna = optuna_quietly()
+    study = Study(tmp_path)
+    study.open()
+    for item in study._items():
+        if item.params:
+            found = drawn(optuna.trial.FixedTrial(item.params), plan)
+            kind, rule = item.user_attrs["kind"], (item.user_attrs["decision"], item.user_attrs["tolerance"])
+            assert (found.rule.decision, found.rule.tolerance) == rule
+            assert json.loads(json.dumps(found.arguments)) == item.user_attrs["arguments"]
+            assert parameters_of(Candidate(kind, found.method, found.arguments, found.rule), plan).keys() == {
+                *item.params
+            }
+
+
+class Stop(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("halving", [False, True])
+def test_a_search_that_ends_between_two_rules_of_a_model_loses_and_repeats_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, halving: bool
+) -> None:
+    plan = plan_of(decisions=DECISIONS, halving=halving)
+    whole = searched(tmp_path / "whole", 12, plan)
+    add, left = Study._add, [0]
+
+    def ending(self: Study, *given: Any) -> None:
+        if left[0] == 0:
+            raise Stop
+        left[0] -= 1
+        add(self, *given)
+
+    monkeypatch.setattr(Study, "_add", ending)
+    stops = 0
+    for after in (0, 1, 3, 4, 2, 6, 0, 5, 0, 1000):  # rules that are added before the next end
+        left[0] = after
+        try:
+            found = searched(tmp_path / "study", 12, plan)
+        except Stop:
+            stops += 1
+    assert stops >= (4 if halving else 7)
+    assert facts_of(found) == facts_of(whole)
+    for number, rules in rules_of(found).items():
+        assert Counter(rules).most_common(1)[0][1] == 1, number
+
+
+def test_a_search_that_ends_before_a_trial_is_told_repeats_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(decisions=DECISIONS)
+    whole = searched(tmp_path / "whole", 6, plan)
+    tell, ends = Study._tell, [True]
+
+    def ending(self: Study, trial: Any, *given: Any, **options: Any) -> None:
+        if trial.number > 2 and ends[0]:
+            raise Stop
+        tell(self, trial, *given, **options)
+
+    monkeypatch.setattr(Study, "_tell", ending)
+    with pytest.raises(Stop):
+        searched(tmp_path / "study", 6, plan)
+    study = Study(tmp_path / "study")
+    # those of the model that is not finished are among them, but the model runs again
+    assert {trial.model for trial in study.trials()} == {0, 1, 2, 3}
+    ends[0] = False
+    assert facts_of(searched(tmp_path / "study", 6, plan)) == facts_of(whole)
+
+
+def test_a_rule_that_fails_leaves_the_others_of_its_model(tmp_path: Path) -> None:
+    def failing(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
+        found = judge(candidate, rules, first)
+        return [
+            {"error": "too few rows"} if rule.tolerance is not None else result
+            for rule, result in zip(rules, found, strict=True)
+        ]
+
+    trials = searched(tmp_path, 20, plan_of(decisions=DECISIONS, halving=True), judge=failing)
+    by_group = [trial for trial in trials if trial.tolerance is not None]
+    assert {(trial.state, trial.error) for trial in by_group} == {("failed", "too few rows")}
+    others = [trial for trial in trials if trial.tolerance is None]
+    assert {trial.error for trial in others} == {None}
+    # a model whose proposed rule fails is judged under the others
+    own = {trial.number for trial in by_group if trial.model == trial.number}
+    assert own & {trial.model for trial in others if trial.state == "judged"}
+
+
+def test_a_model_is_kept_by_its_best_rule(tmp_path: Path) -> None:
+    """Under thresholds by group method b is best; under the others worst: none of it may be pruned."""
+
+    def other(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
+        if candidate.method != "b":
+            return judge(candidate, rules, first)
+        values = [0.95 if rule.tolerance == 0.1 else 0.1 for rule in rules]
+        return [{"metrics": {"accuracy": numbers(value), "gap_max.sex": numbers(0.1)}} for value in values]
+
+    trials = searched(tmp_path, 40, plan_of(decisions=DECISIONS, halving=True), judge=other)
+    states = {(trial.method, trial.state) for trial in trials if trial.kind == "search"}
+    assert states == {("a", "judged"), ("a", "pruned"), ("b", "judged")}
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "nsga3"])
+def test_a_genetic_search_goes_on_as_if_it_had_not_been_interrupted(tmp_path: Path, sampler: str) -> None:
+    aim = Aim(("accuracy", "gap_max.sex"))
+    plan = plan_of(aim=aim, decisions=DECISIONS, sampler=sampler)
+    whole = searched(tmp_path / "whole", 25, plan)
+    for most in (2, 9, 10, 25):
+        found = searched(tmp_path / "study", most, plan)
+        assert len(rules_of(found)) == most
+    assert facts_of(found) == facts_of(whole)
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "nsga3"])
+def test_a_genetic_search_learns_where_the_best_trials_are(tmp_path: Path, sampler: str) -> None:
+    """Though the controls have no parameters, and method b not those of a."""
+    trials = searched(tmp_path, 100, plan_of(decisions=DECISIONS, sampler=sampler))
+    later = [trial for trial in trials if trial.number == trial.model][50:]
+    found = sorted(abs(trial.arguments["x"] - 0.3) for trial in later if trial.method == "a")
+    assert len(found) > 35  # of uniform ones: 25
+    assert found[len(found) // 2] < 0.2  # of uniform ones: 0.29
+
+
+def test_several_objectives_are_searched_under_all_rules(tmp_path: Path) -> None:
+    aim = Aim(("accuracy", "gap_max.sex"))
+    trials = searched(tmp_path, 15, plan_of(aim=aim, decisions=DECISIONS, halving=True))
+    on_front = {(trial.decision, trial.tolerance) for trial in front(aim, trials)}
+    assert (BY_SEX, 0.0) in on_front  # the smallest gap
+    assert (JOB, None) in on_front  # the best accuracy
+    assert ("balanced", None) not in on_front  # no gap smaller than the job's, and less accuracy
+
+
 def test_a_study_that_is_being_searched_is_not_searched_twice(tmp_path: Path) -> None:
     with (
         Study(tmp_path).held(),
@@ -141,12 +358,12 @@ def test_a_study_that_is_being_searched_is_not_searched_twice(tmp_path: Path) ->
 
 
 def test_a_trial_that_cannot_be_judged_fails_alone_and_says_why(tmp_path: Path) -> None:
-    def failing(candidate: Candidate, first: bool) -> Mapping[str, Any]:
+    def failing(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
         if candidate.method == "b":
             raise InputError("method b: too few rows")
         if candidate.kind == "plain":
             raise KeyError("somebody's value")
-        return {} if candidate.kind == "blind" else judge(candidate, first)
+        return [{"metrics": {}}] if candidate.kind == "blind" else judge(candidate, rules, first)
 
     trials = searched(tmp_path, 40, judge=failing)
     errors = [trial.error for trial in trials]
@@ -161,10 +378,10 @@ def test_a_trial_that_cannot_be_judged_fails_alone_and_says_why(tmp_path: Path) 
 
 
 def test_the_search_avoids_what_fails_also_where_nothing_is_within_the_limits(tmp_path: Path) -> None:
-    def failing(candidate: Candidate, first: bool) -> Mapping[str, Any]:
+    def failing(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
         if candidate.method == "b":
             raise InputError("method b: too few rows")
-        return judge(candidate, first)
+        return judge(candidate, rules, first)
 
     impossible = Aim(("accuracy",), (Limit("accuracy", ">=", 0.99),))
     trials = searched(tmp_path, 40, plan_of(aim=impossible), judge=failing)
@@ -174,9 +391,9 @@ def test_the_search_avoids_what_fails_also_where_nothing_is_within_the_limits(tm
 def test_bad_trials_are_pruned_on_the_first_rung_and_fixed_ones_never(tmp_path: Path) -> None:
     calls: list[tuple[str, bool]] = []
 
-    def counted(candidate: Candidate, first: bool) -> Mapping[str, Any]:
+    def counted(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
         calls.append((candidate.kind, first))
-        return judge(candidate, first)
+        return judge(candidate, rules, first)
 
     trials = searched(tmp_path, 60, plan_of(halving=True), judge=counted)
     assert all(not first for kind, first in calls if kind != "search")
@@ -201,10 +418,20 @@ def test_several_objectives_are_searched_together(tmp_path: Path) -> None:
     assert any(abs(x - 0.3) < 0.1 for x in values)
 
 
-def test_threads_judge_side_by_side_and_each_trial_once(tmp_path: Path) -> None:
-    trials = searched(tmp_path, 12, workers=3)
-    assert [trial.number for trial in trials] == list(range(12))
+def test_threads_judge_side_by_side_and_each_model_once(tmp_path: Path) -> None:
+    trials = searched(tmp_path, 12, plan_of(decisions=DECISIONS), workers=3)
+    assert [trial.number for trial in trials] == list(range(len(trials)))
     assert {trial.state for trial in trials} == {"judged"}
+    models = rules_of(trials)
+    assert len(models) == 12
+    for number, rules in models.items():
+        own = trials[number or 0]
+        expected = plan_of(decisions=DECISIONS).rules(
+            Candidate(own.kind, rule=Rule(own.decision, own.tolerance))
+        )
+        assert sorted(rules, key=str) == sorted(
+            ((rule.decision, rule.tolerance) for rule in expected), key=str
+        )
 
 
 def test_no_time_is_left_for_a_search_but_the_controls_run(tmp_path: Path) -> None:
@@ -216,13 +443,15 @@ def test_no_time_is_left_for_a_search_but_the_controls_run(tmp_path: Path) -> No
 
 
 def test_the_journal_has_no_more_than_parameters_and_metrics(tmp_path: Path) -> None:
-    searched(tmp_path, 6)
+    searched(tmp_path, 6, plan_of(halving=True, decisions=DECISIONS))
     attributes = [
         name
         for line in (tmp_path / "journal.log").read_text().splitlines()
-        for name in json.loads(line).get("user_attr", {})
+        for key in ("user_attr", "user_attrs")  # of a trial that runs, and of one that is added
+        for name in json.loads(line).get(key, {})
     ]
-    assert set(attributes) == {"identity", "arguments", "tolerance", "seconds", "metrics"}
+    known = {"identity", "kind", "arguments", "decision", "tolerance", "seconds", "metrics", "rung", "model"}
+    assert set(attributes) == known
 
 
 def test_optuna_prints_nothing(tmp_path: Path) -> None:

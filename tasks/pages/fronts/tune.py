@@ -85,16 +85,25 @@ def trial_of(study: Json, number: str | None) -> Json | None:
 
 def label_of(trial: Mapping[str, Any]) -> str:
     """Name a trial: a control, or a method with its parameters and its rule of decisions."""
-    if trial["kind"] in KINDS:
-        return KINDS[trial["kind"]]
     if trial["method"] is None:
-        return f"model {trial['model']}"
+        text = KINDS.get(trial["kind"], f"model {trial['model']}")
+        return text + _under(trial)
     values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items() if value != []]
     text = f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])
+    return text + _under(trial)
+
+
+def _under(trial: Mapping[str, Any]) -> str:
+    """Name the rule of decisions, unless it is the job's."""
     if trial["decision"] == "job":
-        return text
+        return ""
     limit = "" if trial["tolerance"] is None else f" within {trial['tolerance']:.3g}"
-    return f"{text}, {trial['decision'].replace('_', ' ')}{limit}"
+    return f", {trial['decision'].replace('_', ' ')}{limit}"
+
+
+def is_fixed(trial: Mapping[str, Any]) -> bool:
+    """Whether a trial is a control, or the job with its own rule of decisions."""
+    return trial["kind"] in KINDS and trial["decision"] == "job"
 
 
 def _short(value: Any) -> Any:

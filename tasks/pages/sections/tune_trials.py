@@ -11,7 +11,7 @@ from evenhand.fairlib.catalogue import better, title
 from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import mark, of_axis
-from evenhand.tasks.pages.fronts.tune import KINDS, metrics_of
+from evenhand.tasks.pages.fronts.tune import is_fixed, metrics_of
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, lack
 
@@ -45,7 +45,7 @@ def _chart(study: Json) -> list[Block] | None:
     y, x = names[:2]
     values = np.array([[trial["metrics"][name]["value"] for name in (y, x)] for trial in judged])
     on_front = set(pareto_front(values, [better(y), better(x)]))
-    special = [i for i, trial in enumerate(judged) if i in on_front or trial["kind"] in KINDS]
+    special = [i for i, trial in enumerate(judged) if i in on_front or is_fixed(trial)]
     special += [
         i for i, trial in enumerate(judged) if trial["number"] == study["winner"] and i not in special
     ]
@@ -54,7 +54,7 @@ def _chart(study: Json) -> list[Block] | None:
     for i in sorted([*special, *others]):
         trial = judged[i]
         kind = "best" if trial["number"] == study["winner"] else "front" if i in on_front else "other"
-        label = trial["kind"] if trial["kind"] in KINDS else ""
+        label = trial["kind"] if is_fixed(trial) else ""
         ends = [trial["metrics"][name] for name in (x, y)]
         if kind == "other":
             ends = [{**item, "low": None, "high": None} for item in ends]
@@ -117,7 +117,9 @@ def _best(study: Json) -> Table:
         cells = [estimate_cell(trial["metrics"].get(metric) or None) for metric in metrics_of(study)]
         missed = "yes" if trial["miss"] == 0 else f"misses by {formats.number(trial['miss'])}"
         label = Cell(str(trial["number"]), (trial["label"],))
-        rows.append([label, *cells, missed, formats.seconds(trial["seconds"])])
+        own = trial["rule"] == 0
+        time = formats.seconds(trial["seconds"]) if own else f"model of {trial['model']}"
+        rows.append([label, *cells, missed, time])
     count = f"The best {len(shown)} of {len(order):,}" if len(shown) < len(order) else f"All {len(order)}"
     columns = ["Trial", *(title(metric) for metric in metrics_of(study)), "Within the limits", "Time"]
     return Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.tune import KINDS, metrics_of, trial_of
+from evenhand.tasks.pages.fronts.tune import KINDS, is_fixed, metrics_of, trial_of
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, lack, metric_cell
 
@@ -45,7 +45,7 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
             row += [estimate_cell(found), _difference(found, own)]
         rows.append(row)
     blocks.append(Table("Validation and test of the chosen trial", columns, rows))
-    controls = [trial for trial in study["trials"] if trial["kind"] in KINDS and trial["state"] == "judged"]
+    controls = [trial for trial in study["trials"] if is_fixed(trial) and trial["state"] == "judged"]
     if controls:
         rows = [
             [metric_cell(metric), *(_control(study, trial, metric) for trial in controls)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tune_documents import tune_documents
+from tune_documents import trial, tune_documents
 
 from evenhand.tasks.pages.build import build, write_page
 from evenhand.tasks.pages.fronts.tune import front, label_of
@@ -27,7 +27,8 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
     assert found.badge is not None
     assert found.badge[2] == "A model is within the limits"
     assert found.headline == [
-        "8 trials of gbdt and reweigh; 6 were judged on all folds of the training rows.",
+        "7 models of gbdt and reweigh, and with their rules of decisions 8 trials; 6 were judged on all "
+        "folds of the training rows.",
         "The winner is reweigh (eta=0.1, max_depth=null), with balanced accuracy 0.760 on validation rows.",
         "On 200 test rows, which the search did not see, balanced accuracy is 0.740 (0.700 to 0.780).",
         "On the test rows “gap_max.sex <= 0.2” held too.",
@@ -118,6 +119,13 @@ def test_the_chart_marks_the_front_the_winner_and_the_controls() -> None:
             "logistic, demographic parity by sex within 0.05",
         ),
         ({"kind": "search", "method": None, "number": 7}, "number 7"),
+        ({"kind": "job"}, "the job as it is"),
+        (
+            {"kind": "job", "decision": "equalized_odds by sex", "tolerance": 0.1},
+            "the job as it is, equalized odds by sex within 0.1",
+        ),
+        ({"kind": "default", "method": "gbdt", "arguments": {"eta": 0.1, "leave_out": []}}, "gbdt (eta=0.1)"),
+        ({"kind": "search", "method": "gbdt", "arguments": {"leave_out": ["sex"]}}, "gbdt (leave_out=[sex])"),
     ],
 )
 def test_a_trial_has_a_name(changes: dict[str, Any], expected: str) -> None:
@@ -125,8 +133,44 @@ def test_a_trial_has_a_name(changes: dict[str, Any], expected: str) -> None:
     assert label_of({**base, **changes}) == expected
 
 
+def test_the_job_under_other_rules_is_no_control() -> None:
+    """It has one place in the table of the controls and one mark, whatever the number of its rules."""
+    documents = tune_documents()
+    trials = documents["tuning"]["trials"]
+    trials.append(trial(8, "job", (0.75, 0.3)))
+    for number in range(9, 14):
+        rule = {"decision": "equalized_odds by sex", "tolerance": number / 100}
+        trials.append(trial(number, "job", (0.7, 0.15), model=8, **rule))
+    table = tables(documents)["The controls: validation, and below it the test rows"]
+    names = [
+        "The commonest answer",
+        "Without mitigation",
+        "Without the sensitive columns",
+        "The job as it is",
+    ]
+    assert table.columns == ["Metric", *names]
+    sections = build("tune", documents).sections
+    chart = next(block for section in sections for block in section.blocks if isinstance(block, Chart))
+    assert [row["label"] for row in chart.data["rows"]].count("job") == 1
+
+
+def test_the_best_trials_say_whose_model_they_have() -> None:
+    (best,) = [table for caption, table in tables(tune_documents()).items() if caption.startswith("All 6")]
+    rows = {row[0].text: (row[0].below[0], row[-1]) for row in best.rows}  # type: ignore[union-attr]
+    assert rows["4"] == ("gbdt (eta=0.05)", "1.5 s")
+    assert rows["6"] == ("gbdt (eta=0.05), equalized odds by sex within 0.03", "model of 4")
+
+
 def test_two_thousand_trials_give_a_small_page() -> None:
-    documents = tune_documents(more=2000)
+    documents = tune_documents(more=2000, rules=8)
     page = write_page("tune", documents)
     assert len(page) < 1_000_000
     assert "The best 100 of 2,006 trials" in page
+    assert "257 models of gbdt and reweigh, and with their rules of decisions 2,008 trials" in page
+    # a row for each method and rule, however many tolerances it was tried with
+    table = tables(documents)["Trials by method and rule of decisions"]
+    assert [(row[0], row[1], row[2]) for row in table.rows] == [
+        ("reweigh", "the job’s", 1),
+        ("gbdt", "the job’s", 251),
+        ("gbdt", "equalized odds by sex", 1751),
+    ]

@@ -8,6 +8,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -181,13 +182,12 @@ def champion(bench: Bench, published: Done) -> Bench:
 def points_here() -> Iterator[None]:
     """Points of sweeps run in this process: for tests of what comes of a sweep, not of its workers."""
 
-    class Here:
-        def __init__(self, workers: int) -> None:
-            self.run = lambda function, *arguments: function(*arguments)
-            self.close = lambda **_: None
+    @contextlib.contextmanager
+    def here(workers: int) -> Iterator[Any]:
+        yield SimpleNamespace(run=lambda function, *arguments: function(*arguments))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evenhand.flows.sweep, "WorkerPool", Here)
+        patch.setattr(evenhand.flows.sweep, "WorkerPool", here)
         yield
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import html
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +38,7 @@ draw_chart = evenhand.tasks.pages.build._svg
 
 class Remembered:
     """
-    What steps and charts gave in this session, by their keys, which hold all that they depend on.
+    What steps gave in this session, by their keys, which hold all that they depend on; and drawn charts.
 
     A step that another test has run is not computed again. It counts as run all the same: its outputs are put
     into the test's own store, its record is written, and it is not called cached. Publications change a
@@ -46,7 +48,7 @@ class Remembered:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.steps: dict[tuple[str, str], StepResult] = {}
-        self.pictures: dict[str, str] = {}
+        self.drawn: set[str] = set()
 
     def run_step(self, store: Any, step: Step, key: str, *rest: Any) -> Any:
         """Run a step as the engine does, but its function only once a session."""
@@ -73,11 +75,12 @@ class Remembered:
         return StepResult(outputs, copy.deepcopy(known.facts))
 
     def draw(self, chart: Any, form: str) -> str:
-        """Draw a chart once a session."""
-        key = evenhand.tasks.pages.build._key(chart, form)
-        if key not in self.pictures:
-            self.pictures[key] = draw_chart(chart, form)
-        return self.pictures[key]
+        """Draw the first chart of a kind; give the data of others, where a test may look for values."""
+        if chart.plot not in self.drawn:
+            self.drawn.add(chart.plot)
+            return draw_chart(chart, form)
+        shown = html.escape(json.dumps(chart.data, default=str))
+        return f'<svg width="1" height="1" viewBox="0 0 1 1"><text>{shown}</text></svg>'
 
 
 def copy_path(source: Path, target: Path) -> None:
@@ -93,14 +96,13 @@ REMEMBERED = pytest.StashKey[Remembered]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
-    """Remember steps during the tests of this folder; one that uses `monkeypatch` computes everything."""
-    if "monkeypatch" in getattr(item, "fixturenames", ()):
-        return (yield)
+    """Remember steps in the tests of this folder, but for those that use `monkeypatch`; draw few charts."""
     stash = item.session.stash
     if REMEMBERED not in stash:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evenhand.flows.engine, "run_step", stash[REMEMBERED].run_step)
+        if "monkeypatch" not in getattr(item, "fixturenames", ()):
+            patch.setattr(evenhand.flows.engine, "run_step", stash[REMEMBERED].run_step)
         patch.setattr(evenhand.tasks.pages.build, "_svg", stash[REMEMBERED].draw)
         return (yield)
 
@@ -113,9 +115,11 @@ def own_environment() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_progress_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stderr of a test does not depend on how long its run takes."""
-    monkeypatch.setattr(evenhand.flows.commands.progress_lines, "EVERY_S", 3600.0)
+def no_progress_lines() -> Iterator[None]:
+    """Stderr of a test does not depend on how long its run takes; no test gets `monkeypatch` by this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evenhand.flows.commands.progress_lines, "EVERY_S", 3600.0)
+        yield
 
 
 @pytest.fixture(scope="session")

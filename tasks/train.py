@@ -28,8 +28,7 @@ EXPLAINED_VARIANCE = 0.95
 
 
 def train(context: StepContext) -> StepResult:
-    """
-    Write ``model/``, and ``history.json`` if the method has one, with values per training step.
+    """Write ``model/``, and ``history.json`` if the method has one, with values per training step.
 
     With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
     trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
@@ -72,8 +71,7 @@ def train(context: StepContext) -> StepResult:
 
 
 def learner_of(context: StepContext, data: Dataset) -> Learner:
-    """
-    Learner of the method, its arguments and inputs, for the rows of `data`.
+    """Learner of the method, its arguments and inputs, for the rows of `data`.
 
     Raises
     ------

@@ -10,15 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.catalogue import better_or_worse
 from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.tuning.space import Choice, Dimension
 from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.run import prepare, run_to_gate
-from evenhand.flows.tune_plan import TunePlan, decision_of, plan_of_rows, tuned_text
-from evenhand.flows.workers import WorkerPool
+from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, decision_of, plan_of_rows, tuned_text
+from evenhand.flows.workers import DaskPool, WorkerPool, cores
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import CONTROLS
@@ -27,11 +26,11 @@ from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.tune import holds, label_of
 from evenhand.tasks.step import Step, listen, report_progress, run_step, step_key
 from evenhand.tasks.store import Artifact, Store
-from evenhand.tasks.tuning.judge import check_folds
-from evenhand.tasks.tuning.search import Candidate, Plan, Study
+from evenhand.tasks.tuning.candidates import Candidate, Plan, Rule
+from evenhand.tasks.tuning.judge import SCORES, check_folds
+from evenhand.tasks.tuning.search import Study
 
 JUDGE = Step("judge", home="tuning.judge")
-SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
 STUDIES = "studies"
 
 
@@ -59,7 +58,7 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         with study.held():
             _open(study, rows)
             if plan.searches(bool(study.trials())):
-                _search(plan, rows, study, store, report_progress("tune", prefect=prefect))
+                search(plan, rows, study, store, report_progress("tune", prefect=prefect))
             trials = study.trials()
         if all(trial.kind in CONTROLS for trial in trials):
             raise InputError(
@@ -129,8 +128,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "methods": {
             name: {key: repr(item) for key, item in space.items()} for name, space in plan.methods.items()
         },
-        "decisions": list(plan.decisions),
-        "tolerance": repr(plan.tolerance),
+        "rules": [asdict(rule) for rule in plan.judged_under],
         "seed": plan.seed,
     }
 
@@ -161,28 +159,35 @@ def _open(study: Study, rows: Rows) -> None:
             )
 
 
-def _search(
+def search(
     plan: TunePlan,
     rows: Rows,
     study: Study,
     store: Store,
     report: Callable[[int, int, Mapping[str, float]], None],
 ) -> None:
-    workers = plan.tune.workers
-    pool = WorkerPool(workers) if workers > 1 else None
+    """Judge candidates until the time is up; ``report(done, total, values)`` is called after each model."""
+    workers = plan.tune.workers or len(cores())
+    pool: WorkerPool | DaskPool | None = None
+    if plan.tune.engine == "dask":
+        pool = DaskPool(plan.tune.address, workers)
+    elif workers > 1:
+        pool = WorkerPool(workers)
     most, started = plan.most, time.monotonic()
 
-    def judge(candidate: Candidate, first: bool) -> Mapping[str, Any]:
-        parameters, inputs = judging(plan, rows, candidate, first=first)
+    def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
+        parameters, inputs = judging(plan, rows, candidate, rules, first=first)
         given = (store.url, parameters, inputs, plan.modules(candidate))
-        found: Mapping[str, Any] = judged(*given) if pool is None else pool.run(judged, *given)
+        found: Sequence[Mapping[str, Any]] = judged(*given) if pool is None else pool.run(judged, *given)
         return found
 
     def on_trial(trials: list[Trial]) -> None:
         found = best(plan.aim, trials, plan.prefer)
-        values = {} if found is None else {plan.first: found.metrics[plan.first]["value"] or 0.0}
+        values: dict[str, float] = {"trials": len(trials)}
+        if found is not None:
+            values |= {plan.first: found.metrics[plan.first]["value"] or 0.0}
         if plan.tune.trials is not None:
-            report(min(len(trials), most), most, values)
+            report(min(len({trial.model for trial in trials}), most), most, values)
         else:
             passed = min(time.monotonic() - started, plan.seconds)
             report(int(passed), max(int(plan.seconds), 1), values)
@@ -201,31 +206,31 @@ def _search(
 
 def judged(
     store_url: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], modules: Sequence[str]
-) -> Mapping[str, Any]:
-    """Return the metrics of a candidate, from the cache if it was judged before."""
+) -> Sequence[Mapping[str, Any]]:
+    """Return the results of a candidate by rule, from the cache if it was judged before."""
     store = Store(store_url)
     with listen(None):
         record, _ = run_step(store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs)
-    found: Mapping[str, Any] = json.loads(store.fetch(record.outputs["judged"]).read_text())["metrics"]
+    content = json.loads(store.fetch(record.outputs["judged"]).read_text())
+    found: Sequence[Mapping[str, Any]] = content["rules"]
     return found
 
 
 def judging(
-    plan: TunePlan, rows: Rows, candidate: Candidate, *, first: bool
+    plan: TunePlan, rows: Rows, candidate: Candidate, rules: Sequence[Rule], *, first: bool
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the step that judges a candidate: no test rows are among them."""
     resolved, job, own = plan.resolved, plan.resolved.job, plan.resolved.method
     is_control = candidate.kind in CONTROLS
+    searched = dict(candidate.arguments)
+    leave_out = searched.pop(LEAVE_OUT, ())
     if is_control:
         arguments = classifier.shared_arguments(own, resolved.arguments)
         parameters, inputs = {"method": own, "arguments": arguments, "seed": job.seed}, {"train": rows.train}
     else:
         given, artifacts = rows.training[candidate.method or own]
-        arguments = {**plan.base(candidate), **candidate.arguments}
-        parameters, inputs = {**given, "arguments": arguments}, dict(artifacts)
-    decision = decision_of(plan, candidate.decision, candidate.tolerance)
-    if is_control:
-        decision = decision.model_copy(update={"equal": None})
+        parameters = {**given, "arguments": {**plan.base(candidate), **searched}}
+        inputs = dict(artifacts)
     settings = job.evaluate
     named = {name.partition(".")[2] for name in plan.aim.metrics if name.startswith("consistency.")}
     copies = {name: item for name, item in settings.model_dump()["counterfactuals"].items() if name in named}
@@ -233,8 +238,9 @@ def judging(
         inputs["encoder"] = rows.encoder
     parameters |= {
         "kind": "" if not is_control else candidate.kind,
+        "leave_out": list(leave_out),
         "calibration": job.calibration,
-        "decision": decision.model_dump(),
+        "rules": [_rule(plan, rule, is_control=is_control) for rule in rules],
         "min_cell": settings.min_cell,
         "folds": rows.folds,
         "fold_seed": job.seed,
@@ -248,10 +254,18 @@ def judging(
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
         },
     }
-    if decision.equal is not None:
-        changed = job.model_copy(update={"decision": decision})
-        parameters["attribute"] = classifier.attribute(resolved.model_copy(update={"job": changed}))
     return parameters, inputs
+
+
+def _rule(plan: TunePlan, rule: Rule, *, is_control: bool) -> dict[str, Any]:
+    decision = decision_of(plan, rule.decision, rule.tolerance)
+    if is_control:
+        decision = decision.model_copy(update={"equal": None})
+    if decision.equal is None:
+        return {"decision": decision.model_dump()}
+    changed = plan.resolved.job.model_copy(update={"decision": decision})
+    attribute = classifier.attribute(plan.resolved.model_copy(update={"job": changed}))
+    return {"decision": decision.model_dump(), "attribute": attribute}
 
 
 def _measure(
@@ -302,7 +316,12 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
     for trial in trials:
         row = asdict(replace(trial, metrics={name: trial.metrics.get(name, {}) for name in shown}))
         rows.append(
-            row | {"label": label_of(row), "miss": aim.miss(trial.metrics) if trial.metrics else None}
+            row
+            | {
+                "number": trial.number,
+                "label": label_of(row),
+                "miss": aim.miss(trial.metrics) if trial.metrics else None,
+            }
         )
     return {
         "job": plan.resolved.job.name,
@@ -314,7 +333,7 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
         "bound": aim.bound,
         "level": plan.resolved.job.evaluate.level,
         "methods": list(searched.methods),
-        "decisions": list(searched.decisions),
+        "decisions": list(dict.fromkeys(rule.decision for rule in searched.judged_under)),
         "halving": searched.halving,
         "trials": rows,
         "front": [trial.number for trial in front(aim, trials)],
@@ -327,7 +346,7 @@ def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) 
         "repeats": [],
         "gates": None,
         "notes": [],
-        "seconds": round(sum(trial.seconds for trial in trials), 1),
+        "seconds": round(sum(trial.seconds for trial in trials if trial.rule == 0), 1),
     }
 
 
@@ -353,18 +372,15 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     if document["winner"] is None:
         return []
     by_number = {trial["number"]: trial for trial in document["trials"]}
-    winner, name = by_number[document["winner"]], document["prefer"]
+    winner = by_number[document["winner"]]
     notes = []
     if winner["kind"] == "plain":
         notes.append("no mitigation is needed: the control without it is the best within the limits")
-    blind = next((trial for trial in document["trials"] if trial["kind"] == "blind"), None)
-    if blind is not None and blind["state"] == "judged" and not blind["miss"]:
-        values = [trial["metrics"][name]["value"] for trial in (blind, winner)]
-        if None not in values and better_or_worse(name, values[0] - values[1]) != "worse":
-            notes.append(
-                f"the blind control does no worse ({name} {values[0]:.3f} on validation rows): think of "
-                "taking the sensitive columns out of the model inputs in the contract, and tune again"
-            )
+    if winner["kind"] == "blind":
+        notes.append(
+            "leaving out the sensitive columns is enough: no method does better within the limits, and the "
+            "tuned job has them under leave_out"
+        )
     if document["gates"] not in (None, "passed"):
         notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")
     for limit in document["limits"]:

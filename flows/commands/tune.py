@@ -31,6 +31,7 @@ def tune(
     where: Sequence[str] | None,
     prefer: str | None,
     methods: Sequence[str] | None,
+    sampler: str | None,
     bound: str | None,
     folds: int | None,
     workers: int | None,
@@ -53,6 +54,7 @@ def tune(
         "where": list(where or []),
         "prefer": prefer,
         "methods": list(methods or []),
+        "sampler": sampler,
         "bound": bound,
         "folds": folds,
         "workers": workers,
@@ -103,7 +105,8 @@ def _print_study(document: Mapping[str, Any]) -> None:
     """Print the numbers of trials, the winner or the nearest trial with its metrics, and what limits cost."""
     states = [trial["state"] for trial in document["trials"]]
     counts = ", ".join(f"{states.count(state)} {state}" for state in ("judged", "pruned", "failed"))
-    print(f"study     {document['study']}: {len(states)} trials ({counts})")
+    models = len({trial["model"] for trial in document["trials"]})
+    print(f"study     {document['study']}: {models} models, {len(states)} trials ({counts})")
     winner = trial_of(document, document["winner"])
     trial = winner or trial_of(document, document["nearest"])
     if trial is None:

@@ -27,7 +27,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
     "aif360": {f"{COMPARATORS}/calibration.py", f"{COMPARATORS}/repair.py"},
-    "distributed": {"flows/prefect_workers.py"},
+    "distributed": {"flows/prefect_workers.py", "flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction", "thresholds")},
     "optuna": {"tasks/tuning/search.py"},
     "prefect_dask": {"flows/prefect_workers.py"},

@@ -120,8 +120,8 @@ def run_points(grid: Grid, store_url: str) -> list[PointResult]:
     if grid.job.sweep.engine == "dask":
         address = grid.job.sweep.address
         places = None if address or workers == 1 else cores()
-        with dask_runner(address, workers, "sweep", "processes") as runner:
-            return _results(runner, point_on_dask, grid, store_url=store_url, places=places)
+        with dask_runner(address, workers, "sweep", "processes") as cluster:
+            return _results(cluster, point_on_dask, grid, store_url=store_url, places=places)
     # a failure ends the pool first: the runner waits for its threads, which wait for the workers
     runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=workers)
     with runner as threads, WorkerPool(workers) as pool:

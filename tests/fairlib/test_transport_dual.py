@@ -100,31 +100,42 @@ def test_the_divided_column_is_divided_between_two_of_its_maximisers(
 def test_moves_with_one_price_up_to_rounding_are_paid_in_order(transport_matrix: Rebuild) -> None:
     # Two moves of one column cost the same per unit, 0.7: 0.3 gains 0.21 and 0.8 gains 0.56. Which of the two
     # quotients is larger in double precision does not decide their order.
-    costs = np.array([[0.0, 9.0, 9.0], [0.3, 0.0, 9.0], [0.8, 9.0, 0.0]])
-    losses = np.array([[0.0, 0.7 * 0.3, 0.7 * 0.8]])
-    labels = np.zeros(3, dtype=int)
+    points = np.array([[0.0, 0.0], [0.3**0.5, 0.0], [0.0, 0.8**0.5]])
+    case = {
+        "points": points,
+        "costs": cdist(points, points, "sqeuclidean"),
+        "losses": np.array([[0.0, 0.7 * 0.3, 0.7 * 0.8]]),
+        "labels": np.zeros(3, dtype=int),
+    }
     for budget in np.linspace(0.005, 0.26, 18):
-        case = {"costs": costs, "losses": losses, "labels": labels, "budget": float(budget)}
         for seed in range(3):
-            plan = solve(case, "costs", seed=seed)
-            certify(case, plan, transport_matrix(plan), (budget, seed))
+            now = case | {"budget": float(budget)}
+            plan = solve(now, seed=seed)
+            assert plan.multiplier == pytest.approx(0.7)
+            certify(now, plan, transport_matrix(plan), (budget, seed))
 
 
 @pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=pytest.mark.long) for batch in (1, 2))])
 def test_losses_in_proportion_to_the_costs_are_spent_exactly(batch: int, transport_matrix: Rebuild) -> None:
-    # every move of every column has the same price, up to rounding
+    # People in the middle of stars far apart: to every end of the own star the price is the same, up to
+    # rounding, and to other stars it is lower.
     for seed in range(200 * batch, 200 * batch + 200):
         rng = np.random.default_rng(seed)
-        n = int(rng.integers(3, 12))
-        height = rng.random(n)
-        costs = np.maximum(height[:, None] - height, 0.0)  # down is free, up costs its gain
+        stars, ends, price = int(rng.integers(1, 4)), int(rng.integers(2, 5)), 0.1 + rng.random()
+        n = stars * (1 + ends)
+        costs = np.concatenate([np.zeros((stars, 1)), rng.random((stars, ends))], axis=1)
+        points = np.hstack(
+            [np.repeat(3.0 * np.eye(stars), 1 + ends, axis=0), np.diag(np.sqrt(costs.ravel()))]
+        )
         case: dict[str, Any] = {
-            "costs": costs,
-            "losses": (0.1 + rng.random() * height)[None],
+            "points": points,
+            "costs": cdist(points, points, "sqeuclidean"),
+            "losses": price * costs.reshape(1, n),
             "labels": np.zeros(n, dtype=int),
-            "budget": float(rng.random() * costs.mean() / 2),
+            "budget": float(rng.random() * costs.max(axis=1).sum() / n / 2),
         }
-        plan = solve(case, "costs", seed=seed)
+        plan = solve(case, seed=seed)
+        assert plan.multiplier == pytest.approx(price)
         certify(case, plan, transport_matrix(plan), seed)
 
 

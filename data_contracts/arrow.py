@@ -103,13 +103,6 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     values become missing. Columns that the contract does not name stay, after the others, and missing
     columns stay missing: the check reports both.
 
-    Parameters
-    ----------
-    table : pyarrow.Table, n rows
-        As read.
-    contract : Contract
-        The contract of the table.
-
     Returns
     -------
     pyarrow.Table, n rows
@@ -327,8 +320,6 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
     ----------
     values : pyarrow.ChunkedArray or Array, shape (n,)
         The sensitive column, after :func:`evenhand.data_contracts.arrow.coerce`.
-    column : Column
-        Its description.
 
     Returns
     -------

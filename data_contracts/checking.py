@@ -52,8 +52,6 @@ class CheckResult:
         Empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
     checks : list of dict
         One entry per expectation: column, expectation, success, unexpected_count, checked.
-    contract_name, contract_version, contract_digest : str
-        The contract.
     keep : ndarray of bool, shape (rows,)
         False for rows that break a row-level expectation or are dropped.
     quarantined : int
@@ -113,8 +111,6 @@ def check_table(
     ----------
     table : pyarrow.Table, n rows
         Usually after :func:`evenhand.data_contracts.arrow.coerce`.
-    contract : Contract
-        The contract of the table.
     callback : callable, optional
         ``callback(done, total)``, in expectations of the suite; never called for a table without rows.
 
@@ -197,8 +193,6 @@ class _Check:
 
     Parameters
     ----------
-    table : pyarrow.Table
-        The table.
     columns : sequence of Column
         Columns that must be there.
     contract : Contract or None

@@ -40,8 +40,6 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
 
     Parameters
     ----------
-    contract : Contract
-        The contract.
     notes : sequence of str
         Lines of further comments, for the top of the file.
 

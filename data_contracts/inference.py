@@ -43,8 +43,6 @@ def infer_contract(
     ----------
     table : pyarrow.Table
         The table, with or without typed columns.
-    name : str
-        Name of the contract.
     label : str
         Column to predict; it must hold two values and none may be missing.
     sensitive : sequence of str

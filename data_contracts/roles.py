@@ -105,8 +105,6 @@ def describe_feature(values: Values, outcome: Outcome | None) -> Column:
 
     Parameters
     ----------
-    values : Values
-        The column.
     outcome : Outcome or None
         The label; None: no relation to it is tried.
 

@@ -40,8 +40,6 @@ class Rule:
     ----------
     kind : {'not_null', 'in_set', 'between'}
         The expectation.
-    column : str
-        Its column.
     options : dict
         Its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``.
     """
@@ -62,8 +60,6 @@ class RuleOutcome:
 
     Attributes
     ----------
-    rule : Rule
-        The rule.
     rows : ndarray of int
         Positions of the rows that break it.
     checked : int
@@ -115,8 +111,6 @@ def run_suite(
         The table; its index is ignored.
     rules : sequence of Rule
         At least one.
-    name : str
-        Name of the suite.
     callback : callable, optional
         ``callback(done, total)``, in rules.
 

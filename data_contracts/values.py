@@ -49,10 +49,6 @@ class Values:
 
     Attributes
     ----------
-    name : str
-        Name of the column.
-    kind : str
-        Logical type.
     data : pyarrow.ChunkedArray, n rows
         The values as that type, missing ones as null.
     missing : tuple of str, int or float
@@ -91,10 +87,6 @@ def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> V
 
     Parameters
     ----------
-    values : pyarrow.ChunkedArray
-        As read.
-    name : str
-        Name of the column.
     plain : bool, default=False
         Keep text as it is, dates aside, and take no value for a missing one: for labels and ids.
 

@@ -26,8 +26,7 @@ PLACEHOLDERS = {"attribute": "<attr>", "counterfactual": "<name>", "column": "<c
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """
-    One metric.
+    """One metric.
 
     Attributes
     ----------
@@ -41,10 +40,8 @@ class MetricInfo:
         Which is better; None for numbers that only inform.
     compares : str
         Whose or what numbers it compares.
-    formula, source : str
     domain : tuple
         Smallest and largest possible value; None where there is no limit.
-    unit : str
     subject : str
         What stands after the dot: nothing, an attribute, a set of counterfactual copies, a column.
     kind : {"classifier", "proxy", "drift"}
@@ -396,8 +393,7 @@ _WITH_SUBJECT = {info.name: info for info in METRICS.values() if info.subject}
 
 
 def describe(name: str) -> tuple[MetricInfo, str]:
-    """
-    Look a flat metric name up.
+    """Look a flat metric name up.
 
     Returns
     -------
@@ -453,8 +449,7 @@ def direction(name: str) -> Direction | None:
 
 
 def better(name: str) -> Direction:
-    """
-    Tell which way a metric is better.
+    """Tell which way a metric is better.
 
     Raises
     ------

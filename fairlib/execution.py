@@ -33,8 +33,7 @@ def map_in_threads(jobs: int, function: Callable[..., Result], *arguments: Itera
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """
-    Run torch on one thread, and restore the number afterwards.
+    """Run torch on one thread, and restore the number afterwards.
 
     Mini-batches are too small to divide: two threads took ten times as long as one on two cores. On one
     thread the sums, and so the weights, do not depend on the number of cores either.
@@ -57,8 +56,7 @@ def shifted(callback: Progress | None, before: int, total: int) -> Progress | No
 
 
 def derive_seed(seed: int | None, *labels: str) -> int:
-    """
-    Seed for one purpose, a pure function of the job's seed and the purpose's names, such as ``"split"``.
+    """Seed for one purpose, a pure function of the job's seed and the purpose's names, such as ``"split"``.
 
     Different names give unrelated seeds: a new random choice in one step changes no other step. The seed is
     in ``[0, 2**31)``: every library accepts it. A job's seed of None counts as 0.

@@ -14,8 +14,7 @@ GRAM_ROUNDING = 16.0
 
 
 def logistic_losses(margin: ArrayLike) -> Float:
-    r"""
-    Logistic loss (nats) of n log-odds of label 1 under both labels, shape (2, n); exact for any size.
+    r"""Logistic loss (nats) of n log-odds of label 1 under both labels, shape (2, n); exact for any size.
 
     .. math:: \ell(m, 0) = \log(1 + e^{m}), \qquad \ell(m, 1) = \log(1 + e^{-m})
     """
@@ -25,8 +24,7 @@ def logistic_losses(margin: ArrayLike) -> Float:
 
 
 def log_losses(probabilities: ArrayLike) -> Float:
-    r"""
-    Log loss :math:`-\log p_k` (nats) of probabilities, shape (n, K), under every label, shape (K, n).
+    r"""Log loss :math:`-\log p_k` (nats) of probabilities, shape (n, K), under every label, shape (K, n).
 
     A probability below the machine epsilon (2.2e-16) counts as that, so that a model which is certain and
     wrong has a large loss, not an infinite one.
@@ -36,8 +34,7 @@ def log_losses(probabilities: ArrayLike) -> Float:
 
 
 def softmax_losses(margins: ArrayLike) -> Float:
-    r"""
-    Multinomial logistic loss (nats) of margins, shape (n, K), under every label, shape (K, n).
+    r"""Multinomial logistic loss (nats) of margins, shape (n, K), under every label, shape (K, n).
 
     .. math:: \ell(m, k) = \log \sum_c e^{m_c} - m_k
 
@@ -50,8 +47,7 @@ def softmax_losses(margins: ArrayLike) -> Float:
 
 
 def orthonormal_basis(directions: ArrayLike) -> Float:
-    """
-    Orthonormal basis, shape (d, r), of the span of k directions, shape (k, d), which must be finite.
+    """Orthonormal basis, shape (d, r), of the span of k directions, shape (k, d), which must be finite.
 
     Zero rows and linearly dependent rows are allowed: r is the rank. Rows are scaled to unit length first, so
     that the rank (singular values above ``max(k, d) * eps``) does not depend on their scale.
@@ -72,8 +68,8 @@ def orthonormal_basis(directions: ArrayLike) -> Float:
 
 
 def pairwise_squared_distances(a: ArrayLike, b: ArrayLike) -> Float:
-    r"""
-    Squared Euclidean distances of n and m rows, shape (n, m), by the Gram expansion about the mean of `b`.
+    r"""Squared Euclidean distances of n and m rows, shape (n, m), by the Gram expansion about the mean of
+    `b`.
 
     .. math:: D_{ij} = \|a_i\|^2 + \|b_j\|^2 - 2 \langle a_i, b_j \rangle
 
@@ -101,8 +97,7 @@ def pairwise_squared_distances(a: ArrayLike, b: ArrayLike) -> Float:
 
 
 def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
-    r"""
-    Score interval of a share (Wilson 1927).
+    r"""Score interval of a share (Wilson 1927).
 
     .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
               {1 + z^2 / n}

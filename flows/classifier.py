@@ -34,8 +34,7 @@ VALUE_TYPES: dict[str, Any] = {
 
 
 def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> Contract:
-    """
-    Check the job's metric, counterfactuals and arguments against its contract and method.
+    """Check the job's metric, counterfactuals and arguments against its contract and method.
 
     Returns the contract for training, which is the given one. Raises `InputError` with one line that names
     the key and the cure.
@@ -60,8 +59,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
 
 
 def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> float | None:
-    """
-    Return the budget of the audit: the job's, else that of the method's training, else None.
+    """Return the budget of the audit: the job's, else that of the method's training, else None.
 
     `mean_squared_distance` is that of two random training rows, for a budget that is a share of it.
     """
@@ -269,12 +267,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     searched = method.lacks_strength(resolved.arguments)
     if searched:
         compared["held_out"] = True
-    steps(
-        "controls",
-        compared,
-        {"train": train},
-        modules=[*modules, METHODS[method.plain].module],
-    )
+    steps("controls", compared, {"train": train}, modules=[*modules, METHODS[method.plain].module])
     if searched:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", training, inputs, modules=modules)

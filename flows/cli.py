@@ -50,8 +50,7 @@ def main() -> None:
 
 
 def command(module: str, name: str | None = None, *, to: typer.Typer = app) -> Callable[..., Any]:
-    """
-    Register a function's signature and docstring as a command.
+    """Register a function's signature and docstring as a command.
 
     The command calls the function of the same name in `flows.commands.MODULE` with its options. The return
     value is the exit code (None: 0); an exception becomes one line on stderr and its exit code.
@@ -97,8 +96,7 @@ def run(
 def sweep(
     job: JobName,
     over: Annotated[
-        list[str],
-        typer.Option("--over", help="KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid."),
+        list[str], typer.Option("--over", help="KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid.")
     ],
     seeds: Annotated[
         int, typer.Option("--seeds", help="Runs of every value, counting up from the job's seed.")

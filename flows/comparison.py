@@ -21,8 +21,7 @@ Number = float | None
 
 
 def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str]) -> dict[str, Any] | None:
-    """
-    Build `comparison` of ``tradeoff.json``: plain JSON, or None if the sweep has no two methods.
+    """Build `comparison` of ``tradeoff.json``: plain JSON, or None if the sweep has no two methods.
 
     The reference is the job's own method, or the first method if the job's is not swept. A grid value that
     sets other keys too is compared with the reference method at the same values of these keys. `values` has

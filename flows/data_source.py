@@ -26,8 +26,7 @@ UNNAMED = "data"
 
 @dataclass(frozen=True)
 class DataSource:
-    """
-    A table to measure a model on.
+    """A table to measure a model on.
 
     - `source`: the keys of a job's ``table``, its path absolute
     - `shown`: its address without secrets
@@ -42,8 +41,7 @@ class DataSource:
 
 
 def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
-    """
-    Read ``--data`` and the ``KEY=VALUE`` strings beside it.
+    """Read ``--data`` and the ``KEY=VALUE`` strings beside it.
 
     - `data`: name of a known table, a file, a folder, or a URL; with ``table.sql`` only a name for the table.
       A known table takes precedence over a file of the same name: ``./adult`` is the file.
@@ -58,12 +56,7 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     name, path = (data, None) if "sql" in table else _place(data)
     source = _checked(TableSource, "table", {"name": name, "path": path, **table})
     measured = _checked(Evaluate, "evaluate", evaluate)
-    return DataSource(
-        source,
-        without_secrets(path or name),
-        {key: measured[key] for key in evaluate},
-        seed,
-    )
+    return DataSource(source, without_secrets(path or name), {key: measured[key] for key in evaluate}, seed)
 
 
 def _place(data: str) -> tuple[str, str | None]:

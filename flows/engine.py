@@ -92,8 +92,7 @@ class FinishedStep:
 
 @dataclass(frozen=True)
 class Measured:
-    """
-    Results of the steps up to the metrics.
+    """Results of the steps up to the metrics.
 
     The gates decide by `metrics`. With a `refusal`, its reason, nothing is published even if the gates pass.
     `proxy` is the content digest of the published proxy that selected the training rows; `notes` are
@@ -125,8 +124,7 @@ class Steps:
         is_valid: Callable[[StepRecord], bool] | None = None,
         started: float | None = None,
     ) -> StepRecord:
-        """
-        Run one step.
+        """Run one step.
 
         - `modules`: modules whose code is part of the step's key because of these parameters
         - `is_valid`: a cached record for which it returns False is computed again
@@ -192,8 +190,7 @@ class Steps:
 
 @dataclass
 class Verdict:
-    """
-    The result of a run.
+    """The result of a run.
 
     `status` is ``published``, ``gated``, ``up_to_date`` (a retraining had nothing to do), ``evaluated`` (a
     sweep or an evaluation), ``filtered``, ``monitored`` or ``failed``; `exit_code` 0 done, 1 a gate refused,
@@ -261,8 +258,7 @@ class RunFolder:
 
 
 def new_run_id(name: str) -> str:
-    """
-    Return a new run's id: time, name, and six digits, of which four are the second's fraction.
+    """Return a new run's id: time, name, and six digits, of which four are the second's fraction.
 
     So ids of a name sort by time, and the two random digits keep simultaneous runs apart.
     """
@@ -286,8 +282,7 @@ def read_verdict(store: Store, run_id: str) -> Verdict | None:
 def recorded_verdict(
     store: Store, run_id: str, steps: Steps | None = None, *, keep_idle: bool = True
 ) -> Iterator[Verdict]:
-    """
-    Yield a verdict to fill, and write it at the end of the block, also after an exception.
+    """Yield a verdict to fill, and write it at the end of the block, also after an exception.
 
     An exception is recorded as one line. A verdict that is still ``failed`` without an error is not written,
     because the run has not begun; without `keep_idle` neither is one that is ``up_to_date``.

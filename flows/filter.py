@@ -60,8 +60,7 @@ def _fetched(registry: str, name: str, version: str) -> str:
 
 
 def plan_filter(job: str, overrides: Sequence[str], input_url: str, output_url: str) -> FilterPlan:
-    """
-    Check the job of a filter run before anything is read.
+    """Check the job of a filter run before anything is read.
 
     Raises `InputError` if the job is wrong, or its method is not a proxy.
     """
@@ -86,8 +85,7 @@ def execute(
     *,
     keep_idle: bool = True,
 ) -> Verdict:
-    """
-    Filter, and write a verdict and a page.
+    """Filter, and write a verdict and a page.
 
     For a watched input without new files only the verdict is written; without `keep_idle` not even that,
     because a schedule of minutes would fill the store with verdicts.

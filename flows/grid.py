@@ -72,8 +72,7 @@ class Grid:
 
 @dataclass
 class PointResult:
-    """
-    Result of a point; `metrics` have `value`, `low` and `high`, `verdict` is the gates'.
+    """Result of a point; `metrics` have `value`, `low` and `high`, `verdict` is the gates'.
 
     `over_blind` are differences from the blind control. `balance` is the ``balance.json`` of a proxy,
     `acquisition` the ``acquisition.json`` of an agent.
@@ -91,8 +90,7 @@ class PointResult:
 
 
 def parse_axis(text: str) -> Axis:
-    """
-    Parse ``KEY=V1,V2``; the values are a YAML flow list, so that lists and maps are possible.
+    """Parse ``KEY=V1,V2``; the values are a YAML flow list, so that lists and maps are possible.
 
     Raises `InputError` for another form, no value, or a value twice.
     """
@@ -134,15 +132,9 @@ def as_text(value: Any) -> str:
 
 
 def make_grid(
-    job: str,
-    over: Sequence[str],
-    *,
-    seeds: int = 1,
-    overrides: Sequence[str] = (),
-    best: str | None = None,
+    job: str, over: Sequence[str], *, seeds: int = 1, overrides: Sequence[str] = (), best: str | None = None
 ) -> Grid:
-    """
-    Resolve every point of the grid.
+    """Resolve every point of the grid.
 
     Successive points have different seeds, so that workers that start together do not wait for one split.
 
@@ -207,8 +199,7 @@ def _check_goal(goal: Goal, points: Sequence[Point]) -> None:
 
 
 def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = False) -> PointResult:
-    """
-    Run one point up to its gates, and return its metrics, or its error as one line.
+    """Run one point up to its gates, and return its metrics, or its error as one line.
 
     Raises `CacheMiss` with `cached_only`, if a step is not in the cache.
     """

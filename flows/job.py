@@ -6,14 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
@@ -25,8 +18,7 @@ ALIAS = "^[A-Za-z0-9_-]{1,80}$"
 
 
 class Section(BaseModel):
-    """
-    A section of a job: unknown keys and numbers that are not finite are refused.
+    """A section of a job: unknown keys and numbers that are not finite are refused.
 
     The docstring below a key describes it; the reference page is generated from these docstrings.
     """
@@ -35,8 +27,7 @@ class Section(BaseModel):
 
 
 def check_alias(value: str) -> str:
-    """
-    Return an alias that the registry accepts.
+    """Return an alias that the registry accepts.
 
     Raises
     ------

@@ -30,11 +30,7 @@ from evenhand.tasks.store import Store
 DEFAULT_GATES = "default gates: no gates were given"
 SAME_TABLE = "the model was trained on rows of this table: there is no drift"
 RETRAINED = "retrained"
-FILES = {
-    "drift": "drift by column and group",
-    "metrics": "metrics",
-    "decision": "decision of the gates",
-}
+FILES = {"drift": "drift by column and group", "metrics": "metrics", "decision": "decision of the gates"}
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,7 @@ class MonitorPlan:
 def plan_monitoring(
     model: str, data: str, gates: Mapping[str, Any] | str | None, overrides: Sequence[str]
 ) -> MonitorPlan:
-    """
-    Check the options, before a model or a table is read.
+    """Check the options, before a model or a table is read.
 
     Raises `InputError` with one line that names what is wrong and the cure.
     """
@@ -66,8 +61,7 @@ def plan_monitoring(
 
 
 def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
-    """
-    Measure drift, decide, and write a verdict and a page.
+    """Measure drift, decide, and write a verdict and a page.
 
     Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
     Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.

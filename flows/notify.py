@@ -47,8 +47,7 @@ class Notifications(Section):
 
 
 def read_notifications(path: Path) -> Notifications:
-    """
-    Read the file, and replace ``${NAME}`` from the environment; keys that are then empty are left out.
+    """Read the file, and replace ``${NAME}`` from the environment; keys that are then empty are left out.
 
     Raises `InputError` if the file cannot be read, or has an unknown key or a wrong value.
     """
@@ -76,8 +75,7 @@ def _filled(value: Any) -> Any:
 
 
 def configure_server(wanted: Notifications) -> list[str]:
-    """
-    Create the blocks and automations of the notifications; those of an earlier call are replaced.
+    """Create the blocks and automations of the notifications; those of an earlier call are replaced.
 
     Returns the channels; if there are none, nobody is notified. Raises `NotCarriedOut` if the server does not
     answer, or answers with an error.

@@ -23,8 +23,7 @@ from evenhand.tasks.store import Artifact, StepRecord, Store, default_store_url 
 
 
 def open_store(url: str | None) -> Store:
-    """
-    Open the store of a flow run.
+    """Open the store of a flow run.
 
     Raises `InputError` if the store cannot be opened; or if the run is a deployment's, and the store is a
     relative path, which is deleted with the run's folder, or the registry is on a machine that others cannot

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.flows.runtime import make_prefect_home, prepare_environment
@@ -11,18 +10,13 @@ from evenhand.flows.runtime import make_prefect_home, prepare_environment
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
 import httpx  # noqa: E402
-from prefect import flow, task  # noqa: E402
+from prefect import flow  # noqa: E402
 from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
-from prefect.cache_policies import NO_CACHE  # noqa: E402
 from prefect.deployments import run_deployment  # noqa: E402
 from prefect.exceptions import PrefectException  # noqa: E402
-from prefect.futures import PrefectFuture, as_completed  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
-from prefect.states import Failed  # noqa: E402
-from prefect.task_runners import ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
-from evenhand.fairlib.execution import available_cores  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
 from evenhand.flows import filter as filtering  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
@@ -30,25 +24,19 @@ from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows import tune as tuning  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
-from evenhand.flows.filter import FilterPlan, Source  # noqa: E402
-from evenhand.flows.grid import Grid, PointResult, make_grid, run_point  # noqa: E402
+from evenhand.flows.grid import make_grid  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import PrefectEngine, open_store  # noqa: E402
+from evenhand.flows.prefect_workers import filter_in_process, filter_workers, run_points  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.up_to_date import up_to_date  # noqa: E402
-from evenhand.flows.workers import WorkerPool, cores, dask_cluster, pin_to_core  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
-from evenhand.tasks.filtering.bundle import FilterSettings  # noqa: E402
-from evenhand.tasks.filtering.engine import Workers  # noqa: E402
-from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit  # noqa: E402
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
 HOUR_S = 3600
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
-# the records in the output folder say which units are done
-TASK: dict[str, Any] = {"retries": 0, "cache_policy": NO_CACHE, "persist_result": False, "log_prints": False}
 
 
 # artifacts, which Prefect's interface shows
@@ -80,9 +68,10 @@ def _metric_rows(verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _add_artifacts(
-    name: str, suffixes: tuple[str, str], rows: list[dict[str, Any]], text: str, run_id: str
+    verdict: Verdict, name: str, table: str, summary: str, text: str, rows: list[dict[str, Any]] | None = None
 ) -> None:
-    table, summary = suffixes
+    """Show a table, by default of the metrics, and a text under the keys NAME-table and NAME-summary."""
+    rows, run_id = _metric_rows(verdict) if rows is None else rows, verdict.run_id
     create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
     create_markdown_artifact(markdown=text, key=_key(name, summary), description=f"Summary of {run_id}")
 
@@ -118,8 +107,7 @@ def retrain(
     run_id: str | None = None,
     only_if_changed: bool = False,
 ) -> dict[str, Any]:
-    """
-    Turn a job's table into a gated, published model.
+    """Turn a job's table into a gated, published model.
 
     - **job**: name of a shipped job or path of a job file
     - **overrides**: `KEY=VALUE` strings, such as `method.eta=0.04`
@@ -140,13 +128,7 @@ def retrain(
     verdict = retraining.execute(resolved, opened, name, engine)
     model = verdict.model
     line = f"Model: `{model['uri']}` version {model['version']}" if model else "No model."
-    _add_artifacts(
-        resolved.job.name,
-        ("metrics", "report"),
-        _metric_rows(verdict),
-        _summary(verdict, line),
-        verdict.run_id,
-    )
+    _add_artifacts(verdict, resolved.job.name, "metrics", "report", _summary(verdict, line))
     return _result_of(verdict)
 
 
@@ -165,8 +147,7 @@ def evaluate(
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """
-    Evaluate a published model on a table, beside a baseline if there is one.
+    """Evaluate a published model on a table, beside a baseline if there is one.
 
     - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
     - **data**: a known table, a file, a folder or a URL
@@ -188,8 +169,7 @@ def evaluate(
     verdict = evaluation.execute(plan, opened, name, PrefectEngine(opened))
     text = opened.read_text("runs", verdict.run_id, "summary.md") or ""
     assert verdict.model is not None
-    shown = ("evaluate-metrics", "evaluate")
-    _add_artifacts(verdict.model["name"], shown, _metric_rows(verdict), text, verdict.run_id)
+    _add_artifacts(verdict, verdict.model["name"], "evaluate-metrics", "evaluate", text)
     return _result_of(verdict)
 
 
@@ -204,8 +184,7 @@ def monitor(
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """
-    Compare new rows with a published model's training rows, and retrain if they have drifted.
+    """Compare new rows with a published model's training rows, and retrain if they have drifted.
 
     - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
     - **data**: a known table, a file, a folder or a URL
@@ -241,10 +220,7 @@ def monitor(
     retrained = verdict.artifacts.get(monitoring.RETRAINED)
     outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[verdict.exit_code]
     lines = [outcome, *([f"Retraining: `{retrained}`"] if retrained else [])]
-    shown = ("drift", "monitor")
-    _add_artifacts(
-        verdict.model["name"], shown, _metric_rows(verdict), _summary(verdict, *lines), verdict.run_id
-    )
+    _add_artifacts(verdict, verdict.model["name"], "drift", "monitor", _summary(verdict, *lines))
     return _result_of(verdict)
 
 
@@ -267,19 +243,6 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 # filtering
 
 
-@task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
-def filter_in_process(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
-    """Filter all files in threads of this process."""
-    reporter = report_progress("filter", prefect=True)
-    return filtering.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
-
-
-@task(name="filter-unit", task_run_name="{label}", tags={"evenhand", "filter"}, **TASK)
-def filter_unit(label: str, unit: UnitSpec, source: Source, settings: FilterSettings) -> UnitResult:
-    """Filter a part of one file in this Dask worker."""
-    return run_unit(unit, source.local_folder(), settings, source.version)
-
-
 @flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
 def filter_flow(
     job: str,
@@ -289,8 +252,7 @@ def filter_flow(
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """
-    Filter files into a balanced sample with a job's published proxy.
+    """Filter files into a balanced sample with a job's published proxy.
 
     - **job**: name of a shipped job or path of a job file, whose method is a proxy
     - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec knows
@@ -307,7 +269,7 @@ def filter_flow(
     opened = open_store(store)
     name, keep = run_id or new_run_id(plan.run_name), run_id is not None
     if plan.resolved.job.filter.engine == "dask":
-        reporter, workers = report_progress("filter", prefect=True), _filter_workers(plan)
+        reporter, workers = report_progress("filter", prefect=True), filter_workers(plan)
         verdict = filtering.execute(plan, opened, name, reporter, workers, keep_idle=keep)
     else:
         verdict = filter_in_process(plan, opened.url, name, keep)
@@ -315,69 +277,13 @@ def filter_flow(
         get_run_logger().info("%s", "; ".join(verdict.notes))
         return verdict.to_dict()
     rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
-    _add_artifacts(
-        plan.resolved.job.name, ("filter", "filter-report"), rows, _summary(verdict), verdict.run_id
-    )
+    _add_artifacts(verdict, plan.resolved.job.name, "filter", "filter-report", _summary(verdict), rows)
     if verdict.exit_code != 0:
         raise InputError(str(verdict.error))
     return _result_of(verdict)
 
 
-def _filter_workers(plan: FilterPlan) -> Callable[[Source, FilterSettings], Workers]:
-    """Return a function that runs units on a Dask cluster, the job's or a new one on this machine."""
-    section = plan.resolved.job.filter
-
-    def workers(source: Source, settings: FilterSettings) -> Workers:
-        shared = {"source": source, "settings": settings}
-
-        def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
-            with _dask_runner(
-                section.address, section.workers or available_cores(), "filter", "threads"
-            ) as runner:
-                futures = {}
-                for unit in units:
-                    label = f"{unit.file.name} {unit.index}"
-                    future = runner.submit(filter_unit, {"label": label, "unit": unit, **shared})
-                    futures[future.task_run_id] = (future, unit)
-                for done in as_completed([future for future, _ in futures.values()]):
-                    unit = futures.pop(done.task_run_id)[1]
-                    yield unit, done.result()
-
-        return run
-
-    return workers
-
-
 # sweeps
-
-
-POINT: dict[str, Any] = {
-    **TASK,
-    "name": "sweep-point",
-    "task_run_name": "{label}",
-    "tags": {"evenhand", "sweep"},
-}
-
-
-@task(description="One run of a grid, up to its gates.", **POINT)
-def point_in_process(label: str, pool: Any, point: Any, store_url: str) -> Any:
-    """Run the point in a free worker process."""
-    return _state(sweeping.in_worker(pool, point, store_url))
-
-
-@task(description="One run of a grid, up to its gates.", **POINT)
-def point_on_dask(label: str, point: Any, store_url: str, places: list[int] | None) -> Any:
-    """Run the point in this Dask worker; on its own core if the cluster was started here."""
-    from distributed import get_worker
-
-    if places is not None:
-        pin_to_core(places[int(get_worker().name) % len(places)])
-    return _state(run_point(point.resolved, store_url))
-
-
-def _state(result: PointResult) -> Any:
-    """Return a failed state with the result if the point failed, so that the task shows as failed."""
-    return Failed(message=result.error, data=result) if result.status == "failed" else result
 
 
 @flow(name="sweep", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -390,8 +296,7 @@ def sweep(
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """
-    Run a job over a grid of its keys and seeds, and report the trade-offs between metrics.
+    """Run a job over a grid of its keys and seeds, and report the trade-offs between metrics.
 
     - **job**: name of a shipped job or path of a job file
     - **over**: `KEY=V1,V2` strings, such as `method.eta=0.01,0.05`
@@ -407,10 +312,20 @@ def sweep(
     grid = make_grid(job, over, seeds=seeds, overrides=overrides, best=best)
     opened = Store(store)
     name = run_id or new_run_id(grid.run_name)
-    run = _on_dask if grid.job.sweep.engine == "dask" else _in_processes
-    verdict = sweeping.execute(grid, opened, name, run)
+    verdict = sweeping.execute(grid, opened, name, run_points)
     _show_means(sweeping.read_tradeoffs(opened, name), verdict)
     return _result_of(verdict)
+
+
+def _show_means(document: Mapping[str, Any] | None, verdict: Verdict) -> None:
+    if document is None:
+        return
+    rows = [
+        {"value": value["name"]} | {name: summary["mean"] for name, summary in value["metrics"].items()}
+        for value in document["values"]
+    ]
+    report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
+    create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
 
 
 # tuning
@@ -424,8 +339,7 @@ def tune(
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """
-    Search for the best model within limits, and write the job of the winner beside the job's file.
+    """Search for the best model within limits, and write the job of the winner beside the job's file.
 
     - **job**: name of a shipped job or path of a job file, whose key `tune` says what is searched
     - **overrides**: `KEY=VALUE` strings, such as `tune.minutes=20`
@@ -441,83 +355,5 @@ def tune(
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
     verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True)
     lines = [*verdict.notes, f"Job: `{verdict.artifacts.get('tuned', 'none')}`"]
-    shown = ("tune-metrics", "tune")
-    _add_artifacts(plan.resolved.job.name, shown, _metric_rows(verdict), _summary(verdict, *lines), name)
+    _add_artifacts(verdict, plan.resolved.job.name, "tune-metrics", "tune", _summary(verdict, *lines))
     return _result_of(verdict)
-
-
-def _show_means(document: Mapping[str, Any] | None, verdict: Verdict) -> None:
-    if document is None:
-        return
-    rows = [
-        {"value": value["name"]} | {name: summary["mean"] for name, summary in value["metrics"].items()}
-        for value in document["values"]
-    ]
-    report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
-    create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
-
-
-def _in_processes(grid: Grid, store_url: str) -> list[PointResult]:
-    workers = sweeping.worker_count(grid)
-    pool = WorkerPool(workers)
-    runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=workers)
-    try:
-        with runner:
-            try:
-                shared = {"pool": pool, "store_url": store_url}
-                return _collect(
-                    [
-                        runner.submit(point_in_process, {"label": point.label, "point": point, **shared})
-                        for point in grid.points
-                    ]
-                )
-            except BaseException:
-                pool.close(kill=True)  # first: the runner waits for its threads, which wait for the workers
-                raise
-    finally:
-        pool.close()
-
-
-def _on_dask(grid: Grid, store_url: str) -> list[PointResult]:
-    address, places, workers = grid.job.sweep.address, cores(), sweeping.worker_count(grid)
-    shared = {"store_url": store_url, "places": None if address or workers == 1 else places}
-    with _dask_runner(address, workers, "sweep", "processes") as runner:
-        return _collect(
-            [
-                runner.submit(point_on_dask, {"label": point.label, "point": point, **shared})
-                for point in grid.points
-            ]
-        )
-
-
-@contextlib.contextmanager
-def _dask_runner(address: str | None, workers: int, section: str, other: str) -> Iterator[Any]:
-    """Yield a task runner on the given or a new Dask cluster; NotCarriedOut if it does not answer."""
-    from prefect_dask import DaskTaskRunner
-
-    settings: dict[str, Any] = {"address": address} if address else {"cluster_kwargs": dask_cluster(workers)}
-    try:
-        with DaskTaskRunner(**settings) as runner:
-            yield runner
-    except OSError:  # the runner connects when it gets its first task
-        place = f"scheduler at {address} does not answer" if address else "cluster does not start"
-        raise NotCarriedOut(f"the Dask {place}: check {section}.address, or use engine {other}.") from None
-
-
-def _collect(futures: list[PrefectFuture[Any]]) -> list[PointResult]:
-    """Return every task's result in order; a task without a result is a failed point."""
-    report = report_progress("runs")
-    report(0, len(futures), {})
-    for done, _ in enumerate(as_completed(futures), start=1):
-        report(done, len(futures), {})
-    return [_result(future) for future in futures]
-
-
-def _result(future: PrefectFuture[Any]) -> PointResult:
-    try:
-        found = future.result(raise_on_failure=False)
-    except Exception as error:  # noqa: BLE001 - each runner has its own exceptions
-        found = error
-    if isinstance(found, PointResult):
-        return found
-    return PointResult(error=f"the run was not carried out ({type(found).__name__}).")

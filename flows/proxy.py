@@ -31,8 +31,7 @@ CLASSIFIER_EVALUATE_KEYS = {
 
 
 def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> Contract:
-    """
-    Refuse the keys of classifiers, and attributes that cannot be balanced.
+    """Refuse the keys of classifiers, and attributes that cannot be balanced.
 
     Returns the contract for training: the attributes are sensitive and not model inputs. Raises `InputError`
     with one line that names the key and the cure; also for no attribute, an attribute without groups, or more

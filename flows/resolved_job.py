@@ -111,8 +111,7 @@ def _kind(method: str) -> Any:
 
 
 def resolve(job: Job, folder: str) -> ResolvedJob:
-    """
-    Check the whole job before anything runs.
+    """Check the whole job before anything runs.
 
     Raises `InputError` with one line that names the key and the cure.
     """
@@ -224,8 +223,7 @@ def _contract(job: Job, folder: str) -> Contract:
 
 
 def _method(job: Job) -> tuple[str, dict[str, Any]]:
-    """
-    Return the name of the job's method, and its arguments converted to the types of its constructor.
+    """Return the name of the job's method, and its arguments converted to the types of its constructor.
 
     Raises `InputError` for an unknown name or key, a value of another type, or a method whose optional extra
     is not installed.
@@ -271,8 +269,8 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
 
 
 def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None) -> str:
-    """
-    Return the digest of all that determines a run's model: the data's bytes, the job, its contract, our code.
+    """Return the digest of all that determines a run's model: the data's bytes, the job, its contract, our
+    code.
 
     - `sources`: sha256 of each of the table's files; empty for a generated table, which the job's seed
       determines

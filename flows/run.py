@@ -45,8 +45,7 @@ class GatedRun:
 
 
 def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
-    """
-    Run a job, publish its model if the gates pass, and write its verdict and pages.
+    """Run a job, publish its model if the gates pass, and write its verdict and pages.
 
     Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
     Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
@@ -79,8 +78,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
 
 
 def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
-    """
-    Run a job up to its gates, and publish nothing.
+    """Run a job up to its gates, and publish nothing.
 
     A run with a refusal is refused even if the gates pass.
     """
@@ -114,8 +112,7 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
 
 
 def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]:
-    """
-    Fetch a table and convert it to one Parquet file: the step ``ingest``.
+    """Fetch a table and convert it to one Parquet file: the step ``ingest``.
 
     `source` is a job's ``table``, its path absolute, and `seed` that of a generated table. Returns the sha256
     of each of the table's files; empty for a generated table.
@@ -194,8 +191,7 @@ def _write_outputs(
     documents: Mapping[str, Any],
     champion: Mapping[str, Any] | None,
 ) -> None:
-    """
-    Write the run's files and add their addresses to the verdict.
+    """Write the run's files and add their addresses to the verdict.
 
     The page shows which steps of this run were cached and their durations, and so is never cached.
     """
@@ -271,8 +267,7 @@ def _alpha(resolved: ResolvedJob) -> float | None:
 
 
 def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
-    """
-    Look up the version that has the job's alias now, for the page of the run that may replace it.
+    """Look up the version that has the job's alias now, for the page of the run that may replace it.
 
     Returns version, address and alias, and the fields of its model card if the card can be read. Returns None
     if no version has the alias, or the registry does not answer: publishing reports that error.

@@ -41,8 +41,7 @@ DEFAULTS = {
 
 
 def prepare_environment(store_url: str | None = None) -> Path:
-    """
-    Set environment variables that are not set: no telemetry, JSON results, threads that wait without work.
+    """Set environment variables that are not set: no telemetry, JSON results, threads that wait without work.
 
     Must run before Prefect is imported. A server (``PREFECT_API_URL``) or Prefect home of the user's is kept.
 
@@ -65,8 +64,7 @@ def make_prefect_home(home: Path) -> None:
 
 
 def prepare_prefect_home(home: Path) -> None:
-    """
-    Copy a migrated database into a new Prefect home.
+    """Copy a migrated database into a new Prefect home.
 
     The migrations of a new database take some seconds. They are run once per user and Prefect version, on an
     empty database that new stores start from. A lock prevents that two runs migrate the same file.
@@ -107,8 +105,7 @@ def quiet_console() -> None:
 
 
 def start_temporary_server(timeout_s: float, *, services: bool = False) -> Callable[[], None]:
-    """
-    Start a Prefect server on a free local port and set ``PREFECT_API_URL``; do nothing if that is set.
+    """Start a Prefect server on a free local port and set ``PREFECT_API_URL``; do nothing if that is set.
 
     Prefect would start one itself, but only when the first task needs it, and would import the whole server
     in this process too: that takes twice as long. This one starts while the libraries are imported.

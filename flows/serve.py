@@ -52,8 +52,7 @@ class Deployment(BaseModel):
 
 
 def read_deployments(path: Path) -> list[Deployment]:
-    """
-    Read the deployments of a ``prefect.yaml``.
+    """Read the deployments of a ``prefect.yaml``.
 
     Raises `InputError` if the file cannot be read, or has no deployment or an incomplete one.
     """
@@ -75,8 +74,7 @@ def read_deployments(path: Path) -> list[Deployment]:
 
 
 def serve_deployments(deployments: list[Deployment], limit: int) -> None:
-    """
-    Register the deployments and run them on their schedules until Ctrl-C, which pauses the schedules.
+    """Register the deployments and run them on their schedules until Ctrl-C, which pauses the schedules.
 
     Raises `InputError` if an entrypoint is not a flow, or a deployment's parameters do not fit the flow.
     """

@@ -43,8 +43,7 @@ class Needs:
 
 
 def check_method(method: str, sensitive: bool) -> MethodSpec:
-    """
-    Return the entry of a method.
+    """Return the entry of a method.
 
     Raises `InputError` if it is unknown, or compares groups and there is no sensitive column.
     """
@@ -66,8 +65,7 @@ def needs_inputs(spec: MethodSpec) -> bool:
 
 
 def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapping[str, int]]) -> Needs:
-    """
-    Return the keys that a job of a method needs for this table.
+    """Return the keys that a job of a method needs for this table.
 
     `groups` has the rows of each group, by sensitive column.
     """
@@ -108,8 +106,7 @@ def group_sizes(table: pa.Table, contract: Contract) -> dict[str, dict[str, int]
 
 
 def counterfactuals(table: pa.Table, contract: Contract) -> dict[str, dict[str, Any]]:
-    """
-    Changes that flip each sensitive model input: all categories, or the median number of every group.
+    """Changes that flip each sensitive model input: all categories, or the median number of every group.
 
     `table` has the contract's columns, typed.
     """

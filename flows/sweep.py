@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -23,8 +23,7 @@ RunPoints = Callable[[Grid, str], list[PointResult]]
 
 
 def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
-    """
-    Run every point and write the sweep's table, trade-offs and page, and last its verdict.
+    """Run every point and write the sweep's table, trade-offs and page, and last its verdict.
 
     `run` is ``(grid, store_url) -> results`` of all points.
     """
@@ -65,8 +64,7 @@ def worker_count(grid: Grid) -> int:
 
 
 def cached_points(grid: Grid, store_url: str) -> list[PointResult]:
-    """
-    Return the results of all points from the cache.
+    """Return the results of all points from the cache.
 
     Raises `CacheMiss` if a step is not in the cache.
     """
@@ -76,21 +74,19 @@ def cached_points(grid: Grid, store_url: str) -> list[PointResult]:
 def run_points(grid: Grid, store_url: str) -> list[PointResult]:
     """Run every point in worker processes, without Prefect."""
     workers = worker_count(grid)
-    pool = WorkerPool(workers)
+    # a failure ends the pool first: the executor waits for its threads, which wait for the workers
+    with ThreadPoolExecutor(workers) as threads, WorkerPool(workers) as pool:
+        futures = [threads.submit(in_worker, pool, point, store_url) for point in grid.points]
+        report_done(as_completed(futures), len(futures))
+        return [future.result() for future in futures]
+
+
+def report_done(finished: Iterable[Any], total: int) -> None:
+    """Report how many of the runs have finished, as they finish."""
     report = report_progress("runs")
-    try:
-        with ThreadPoolExecutor(workers) as threads:
-            futures = [threads.submit(in_worker, pool, point, store_url) for point in grid.points]
-            try:
-                report(0, len(futures), {})
-                for done, _ in enumerate(as_completed(futures), start=1):
-                    report(done, len(futures), {})
-            except BaseException:
-                pool.close(kill=True)  # first: the executor waits for its threads, which wait for the workers
-                raise
-    finally:
-        pool.close()
-    return [future.result() for future in futures]
+    report(0, total, {})
+    for done, _ in enumerate(finished, start=1):
+        report(done, total, {})
 
 
 def in_worker(pool: WorkerPool, point: Point, store_url: str) -> PointResult:

@@ -24,8 +24,7 @@ PROXY_PERFORMANCE, PROXY_COST = "imbalance", "disclosivity"
 
 
 def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
-    """
-    Build the content of ``tradeoff.json``: plain JSON without NaN.
+    """Build the content of ``tradeoff.json``: plain JSON without NaN.
 
     `values` has one entry per grid value, in order; `front`, `fronts` and `best` are indices into it.
     `fronts` has for every fairness metric the Pareto front of balanced accuracy and that metric, `front` the

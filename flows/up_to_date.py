@@ -16,8 +16,7 @@ from evenhand.tasks.store import Store
 
 
 def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
-    """
-    Write the verdict ``up_to_date`` if the registry has a model with the provenance that a run would have.
+    """Write the verdict ``up_to_date`` if the registry has a model with the provenance that a run would have.
 
     Returns None if a run is needed; nothing is written then. Raises `EvenhandError` if the table or the
     registry cannot be read; the verdict of a failed run was written.
@@ -59,8 +58,7 @@ def _proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
 
 
 def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tuple[str, str | None] | None:
-    """
-    Find a version with this provenance that makes a run unnecessary, and the version that has the alias.
+    """Find a version with this provenance that makes a run unnecessary, and the version that has the alias.
 
     The first is a version which has the job's alias; or which had it until a person gave the alias to another
     version, because a schedule must not undo that. The result is None if a run is needed: also if a later run

@@ -51,8 +51,7 @@ def dask_cluster(workers: int) -> dict[str, Any]:
 
 
 def pin_to_core(core: int | None) -> None:
-    """
-    Restrict this process to one thread on one core; None changes nothing.
+    """Restrict this process to one thread on one core; None changes nothing.
 
     Must run before numpy is imported, because its libraries read their number of threads once.
     """
@@ -76,8 +75,9 @@ class _Slot:
 
 
 class WorkerPool:
-    """
-    Worker processes that run one function call at a time each; they start with the pool.
+    """Worker processes that run one function call at a time each; they start with the pool.
+
+    As a context manager the pool is closed at the end of the block, and after an exception killed.
 
     With more than one of the `workers`, each uses one thread on its own core.
     """
@@ -91,9 +91,14 @@ class WorkerPool:
         for slot in self._slots:
             self._free.put(slot)
 
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(kill=kind is not None)
+
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """
-        Call a function in a free worker; wait until there is one.
+        """Call a function in a free worker; wait until there is one.
 
         Raises `NotCarriedOut` if the worker died; the next call starts another.
         """
@@ -180,8 +185,7 @@ def _start(core: int | None) -> _Slot:
 
 
 def _start_tracker() -> None:
-    """
-    Start the standard library's process that removes the resources of killed workers.
+    """Start the standard library's process that removes the resources of killed workers.
 
     Its warning about them is suppressed.
     """

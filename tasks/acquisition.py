@@ -102,8 +102,7 @@ def acquisition_content(
     full_information: Mapping[str, float | None],
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """
-    Content of ``acquisition.json``: shares and order of the questions, and the metrics with all features.
+    """Content of ``acquisition.json``: shares and order of the questions, and the metrics with all features.
 
     It holds no row, and no share of fewer people than `min_cell`.
     """

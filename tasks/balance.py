@@ -17,8 +17,7 @@ MIN_ROWS = 20
 
 
 def balance(context: StepContext) -> StepResult:
-    """
-    Write `train/`, the accepted training rows; test rows are not filtered.
+    """Write `train/`, the accepted training rows; test rows are not filtered.
 
     A row's uniform number is a hash of the seed and of the batch filter's default key.
     """

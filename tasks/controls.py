@@ -17,8 +17,7 @@ from evenhand.tasks.training import Learner
 
 
 def controls(context: StepContext) -> StepResult:
-    """
-    Write ``plain/`` and ``blind/``, two trained controls, and ``majority.json``.
+    """Write ``plain/`` and ``blind/``, two trained controls, and ``majority.json``.
 
     ``plain`` is the method's learner without mitigation; a method that has none is its own plain control, and
     the folder is missing, unless decisions have thresholds by group. ``blind`` is the same without the

@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import fit_calibration
-from evenhand.fairlib.methods.decided import (
-    GroupRule,
-    Rule,
-    choose_threshold,
-    decision_curve,
-    write_decision,
-)
+from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve, write_decision
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext, StepResult
@@ -28,8 +22,7 @@ MIN_CELL = 5
 
 
 def decide(context: StepContext) -> StepResult:
-    """
-    Write ``model/``, the model with its decision rule, and ``rule.json`` with the choice for the page.
+    """Write ``model/``, the model with its decision rule, and ``rule.json`` with the choice for the page.
 
     Parameters are those of :func:`decided_rule`. Inputs are the ``model``, its ``held_out`` rows, and for
     thresholds by group the ``train`` rows.
@@ -55,8 +48,7 @@ def decided_rule(
     groups: NDArray[np.str_] | None = None,
     calibrated: tuple[Any, Any] | None = None,
 ) -> tuple[Any, Rule, dict[str, Any]]:
-    """
-    Calibration, decision rule, and a description of both without rows.
+    """Calibration, decision rule, and a description of both without rows.
 
     `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
     ``attribute`` (name, cut points and group names); ``min_cell`` optionally. `groups` are those of the

@@ -52,8 +52,7 @@ def without_secrets(url: str) -> str:
 
 
 def internal_fault(error: BaseException) -> NotCarriedOut:
-    """
-    Describe an unexpected error in one line: its type, and the line of our code that raised it.
+    """Describe an unexpected error in one line: its type, and the line of our code that raised it.
 
     The error's message is left out, because libraries quote the offending value, which may be a person's.
     """

@@ -40,13 +40,7 @@ from evenhand.tasks.evaluating.controls import (
     MeasuredControl,
     controls_content,
 )
-from evenhand.tasks.evaluating.decisions import (
-    Decides,
-    acquire,
-    bootstrap_settings,
-    decide_rows,
-    mean_asked,
-)
+from evenhand.tasks.evaluating.decisions import Decides, acquire, bootstrap_settings, decide_rows, mean_asked
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
 if TYPE_CHECKING:
@@ -67,8 +61,7 @@ ODDS = (1.25, 1.5, 2.0, 4.0)
 
 
 def evaluate(context: StepContext) -> StepResult:
-    """
-    Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet``, which has no sensitive value.
+    """Write ``metrics.json``, ``histograms.json`` and ``predictions.parquet``, which has no sensitive value.
 
     With a certificate also ``audit.json`` and ``pairs.parquet``, and for a network ``certificate.json``.
     ``controls.json`` has the metrics of the controls on the same rows, and the differences from them. A model
@@ -313,8 +306,7 @@ def _certificate_metrics(
 
 
 def selection_content(model: Any, X: NDArray[np.float32], min_cell: int) -> dict[str, Any]:
-    """
-    Selection probabilities of each feature over the test rows, as plain JSON types.
+    """Selection probabilities of each feature over the test rows, as plain JSON types.
 
     They are means over people, never those of one row or of fewer than `min_cell` people, unless the
     probabilities are the same for all rows.
@@ -384,8 +376,7 @@ def _flow(group: NDArray[Any], target: NDArray[np.int64], min_cell: int) -> dict
 
 
 def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
-    """
-    Hide the counts of fewer than `min_cell` people in the counts of one group.
+    """Hide the counts of fewer than `min_cell` people in the counts of one group.
 
     The sizes of groups are public. They would reveal a single hidden count, and two hidden counts if both
     are 1. So if a count is hidden, the smallest other count is hidden too, or all zeros if there is none.

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "evenhand"
+# All packages have one root.
+ROOT = Path(__file__).resolve().parents[1]
 # `from evenhand.a.b import c, d`, in brackets over several lines too; and `import evenhand.a.b`.
 IMPORT = re.compile(rf"^[ \t]*from ({PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 PLAIN_IMPORT = re.compile(rf"^[ \t]*import ({PACKAGE}[\w.]*)", re.MULTILINE)
@@ -27,18 +29,19 @@ REPORTED_PACKAGES = ("prefect", "great-expectations", "mlflow-skinny", *NUMERIC_
 
 
 def source_closure(modules: Iterable[str]) -> dict[str, Path]:
-    """
-    Return the source files of our modules that `modules` (dotted names) import, directly or indirectly.
+    """Return the source files of our modules that `modules` (dotted names) import, directly or indirectly.
 
     The keys are module names; the packages above each module are included. Imports count wherever they
     stand in a file.
     """
     found: dict[str, Path] = {}
+    seen: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in found or name.partition(".")[0] != PACKAGE:
+        if name in seen or name.partition(".")[0] != PACKAGE:
             continue
+        seen.add(name)
         path = _source(name)
         if path is None:
             continue
@@ -51,18 +54,14 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
 
 def _source(name: str) -> Path | None:
     """Source file of one of our modules; None for a name that is no module, such as an attribute."""
-    # All packages have one root. A search by the import system would import the packages above a module.
-    path = Path(__file__).resolve().parents[1].joinpath(*name.split(".")[1:])
-    for file in (path.with_suffix(".py"), path / "__init__.py"):
-        if file.is_file():
-            return file
-    return None
+    # A search by the import system would import the packages above a module.
+    path = ROOT.joinpath(*name.split(".")[1:])
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
 
 
 @functools.cache
 def _imports(content: str) -> list[str]:
-    """
-    Names in our packages that a file imports; each imported name is also listed as a possible submodule.
+    """Names in our packages that a file imports; each imported name is also listed as a possible submodule.
 
     Imports for type checkers are left out, because they are never executed.
     """
@@ -122,12 +121,11 @@ def environment() -> dict[str, Any]:
 
 def git_state() -> tuple[str | None, bool | None]:
     """Commit of our source tree, and whether it has uncommitted changes; (None, None) outside a checkout."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / ".git").exists():
+    if not (ROOT / ".git").exists():
         return None, None
     try:
-        commit = _git(root, "rev-parse", "HEAD")
-        return commit, bool(_git(root, "status", "--porcelain"))
+        commit = _git(ROOT, "rev-parse", "HEAD")
+        return commit, bool(_git(ROOT, "status", "--porcelain"))
     except (OSError, subprocess.SubprocessError):
         return None, None
 

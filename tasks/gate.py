@@ -41,8 +41,7 @@ MAX_UNSEEN = 0.01
 
 
 def gate(context: StepContext) -> StepResult:
-    """
-    Write ``decision.json``: each gate's value, bound and verdict.
+    """Write ``decision.json``: each gate's value, bound and verdict.
 
     A job without gates gets those of :func:`default_gates`. A degenerate classifier never passes: the verdict
     is then ``insufficient_evidence``, or ``refused`` by a gate of the job, and ``degenerate`` says why.
@@ -79,8 +78,7 @@ def judge(
     comparison: Mapping[str, Any] | None = None,
     controls: Mapping[str, Comparison] | None = None,
 ) -> Decision:
-    """
-    Decide on an evaluation, and its comparisons with a baseline and with controls.
+    """Decide on an evaluation, and its comparisons with a baseline and with controls.
 
     Raises `InputError` for a gate on a metric that was not measured.
     """
@@ -101,8 +99,7 @@ def default_gates(*, calibrated: bool) -> dict[str, dict[str, Any]]:
 
 
 def degenerate(metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibrated: bool) -> str | None:
-    """
-    Say why a model is of no use, whatever its gates: it does not tell people apart.
+    """Say why a model is of no use, whatever its gates: it does not tell people apart.
 
     Uncalibrated probabilities may lie close together and still order people well, so they are judged by
     their order alone. So may calibrated ones of a rare label: they are close together near 0, and yet better
@@ -138,8 +135,7 @@ def _surely_above(metric: Mapping[str, Any], limit: float) -> bool:
 def read_limits(
     gates: Mapping[str, Any] | str | None, *, baseline: bool
 ) -> tuple[dict[str, Any] | None, tuple[Gate, ...]]:
-    """
-    Read gates from a mapping or the path of a YAML file; return them and their limits.
+    """Read gates from a mapping or the path of a YAML file; return them and their limits.
 
     Raises `InputError` for a file that cannot be read, a wrong gate, or a gate that needs a baseline where
     there is none.
@@ -167,8 +163,7 @@ def read_limits(
 
 
 def read_gates(path: Path) -> dict[str, Any]:
-    """
-    Read a file of gates: a mapping of metrics to limits, at the top or under ``gates``.
+    """Read a file of gates: a mapping of metrics to limits, at the top or under ``gates``.
 
     Raises `InputError` if the file cannot be read or holds no gates.
     """
@@ -240,8 +235,7 @@ def drift_metrics(reference: Mapping[str, Any], *, predicts: bool) -> list[str]:
 
 
 def default_drift_gates(reference: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Limit each model input's stability index to 0.2, and each category's share of unseen values to 1%.
+    """Limit each model input's stability index to 0.2, and each category's share of unseen values to 1%.
 
     The limits are per column, not on `psi_max`: a column that changed is refused even if another column has
     too few rows to be judged.

@@ -37,8 +37,7 @@ def ingest(context: StepContext) -> StepResult:
 
 
 def read_source(source: Mapping[str, Any], inputs: Mapping[str, Path], seed: int) -> pa.Table:
-    """
-    Read a table, or generate it.
+    """Read a table, or generate it.
 
     `source` is the job's ``table``, and `inputs` are the local paths of its files by name, see
     :func:`evenhand.tasks.sources.fetch_source`. Raises `InputError` if a file cannot be read, it has no
@@ -83,8 +82,7 @@ def format_of(name: str) -> str | None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """
-    Table files below a folder, all Parquet or all CSV; an empty list if there is none.
+    """Table files below a folder, all Parquet or all CSV; an empty list if there is none.
 
     Hidden files, and files in hidden folders, are left out. Raises `InputError` if there are both kinds.
     """
@@ -102,8 +100,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
-    """
-    Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder of
+    """Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder of
     Parquet or CSV files.
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and

@@ -12,21 +12,14 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import decode, group_labels
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.preprocessing.leaks import (
-    LEAK_AUC,
-    STAND_IN_AUC,
-    find_leaks,
-    sampled_rows,
-    stand_ins,
-)
+from evenhand.fairlib.preprocessing.leaks import LEAK_AUC, STAND_IN_AUC, find_leaks, sampled_rows, stand_ins
 
 FORMAT = 1
 DIGITS = 4
 
 
 def leak_report(table: pa.Table, contract: Contract) -> dict[str, Any]:
-    """
-    Find leaks and stand-ins among the model inputs of a typed table.
+    """Find leaks and stand-ins among the model inputs of a typed table.
 
     `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`. At most 20,000
     rows of it are read, always the same ones.

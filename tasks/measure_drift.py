@@ -49,8 +49,7 @@ class PredictionDrift(Change):
 
 
 def measure_drift(context: StepContext) -> StepResult:
-    """
-    Write ``metrics.json``, which gates judge, and ``drift.json``, which the page shows.
+    """Write ``metrics.json``, which gates judge, and ``drift.json``, which the page shows.
 
     Parameters are the model's ``contract``, ``settings`` (``draws``, ``level``, ``min_cell``), a ``seed`` and
     ``predicted``: numbers of test rows and predicted positives of the training run, or None. Inputs are the
@@ -109,8 +108,7 @@ def measure_drift(context: StepContext) -> StepResult:
 
 
 def _read_batch(path: Path, contract: Contract, features: Sequence[str]) -> Batch:
-    """
-    Read a batch and check its columns and types, but not its values.
+    """Read a batch and check its columns and types, but not its values.
 
     Missing values, and values outside their set or range, are no error: drift counts them. Raises
     `InputError` if there are no rows, a model input is missing, or a column occurs twice or has another type.
@@ -178,8 +176,7 @@ def _metrics(
 def _predictions(
     context: StepContext, features: pa.Table, bundle: Path, encoder: TableEncoder, settings: Settings
 ) -> PredictionDrift:
-    """
-    Predict the rows that the model accepts, and compare the share of predicted positives.
+    """Predict the rows that the model accepts, and compare the share of predicted positives.
 
     Rows that the model refuses, because of an unseen category or a number that is not finite, are left out
     and counted.

@@ -39,19 +39,14 @@ SUMMARIES = {
 
 
 class StepKey(CachePolicy):
-    """
-    The key of :func:`evenhand.tasks.step.step_key`, which the flow computes and passes to the task.
+    """The key of :func:`evenhand.tasks.step.step_key`, which the flow computes and passes to the task.
 
     The flow also checks whether the artifacts of the key's record are unchanged, and asks for a refresh if
     they are not.
     """
 
     def compute_key(
-        self,
-        task_ctx: TaskRunContext,
-        inputs: dict[str, Any],
-        flow_parameters: dict[str, Any],
-        **kwargs: Any,
+        self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
     ) -> str | None:
         """Key of Prefect's own record; it contains the store, because artifacts belong to one store."""
         return f"evenhand-{inputs['step']}-{Store.name_of(inputs['store_url'])}-{inputs['key']}"
@@ -70,11 +65,7 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
         log_prints=False,
     )
     def run(
-        step: str,
-        key: str,
-        store_url: str,
-        parameters: dict[str, Any],
-        inputs: dict[str, dict[str, Any]],
+        step: str, key: str, store_url: str, parameters: dict[str, Any], inputs: dict[str, dict[str, Any]]
     ) -> dict[str, Any]:
         try:
             record, cached = run_step(

@@ -63,8 +63,7 @@ def column_specs(contract: Contract) -> list[ColumnSpec]:
 
 
 def preprocess(context: StepContext) -> StepResult:
-    """
-    Write ``train/`` and ``test/``, ``encoder.json``, and the results of checking both matrices.
+    """Write ``train/`` and ``test/``, ``encoder.json``, and the results of checking both matrices.
 
     The encoder is fitted to the training rows and the contract only.
     """
@@ -148,8 +147,7 @@ def _label_values(contract: Contract, table: pa.Table) -> list[Any]:
 
 
 def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]:
-    """
-    Number the crossed groups of all attributes, for a stratified split; shape (n,).
+    """Number the crossed groups of all attributes, for a stratified split; shape (n,).
 
     A group of one row cannot be split. All such groups share one stratum; a single one joins the largest
     stratum.

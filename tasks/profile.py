@@ -22,8 +22,8 @@ FORMAT = 1
 
 
 def profile(context: StepContext) -> StepResult:
-    """
-    Write ``reference.json``, which is published with the model, and ``leaks.json``, see :func:`leak_report`.
+    """Write ``reference.json``, which is published with the model, and ``leaks.json``, see
+    :func:`leak_report`.
 
     The reference has, for each model input, the counts of quantile bins or of categories, and of missing
     values; for each sensitive attribute, the counts of its groups and of positive labels in each; and the
@@ -66,12 +66,7 @@ def _column(values: pa.ChunkedArray, column: Column, least: int) -> dict[str, An
     else:
         counts, missing = category_counts(values)
         named, other = pool_small(dict(sorted(counts.items())), least)
-        found = {
-            "kind": "category",
-            "names": list(named),
-            "counts": list(named.values()),
-            "other": other,
-        }
+        found = {"kind": "category", "names": list(named), "counts": list(named.values()), "other": other}
     # Missing values of a sensitive attribute are a group; a small group's size is hidden.
     hidden = column.role == "sensitive" and missing < least
     return found | {"missing": 0 if hidden else missing}

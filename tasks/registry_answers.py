@@ -17,8 +17,7 @@ SQLITE = "sqlite:///"
 
 
 def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
-    """
-    Answer a question about the registry from the kept answers, or with `ask` if the registry has changed.
+    """Answer a question about the registry from the kept answers, or with `ask` if the registry has changed.
 
     Answers are kept of a registry in a SQLite file only. `question` names the answer among those about the
     same state of the registry. `ask` returns the answer in JSON types; None is not kept.
@@ -45,8 +44,7 @@ def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
 
 
 def _state(uri: str) -> str | None:
-    """
-    State of a SQLite file, which every change of its content changes; None for any other registry.
+    """State of a SQLite file, which every change of its content changes; None for any other registry.
 
     The header counts the changes (bytes 24 to 27), unless the database writes ahead (bytes 18 and 19 are 2).
     A journal beside the file means that a change is under way or was interrupted.

@@ -57,8 +57,7 @@ def _present(raw: RawFile) -> Path | None:
 def fetch_source(
     store: Store, source: Mapping[str, Any], *, progress: Progress | None = None
 ) -> dict[str, Artifact]:
-    """
-    Copy a table's files to this machine; return their handles by name, none for a generated table.
+    """Copy a table's files to this machine; return their handles by name, none for a generated table.
 
     `source` is the job's ``table``: a known name, a ``path`` (local, or an fsspec URL), or ``sql`` and
     ``connection``. ``progress(done, total)`` is called in kB for every downloaded file of known size. Raises

@@ -38,8 +38,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class StepContext:
-    """
-    Arguments of a step's function.
+    """Arguments of a step's function.
 
     `inputs` are local paths whose digests were verified. The function writes into `workdir` and reports
     ``progress(done, total, values)``. The folder `checkpoint` survives a killed run: the next run of the same
@@ -63,8 +62,7 @@ class StepContext:
 
 @dataclass(frozen=True)
 class Step:
-    """
-    One step of a run: a function that depends on its context only.
+    """One step of a run: a function that depends on its context only.
 
     By default it is the function of the step's name in the module ``evenhand.tasks.HOME``, which is imported
     when the step runs; `home` is by default the step's name. `modules` are imported by name, or copied, so
@@ -117,8 +115,7 @@ STEPS = {
 def step_key(
     step: Step, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], extra: Sequence[str] = ()
 ) -> str:
-    """
-    Cache key: digest of name, parameters, inputs' digests, code and versions of the numeric libraries.
+    """Cache key: digest of name, parameters, inputs' digests, code and versions of the numeric libraries.
 
     The parameters include the seed. `extra` names further modules that these parameters need, such as the
     module of a method.
@@ -143,8 +140,7 @@ def run_step(
     inputs: Mapping[str, Artifact],
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
 ) -> tuple[StepRecord, bool]:
-    """
-    Run a step unless its record exists; return its record, and whether that existed.
+    """Run a step unless its record exists; return its record, and whether that existed.
 
     Simultaneous runs of one key compute once: the other runs wait for the lock and find the record.
     """
@@ -180,8 +176,7 @@ def run_step(
 
 @contextmanager
 def listen(listener: Listener | None) -> Iterator[None]:
-    """
-    Send progress as (step, done, total, values) to `listener` within the block.
+    """Send progress as (step, done, total, values) to `listener` within the block.
 
     If the listener has a method `working`, a context manager, it is entered with the step's name while a
     step runs, also for steps that report no progress.
@@ -216,8 +211,7 @@ def report_progress(step: str, *, prefect: bool = False) -> Callable[[int, int, 
 
 
 class Stages:
-    """
-    One progress count over `count` stages of a step: each stage counts as a hundred.
+    """One progress count over `count` stages of a step: each stage counts as a hundred.
 
     `report` is the callback of :class:`StepContext`; each stage begins with a call of :meth:`next`.
     """

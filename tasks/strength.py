@@ -25,16 +25,9 @@ TRIED = (1.0, 0.1, 0.01)
 
 
 def fit_useful(
-    learner: Learner,
-    data: Dataset,
-    plain: HeldOut,
-    seed: int,
-    *,
-    progress: Progress,
-    checkpoint: Path | None,
+    learner: Learner, data: Dataset, plain: HeldOut, seed: int, *, progress: Progress, checkpoint: Path | None
 ) -> tuple[Method, HeldOut, dict[str, Any]]:
-    """
-    Train with the default strength, and again with less of it while that costs too much.
+    """Train with the default strength, and again with less of it while that costs too much.
 
     A strength costs too much if the balanced accuracy on rows that were not trained on, at the best threshold
     of each model, is below that of the plain control by more than ``ALLOWED_LOSS`` and by more than the
@@ -78,8 +71,7 @@ def fit_useful(
 
 
 def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]:
-    """
-    Balanced accuracy of `plain` less that of `held` on their common rows, and its standard error.
+    """Balanced accuracy of `plain` less that of `held` on their common rows, and its standard error.
 
     Each decides by the threshold that is best for it there. Both are 0 without common rows of both labels.
     """

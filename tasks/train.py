@@ -29,8 +29,7 @@ EXPLAINED_VARIANCE = 0.95
 
 
 def train(context: StepContext) -> StepResult:
-    """
-    Write ``model/``, and ``history.json`` if the method has one, with values per training step.
+    """Write ``model/``, and ``history.json`` if the method has one, with values per training step.
 
     With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
     trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
@@ -75,8 +74,7 @@ def train(context: StepContext) -> StepResult:
 def learner_of(
     context: StepContext, data: Dataset, changed: Mapping[str, Any] = MappingProxyType({})
 ) -> Learner:
-    """
-    Learner of the method, its arguments (some of them `changed`) and inputs, for the rows of `data`.
+    """Learner of the method, its arguments (some of them `changed`) and inputs, for the rows of `data`.
 
     Raises
     ------

@@ -49,8 +49,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Learner:
-    """
-    A method with its arguments, and what its ``fit`` takes beside X and y.
+    """A method with its arguments, and what its ``fit`` takes beside X and y.
 
     `groups` are the sensitive groups of every row, `copies` the counterfactual copies of all rows.
     """
@@ -68,8 +67,7 @@ class Learner:
         progress: Progress | None = None,
         checkpoint: Path | None = None,
     ) -> Method:
-        """
-        Train on all rows, or on those at the positions `rows`.
+        """Train on all rows, or on those at the positions `rows`.
 
         Raises `InputError` if the method refuses its arguments or the rows, and `NotCarriedOut` if the
         training diverged.
@@ -92,8 +90,7 @@ class Learner:
         return model
 
     def held_out(self, model: Method, data: Dataset, seed: int) -> HeldOut:
-        """
-        Probabilities of `model` for rows that it was not trained on.
+        """Probabilities of `model` for rows that it was not trained on.
 
         They are the validation rows of the method's early stopping. A method that has none is trained once
         more, without a share of the rows.

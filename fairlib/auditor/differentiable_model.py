@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 
 class DifferentiableModel:
-    """
-    Any differentiable module from (n, d) to (n, K), through autograd.
+    """Any differentiable module from (n, d) to (n, K), through autograd.
 
     It follows later updates of the network's parameters, and gives them no gradient.
     """
@@ -45,8 +44,7 @@ class DifferentiableModel:
 
 
 class PerceptronModel(DifferentiableModel):
-    """
-    A chain of linear layers with ReLU between them, differentiated by hand.
+    """A chain of linear layers with ReLU between them, differentiated by hand.
 
     For the mini-batch of a table, building autograd's graph takes longer than the arithmetic.
     """

@@ -9,8 +9,7 @@ from torch.nn import functional
 
 
 def logit_distance(first: Tensor, second: Tensor) -> Tensor:
-    r"""
-    Mean squared difference of logits, from shape (..., K) to (...) (Yurochkin and Sun 2021, appendix B).
+    r"""Mean squared difference of logits, from shape (..., K) to (...) (Yurochkin and Sun 2021, appendix B).
 
     .. math:: d_Y(h, h') = \frac{1}{K} \| h - h' \|_2^2
     """

@@ -36,8 +36,8 @@ class WorstCase:
 
 
 class SearchBounds:
-    r"""
-    Bounds of :math:`x' = x + \delta + B z` for some people, shape (n, d): the fair metric's feature bounds.
+    r"""Bounds of :math:`x' = x + \delta + B z` for some people, shape (n, d): the fair metric's feature
+    bounds.
 
     :math:`x + \delta` stays within the training rows' range of every feature, and the sensitive coordinates
     :math:`B^\top x'` within theirs. The move along the free directions is added on top: with a learned
@@ -92,8 +92,7 @@ class SearchBounds:
 
 @dataclass(eq=False)
 class Auditor:
-    r"""
-    Search for :math:`\max_{x'} \; g(h(x')) - \lambda d_x^2(x, x')`, with :math:`x' = x + B z + \delta`.
+    r"""Search for :math:`\max_{x'} \; g(h(x')) - \lambda d_x^2(x, x')`, with :math:`x' = x + B z + \delta`.
 
     **Along the free directions** (the columns of B, distance 0): where the box of z has few corners, all are
     tried, and some random places within it. Otherwise each step goes to the corner in the direction of the
@@ -149,8 +148,7 @@ class Auditor:
         *,
         random_start: bool = False,
     ) -> WorstCase:
-        """
-        Find a bad x' for every row of x, shape (n, d): never better for the person than x itself.
+        """Find a bad x' for every row of x, shape (n, d): never better for the person than x itself.
 
         Parameters
         ----------
@@ -266,8 +264,7 @@ class _Search:
         self.offer(point, self.objective.value(self.model.logits(point)), self.squared(delta))
 
     def first_move(self, z: Tensor, slope: Tensor, scale: float) -> Tensor:
-        """
-        The best of several lengths along the steepest direction.
+        """The best of several lengths along the steepest direction.
 
         Where the objective is nearly flat, as for a network that is invariant along the free directions, its
         gradient is too short to move far, but its direction is right. Where the gradient is zero, this is the

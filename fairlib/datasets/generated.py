@@ -15,8 +15,7 @@ CLUBS = ("none", "chess", "choir", "football", "rowing")
 
 
 def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
-    r"""
-    Loan applications whose features range from fair to unfair (DADI, appendix D).
+    r"""Loan applications whose features range from fair to unfair (DADI, appendix D).
 
     A group :math:`b \in \{0, 1\}` with equal shares; :math:`X_1..X_4 \sim N(0, 1)`;
     :math:`X_5..X_8 \sim N(b - 1/2, 1)`; :math:`X_9` uniform on {0, 1, 2};
@@ -28,7 +27,6 @@ def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
     ----------
     n : int
         Number of people, at least 1.
-    seed : int
 
     Returns
     -------
@@ -66,8 +64,7 @@ def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
 
 
 def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
-    r"""
-    Past hiring decisions that depended on the gender of equally skilled applicants.
+    r"""Past hiring decisions that depended on the gender of equally skilled applicants.
 
     Women and men have equal shares and the same distribution of skill :math:`s \sim N(0, 1)`, which is not
     observed, of test scores :math:`N(s, 0.6^2)`, interview scores :math:`N(s, 0.8^2)` and years of experience
@@ -83,7 +80,6 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
     ----------
     n : int
         Number of people, at least 1.
-    seed : int
 
     Returns
     -------

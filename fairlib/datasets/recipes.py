@@ -20,8 +20,7 @@ UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 @dataclass(frozen=True)
 class RawFile:
-    """
-    A publisher's file.
+    """A publisher's file.
 
     Parameters
     ----------
@@ -72,8 +71,7 @@ SEX_OF_STATUS = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "
 
 
 def _read_census(files: Mapping[str, Path]) -> pd.DataFrame:
-    """
-    Complete rows of both parts with all attributes.
+    """Complete rows of both parts with all attributes.
 
     The test part opens with a comment line and ends its labels in a full stop.
     """
@@ -118,8 +116,7 @@ def _read_german_sex(files: Mapping[str, Path]) -> pd.DataFrame:
 
 
 def _usable_cases(files: Mapping[str, Path]) -> pd.DataFrame:
-    """
-    Defendants with a usable record, with all columns.
+    """Defendants with a usable record, with all columns.
 
     The publisher's own filter: screened within 30 days of the arrest, a known outcome, no ordinary traffic
     offence, a scored case.

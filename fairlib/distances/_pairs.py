@@ -23,8 +23,7 @@ def check_source(title: str, **sources: Any) -> None:
 
 
 def group_codes(rows: Float, groups: ArrayLike) -> Indices:
-    """
-    Integer group of every row, shape (n,).
+    """Integer group of every row, shape (n,).
 
     Raises
     ------
@@ -43,8 +42,7 @@ def group_codes(rows: Float, groups: ArrayLike) -> Indices:
 
 
 def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
-    """
-    Differences of the pairs that a user lists as two arrays of one shape.
+    """Differences of the pairs that a user lists as two arrays of one shape.
 
     Raises
     ------
@@ -68,8 +66,7 @@ def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
 def pairs_of_copies(
     data: Float, copies: Sequence[NDArray[Any]], most: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
-    """
-    Differences of rows and changed copies, and of as many random pairs of rows, both at most `most`.
+    """Differences of rows and changed copies, and of as many random pairs of rows, both at most `most`.
 
     Two people who differ only in columns that copies change are comparable too, and no incomparable pair;
     unless the copies change every column.

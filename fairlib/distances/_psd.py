@@ -42,8 +42,7 @@ def maximise(
     max_iter: int,
     tol: float,
 ) -> Maximum:
-    r"""
-    Accelerated projected gradient ascent with backtracking and restarts.
+    r"""Accelerated projected gradient ascent with backtracking and restarts.
 
     Beck and Teboulle 2009 (FISTA), restarted where the momentum points downhill (O'Donoghue and Candes 2015).
 
@@ -55,14 +54,9 @@ def maximise(
         Positive semi-definite, of finite value.
     step : float
         First step length.
-    max_iter : int
     tol : float
         Limit for the Frobenius norm of the projected gradient
         :math:`\Pi(\Sigma + \nabla f(\Sigma)) - \Sigma`, which is 0 at a maximum and nowhere else.
-
-    Returns
-    -------
-    Maximum
     """
     current = ahead = start
     height, momentum, smallest = value(start), 1.0, SMALLEST * step

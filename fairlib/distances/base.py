@@ -26,8 +26,7 @@ FINEST = -300
 
 @dataclass(frozen=True)
 class FeatureBounds:
-    """
-    Box around the training rows.
+    """Box around the training rows.
 
     A search for comparable people may move along the free directions at no cost: without bounds it would
     leave the range of real people. The largest and the smallest value of a feature belong to somebody,
@@ -81,8 +80,7 @@ def _above(value: float, exponent: int) -> float:
 
 
 class Metric(BaseEstimator):  # type: ignore[misc]
-    r"""
-    A fair distance between people, learned by ``fit``.
+    r"""A fair distance between people, learned by ``fit``.
 
     .. math:: d_x^2(x_1, x_2) = (x_1 - x_2)^\top \Sigma (x_1 - x_2), \qquad \Sigma \succeq 0
 
@@ -118,8 +116,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         self._tensors: dict[Any, Any] = {}
 
     def __sklearn_clone__(self) -> Self:
-        """
-        A fitted metric is copied with what it learned, which a method with this parameter needs.
+        """A fitted metric is copied with what it learned, which a method with this parameter needs.
 
         A clone that is fitted again learns everything anew.
         """
@@ -129,8 +126,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return unfitted
 
     def project(self, X: Any) -> Any:
-        r"""
-        Coordinates, shape (n, r), in which :math:`d_x` is the Euclidean distance.
+        r"""Coordinates, shape (n, r), in which :math:`d_x` is the Euclidean distance.
 
         Unless a metric says otherwise :math:`X - (X B) B^\top`, with r = d: two thin products, never a d x d
         matrix.
@@ -144,8 +140,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return self._weigh(self._checked(V))
 
     def unweigh(self, V: Any) -> Any:
-        r"""
-        Rows times the matrix's pseudo-inverse, :math:`V \Sigma^+`.
+        r"""Rows times the matrix's pseudo-inverse, :math:`V \Sigma^+`.
 
         It drops the part of V along free directions, and undoes :meth:`weigh` on the rest.
         """
@@ -158,8 +153,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return self._weigh, self._unweigh
 
     def squared(self, x1: Any, x2: Any) -> Any:
-        r"""
-        Squared distances :math:`d_x^2` of paired rows, shape (n,).
+        r"""Squared distances :math:`d_x^2` of paired rows, shape (n,).
 
         Two arrays must have one shape; tensors broadcast.
         """
@@ -167,8 +161,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return (difference * difference).sum(-1)
 
     def distance(self, x1: Any, x2: Any) -> Any:
-        """
-        Distances :math:`d_x` of paired rows, shape (n,): the root of :meth:`squared`.
+        """Distances :math:`d_x` of paired rows, shape (n,): the root of :meth:`squared`.
 
         The gradient of a tensor's distance is 0 where the distance is.
         """
@@ -178,8 +171,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         return np.linalg.norm(difference, axis=-1)
 
     def pairwise(self, X: Any, Y: Any = None, *, squared: bool = False) -> Any:
-        r"""
-        Distances of all pairs, shape (n, m); `squared` gives :math:`d_x^2`, the transport cost of BuDRO.
+        r"""Distances of all pairs, shape (n, m); `squared` gives :math:`d_x^2`, the transport cost of BuDRO.
 
         Y has the shape (m, d), or is None for X itself.
         """
@@ -279,8 +271,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def load_metric(folder: str | Path) -> Metric:
-    """
-    Read a saved metric of any kind.
+    """Read a saved metric of any kind.
 
     Raises
     ------
@@ -297,8 +288,7 @@ def load_metric(folder: str | Path) -> Metric:
 
 
 def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
-    r"""
-    Mean squared fair distance between two random people, the unit of a relative budget.
+    r"""Mean squared fair distance between two random people, the unit of a relative budget.
 
     .. math:: E\, d_x^2(X_1, X_2) = 2 \sum_j \operatorname{Var} p_j(X)
 
@@ -315,8 +305,7 @@ def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
 
 
 def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
-    """
-    Values of every sensitive feature by name.
+    """Values of every sensitive feature by name.
 
     Parameters
     ----------
@@ -339,8 +328,7 @@ def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
 
 
 def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) -> Metric:
-    """
-    The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
+    """The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
 
     X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`.
 

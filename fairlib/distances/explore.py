@@ -28,8 +28,7 @@ NEGLIGIBLE = 1e-6
 
 
 def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayLike) -> float:
-    r"""
-    Mean log-likelihood of a metric's matrix.
+    r"""Mean log-likelihood of a metric's matrix.
 
     .. math:: \frac1m \Big[ \sum_{\delta \in C} \big( \log 2 - \log(1 + e^{D(\delta)}) \big)
         + \sum_{\delta \in I} \log \tanh \tfrac{D(\delta)}{2} \Big],
@@ -56,8 +55,7 @@ def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayL
 
 
 def log_likelihood_gradient(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayLike) -> Float:
-    r"""
-    Gradient of :func:`log_likelihood`, shape (d, d), where that is finite.
+    r"""Gradient of :func:`log_likelihood`, shape (d, d), where that is finite.
 
     .. math:: \frac1m \Big[ -\sum_{\delta \in C} \sigma(D(\delta))\, \delta\delta^\top
         + \sum_{\delta \in I} \frac{1}{\sinh D(\delta)}\, \delta\delta^\top \Big]
@@ -82,8 +80,7 @@ def _outer(differences: ArrayLike, weights: Float) -> Float:
 
 @dataclass(repr=False, eq=False)
 class EXPLORE(Metric):
-    r"""
-    A Mahalanobis distance learned from pairs that are comparable and pairs that are not.
+    r"""A Mahalanobis distance learned from pairs that are comparable and pairs that are not.
 
     .. math:: P(\text{comparable} \mid x_1, x_2) = 2\,\sigma(-d_x^2(x_1, x_2)), \qquad
         \max_{\Sigma \succeq 0} \; \ell(\Sigma) - \lambda \operatorname{tr} \Sigma
@@ -139,8 +136,7 @@ class EXPLORE(Metric):
         groups: ArrayLike | None = None,
         counterfactuals: Sequence[ArrayLike] | None = None,
     ) -> Self:
-        """
-        Learn the matrix from training rows, shape (n, d); y and sensitive features are ignored.
+        """Learn the matrix from training rows, shape (n, d); y and sensitive features are ignored.
 
         Parameters
         ----------

@@ -19,8 +19,7 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class LearnedDirection:
-    """
-    A direction to learn: the normal of a linear model that predicts an attribute from the other columns.
+    """A direction to learn: the normal of a linear model that predicts an attribute from the other columns.
 
     The `excluded` columns of X, those that hold the attribute itself, are left out of that model.
     """
@@ -31,8 +30,7 @@ class LearnedDirection:
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class SensitiveSubspace(Metric):
-    r"""
-    Euclidean distance outside a sensitive subspace.
+    r"""Euclidean distance outside a sensitive subspace.
 
     .. math:: d_x^2(x_1, x_2) = \| (I - P)(x_1 - x_2) \|_2^2, \qquad P = B B^\top
 
@@ -63,15 +61,8 @@ class SensitiveSubspace(Metric):
     strength: float = 0.1
     max_rank: int | None = None
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        sensitive_features: Any = None,
-    ) -> Self:
-        """
-        Learn the subspace from training rows, shape (n, d); y is ignored.
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, *, sensitive_features: Any = None) -> Self:
+        """Learn the subspace from training rows, shape (n, d); y is ignored.
 
         Parameters
         ----------
@@ -155,8 +146,7 @@ def _models(target: NDArray[Any], strength: float) -> list[tuple[Any, NDArray[An
 
 
 def is_told(X: ArrayLike, target: NDArray[Any], strength: float = 0.1) -> bool:
-    """
-    Whether linear models predict an attribute better than chance on rows that they were not trained on.
+    """Whether linear models predict an attribute better than chance on rows that they were not trained on.
 
     Better than chance is a cross-validated AUC, or correlation for a floating-point attribute, of more than
     three standard errors above that of a random prediction.

@@ -23,8 +23,7 @@ MOST_SEQUENCES = 10
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """
-    What was asked of n people, of G feature groups.
+    """What was asked of n people, of G feature groups.
 
     Parameters
     ----------
@@ -63,15 +62,13 @@ class Category:
 def features_asked(
     counts: NDArray[np.int64], *, draws: int, level: float, min_cell: int, seed: int
 ) -> MetricValue:
-    """
-    Mean number of feature groups asked per person, with a percentile bootstrap interval.
+    """Mean number of feature groups asked per person, with a percentile bootstrap interval.
 
     Parameters
     ----------
     counts : int array, shape (n,)
     draws : int
         Bootstrap draws; 0 for no interval.
-    level : float
     min_cell : int
         With fewer people the evidence is insufficient.
     seed : int
@@ -97,8 +94,7 @@ def asked_histogram(questions: Questions) -> list[int]:
 
 
 def frequent_sequences(questions: Questions, *, min_cell: int) -> list[dict[str, Any]]:
-    """
-    At most ten commonest sequences of questions, each of at least ``max(30, min_cell)`` people.
+    """At most ten commonest sequences of questions, each of at least ``max(30, min_cell)`` people.
 
     Each has ``groups`` (names in order; none for people who were asked nothing), ``rows`` and ``share``.
     """
@@ -125,12 +121,10 @@ def question_report(
     level: float,
     min_cell: int,
 ) -> list[dict[str, Any]]:
-    """
-    Who is asked each group, as plain JSON types.
+    """Who is asked each group, as plain JSON types.
 
     Parameters
     ----------
-    questions : Questions
     label : int array of 0 and 1, shape (n,)
     sensitive : mapping of str to array of str, shape (n,)
         Group of every person per attribute.

@@ -29,8 +29,7 @@ WIDEN = 16.0
 
 @dataclass(frozen=True)
 class Audit:
-    r"""
-    Result of the restricted adversary.
+    r"""Result of the restricted adversary.
 
     Parameters
     ----------
@@ -90,8 +89,7 @@ def audit(
     jobs: int = 1,
     callback: Progress | None = None,
 ) -> Audit:
-    r"""
-    Empirical performance gap of a fitted classifier of any kind (Vargo et al. 2021, equation 3.2).
+    r"""Empirical performance gap of a fitted classifier of any kind (Vargo et al. 2021, equation 3.2).
 
     .. math::
         \sup_{P: W_D(P, P_n) \le \epsilon} E_P[\ell(f(x), y)] - \frac1n \sum_i \ell(f(x_i), y_i)
@@ -117,7 +115,6 @@ def audit(
         interval.
     level : float
         Coverage of the interval, in (0, 1).
-    seed : int
     jobs : int
         Threads.
     callback : callable, optional
@@ -153,8 +150,8 @@ def audit(
 
 
 def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
-    r"""
-    Probabilities drawn towards the base rate until their log loss is `loss`; unchanged where it is no better.
+    r"""Probabilities drawn towards the base rate until their log loss is `loss`; unchanged where it is no
+    better.
 
     .. math:: p_t = \sigma(t z + (1 - t) \bar z), \qquad t \in [0, 1],
 
@@ -224,7 +221,6 @@ def audit_losses(
     target = plan.target
     if plan.split is not None and plan.split[2] > 0.5:
         target[plan.split[0]] = plan.split[1]
-    assert problem.places is not None
     moved = problem.places[problem.place_of] - problem.places[problem.place_of[target]]
     return Audit(
         budget=float(budget),
@@ -249,8 +245,7 @@ def _resample(
     rng: np.random.Generator,
     callback: Progress | None,
 ) -> Float:
-    """
-    Gap of every resample of the people, shape (draws,).
+    """Gap of every resample of the people, shape (draws,).
 
     The envelopes hold each person's moves at all multipliers of the bracket, so a resample only allocates its
     budget anew: one cumulated sum over the moves in the order of their ratios.

@@ -16,8 +16,7 @@ BIN_ROWS = 20
 
 @dataclass(frozen=True)
 class Bins:
-    """
-    Bins of a numeric column, open at both ends.
+    """Bins of a numeric column, open at both ends.
 
     Parameters
     ----------
@@ -32,8 +31,7 @@ class Bins:
 
 
 def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_ROWS) -> Bins:
-    """
-    Cut a column's numbers at about its quantiles, or at its values where these are few.
+    """Cut a column's numbers at about its quantiles, or at its values where these are few.
 
     With at most `most` distinct values every value is a bin, else there are at most `most` bins of about
     equal size; then bins of fewer than `least` rows join the smaller neighbour. An edge is a round number
@@ -99,8 +97,7 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
 def merge_bins(
     sizes: Sequence[float], least: float, most: int | None = None, ordered: int = 0
 ) -> list[list[int]]:
-    """
-    Merge bins, the smallest first, until each has `least` rows and there are at most `most`.
+    """Merge bins, the smallest first, until each has `least` rows and there are at most `most`.
 
     Parameters
     ----------
@@ -137,8 +134,7 @@ def count_bins(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:
 
 
 def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], int]:
-    """
-    Separate the names that at least `least` rows have, in their order, from the rows of the rest.
+    """Separate the names that at least `least` rows have, in their order, from the rows of the rest.
 
     The rest takes further names, smallest first, until it has `least` rows itself or is empty.
 

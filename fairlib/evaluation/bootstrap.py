@@ -108,8 +108,6 @@ class JointTable:
     ----------
     weights : int array, shape (A,)
         Rows per atom.
-    n : int
-        Number of rows.
     """
 
     def __init__(
@@ -207,7 +205,6 @@ def multinomial_chunks(
         Rows per atom; every draw has as many rows in all.
     draws : int
         Number of draws in all.
-    rng : numpy.random.Generator
     chunk_bytes : int
         Largest size of one chunk; the draws do not depend on it.
     callback : callable, optional
@@ -239,9 +236,7 @@ def score_table(
 
 
 def score_bins(
-    score: NDArray[np.float64],
-    max_bins: int | None = None,
-    sample_weight: NDArray[np.float64] | None = None,
+    score: NDArray[np.float64], max_bins: int | None = None, sample_weight: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
     """Bin of every row, shape (n,), numbered from 0 by rising score; bins as in :func:`score_table`.
 

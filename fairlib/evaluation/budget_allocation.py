@@ -14,8 +14,7 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ConcaveHulls:
-    r"""
-    Segments of the upper concave hulls of all people's options, in falling order of slope.
+    r"""Segments of the upper concave hulls of all people's options, in falling order of slope.
 
     The linear program
 
@@ -47,8 +46,7 @@ class ConcaveHulls:
     gain: Float
 
     def allocate(self, budgets: Float, weights: NDArray[Any] | None = None) -> tuple[Float, Float]:
-        r"""
-        :math:`R` and :math:`\lambda` of each budget, exact.
+        r""":math:`R` and :math:`\lambda` of each budget, exact.
 
         Parameters
         ----------
@@ -74,8 +72,7 @@ class ConcaveHulls:
 
 
 def concave_hulls(gains: Float, costs: Float) -> ConcaveHulls:
-    """
-    Upper concave hulls of all people's options.
+    """Upper concave hulls of all people's options.
 
     `gains` and `costs` have the shape (n, m). Costs are not negative; the first option of each person costs
     nothing.

@@ -35,8 +35,7 @@ CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class Certificate:
-    r"""
-    Pairs :math:`(\epsilon, \delta)`: the largest output change that a search found within each budget.
+    r"""Pairs :math:`(\epsilon, \delta)`: the largest output change that a search found within each budget.
 
     If the search missed nothing, the model is :math:`(\epsilon, \delta)`-distributionally individually fair
     (definition 2.1) on these people and within the metric's feature bounds. Otherwise the true
@@ -65,8 +64,7 @@ class Certificate:
     classes: int
 
     def share_bound(self, threshold: float, index: int = 0) -> float:
-        r"""
-        Bound on the share of people whose output can differ by `threshold` or more (proposition 2.3).
+        r"""Bound on the share of people whose output can differ by `threshold` or more (proposition 2.3).
 
         It holds for these people, if the search missed nothing.
 
@@ -92,8 +90,8 @@ class Certificate:
         return min(1.0, float(self.values[index]) / threshold)
 
     def share_bound_of_odds(self, factor: float, index: int = 0) -> float:
-        r"""
-        Bound on the share of people whose odds of one class against another can change by `factor` or more.
+        r"""Bound on the share of people whose odds of one class against another can change by `factor` or
+        more.
 
         A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
         :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`.
@@ -124,8 +122,7 @@ def certify(
     seed: int = 0,
     callback: Progress | None = None,
 ) -> Certificate:
-    r"""
-    Empirical fair regulariser of a differentiable model on unseen people (theorem 2.4).
+    r"""Empirical fair regulariser of a differentiable model on unseen people (theorem 2.4).
 
     .. math::
         \hat R(h) = \inf_{\lambda \ge 0} \; \lambda \epsilon
@@ -142,7 +139,6 @@ def certify(
     network : torch.nn.Module
         Maps (n, d) float32 to logits (n, K).
     X : array-like, shape (n, d)
-    metric : fitted fair metric
     budgets : sequence of float
         :math:`\epsilon`, each finite and not negative.
     subspace_steps, full_steps : int
@@ -153,14 +149,9 @@ def certify(
         Bootstrap draws over people; 0 for no interval.
     level : float
         Coverage of the intervals, in (0, 1).
-    seed : int
     callback : callable, optional
         ``callback(done, total)``: the ladder, every possible round of searches and the bootstrap count as one
         each.
-
-    Returns
-    -------
-    Certificate
 
     Raises
     ------

@@ -11,8 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PairedTest:
-    """
-    Difference between two methods over splits on which both were measured.
+    """Difference between two methods over splits on which both were measured.
 
     Parameters
     ----------
@@ -33,8 +32,7 @@ class PairedTest:
 def corrected_t_test(
     values: Sequence[float | None], reference: Sequence[float | None], *, ratio: float
 ) -> PairedTest:
-    r"""
-    Test whether two methods differ on average over J random splits of one table.
+    r"""Test whether two methods differ on average over J random splits of one table.
 
     With the differences :math:`d_j` of both methods, their mean :math:`\bar d` and sample variance
     :math:`s^2`,
@@ -103,8 +101,7 @@ def corrected_t_test(
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    r"""
-    Correct p-values for their number, so that the probability of any false finding stays below the level.
+    r"""Correct p-values for their number, so that the probability of any false finding stays below the level.
 
     Of the m p-values in rising order, the i-th becomes
 

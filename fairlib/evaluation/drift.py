@@ -43,8 +43,7 @@ NEGLIGIBLE = 0.05
 
 
 def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
-    r"""
-    Population stability index over the last axis, each share no smaller than 1e-6.
+    r"""Population stability index over the last axis, each share no smaller than 1e-6.
 
     .. math:: \sum_j (p_j - r_j) \log \frac{p_j}{r_j}
 
@@ -69,8 +68,7 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
 
 
 def expected_without_drift(bins: int, n: int, m: int) -> float:
-    r"""
-    Approximate mean of the index of two samples of one distribution, :math:`(B - 1)(1/n + 1/m)`.
+    r"""Approximate mean of the index of two samples of one distribution, :math:`(B - 1)(1/n + 1/m)`.
 
     n m / (n + m) times the index is about chi-square with B - 1 degrees of freedom (Yurdakul and Naranjo
     2020).
@@ -79,8 +77,7 @@ def expected_without_drift(bins: int, n: int, m: int) -> float:
 
 
 def most_bins(n: int, m: int) -> int:
-    r"""
-    Largest number of bins by which samples of n and m rows may be compared.
+    r"""Largest number of bins by which samples of n and m rows may be compared.
 
     It is the most for which the probability of an index above 0.2 without drift stays below 0.1%, by the
     index's chi-square distribution; 1 for fewer than some 55 rows.
@@ -98,8 +95,7 @@ def most_bins(n: int, m: int) -> int:
 def coarsen(
     now: ArrayLike, then: ArrayLike, ordered: int = 0, least: float = CELL_ROWS, most: int | None = None
 ) -> list[list[int]]:
-    """
-    Merge bins until both samples expect `least` rows in each bin under a common distribution.
+    """Merge bins until both samples expect `least` rows in each bin under a common distribution.
 
     Works as :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples only, so
     that the merging favours neither answer. Bins that are empty in both samples vanish.
@@ -117,8 +113,7 @@ def coarsen(
 
 
 def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
-    """
-    P-value of Pearson's chi-square test that two rows of counts have one distribution; 1 for one bin.
+    """P-value of Pearson's chi-square test that two rows of counts have one distribution; 1 for one bin.
 
     The approximation is poor where a bin is expected to have fewer than about five rows: see :func:`coarsen`.
 
@@ -135,8 +130,7 @@ def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """
-    Drift of one column.
+    """Drift of one column.
 
     Parameters
     ----------
@@ -146,7 +140,6 @@ class ColumnDrift:
         Mean of the index without drift; None where the index has no evidence.
     p_value : float or None
         Of the two-sample test, not corrected for the number of columns.
-    bins_compared : int
     """
 
     psi: MetricValue
@@ -164,8 +157,7 @@ def column_drift(
     random: np.random.Generator,
     ordered: int = 0,
 ) -> ColumnDrift:
-    r"""
-    Compare a column's counts in a batch with those of the reference.
+    r"""Compare a column's counts in a batch with those of the reference.
 
     Bins are merged by :func:`coarsen` first, down to :func:`most_bins`, and half a row is added to each bin
     of both samples, so that an empty bin does not decide alone. The interval is a parametric bootstrap: both
@@ -187,7 +179,6 @@ def column_drift(
         Bootstrap draws; 0 for no interval.
     level : float
         Coverage, in (0, 1).
-    random : numpy.random.Generator
     ordered : int
         See :func:`coarsen`.
 
@@ -240,8 +231,7 @@ def _smoothed(counts: NDArray[np.int64]) -> Float:
 
 
 def largest(metrics: Sequence[MetricValue]) -> MetricValue:
-    """
-    Largest of several metrics, its interval from the largest lower and the largest upper end.
+    """Largest of several metrics, its interval from the largest lower and the largest upper end.
 
     The upper end holds whatever the dependence between the metrics: the largest true value is at most its own
     upper end, and so at most the largest upper end. The lower end is less certain the more metrics there are.
@@ -286,8 +276,7 @@ class Change:
 
 
 def share_change(count: int, n: int, count_then: int, m: int, *, level: float, least: int = 1) -> Change:
-    r"""
-    Absolute change of a share between two samples.
+    r"""Absolute change of a share between two samples.
 
     The interval of the signed difference :math:`d = p - r` combines Wilson's intervals [l, u] of both shares,
 
@@ -321,14 +310,12 @@ def share_change(count: int, n: int, count_then: int, m: int, *, level: float, l
 def largest_change(
     now: Sequence[tuple[int, int]], then: Sequence[tuple[int, int]], *, level: float
 ) -> MetricValue:
-    """
-    Largest change of several shares, whose intervals hold together with `level` (Bonferroni).
+    """Largest change of several shares, whose intervals hold together with `level` (Bonferroni).
 
     Parameters
     ----------
     now, then : sequence of (int, int), length K
         Rows with each property and all rows of which they are a share, at least 1; insufficient if K is 0.
-    level : float
     """
     each = 1.0 - (1.0 - level) / max(len(now), 1)
     return largest([share_change(*new, *old, level=each).change for new, old in zip(now, then, strict=True)])

@@ -26,8 +26,7 @@ def drivers(
     seed: int = 0,
     min_cell: int = 5,
 ) -> dict[str, Any]:
-    r"""
-    Measure how much each table column drives a classifier for two labels.
+    r"""Measure how much each table column drives a classifier for two labels.
 
     For trees, the mean absolute contribution to the log-odds (TreeSHAP; Lundberg et al., 2020; the matrix
     columns of a table column are added first). For other models, the mean rise of the log loss when the table
@@ -43,7 +42,6 @@ def drivers(
         Matrix columns of each table column.
     sensitive : mapping of str to array, shape (n,)
         Groups of the rows, by attribute.
-    seed : int
     min_cell : int
         A group with fewer rows has no number.
 

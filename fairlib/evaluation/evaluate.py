@@ -156,8 +156,6 @@ def evaluate(
 
     Parameters
     ----------
-    outcomes : Outcomes
-        The rows to evaluate.
     sample_weight : array-like, shape (n,), optional
         Weights of the rows, at least 0: every metric is what it would be with a row of weight 2 there twice,
         and one of weight 0 left out (its group stays known). A drawn row brings its weight. Numbers of rows

@@ -19,8 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """
-    Decisions that an adversary can change within a budget.
+    """Decisions that an adversary can change within a budget.
 
     Parameters
     ----------
@@ -54,8 +53,7 @@ def flips(
     level: float = 0.95,
     seed: int = 0,
 ) -> Flips:
-    r"""
-    Largest share of people whose decision changes when each may be treated as another given row.
+    r"""Largest share of people whose decision changes when each may be treated as another given row.
 
     .. math:: \max_{S} \frac{|S|}{n} \quad \text{s.t.} \quad \frac1n \sum_{i \in S} d_i^2 \le \epsilon, \qquad
               d_i^2 = \min_{j:\, c_j \ne c_i} \|x_i - x_j\|^2

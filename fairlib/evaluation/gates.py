@@ -91,12 +91,10 @@ class GateResult:
 
     Parameters
     ----------
-    limit : float
     kind : {"min", "max", "no_worse_than_baseline", "better_than_blind", "better_than_plain"}
     value : float or None
         The number compared with the limit, positive if worse than the baseline or better than the control;
         None if the evidence is insufficient.
-    passed : bool
     status : {"ok", "insufficient_evidence"}
         Whether there was a number to compare; without one, a limit is not passed.
     shortfall : float or None
@@ -182,8 +180,6 @@ def decide(
 
     Parameters
     ----------
-    evaluation : Evaluation
-    gates : sequence of Gate
     comparison : Comparison, optional
         Differences from a baseline on the same rows, for gates with ``no_worse_than_baseline``.
     controls : mapping of str to Comparison, optional
@@ -263,50 +259,48 @@ def _compare(gate: Gate, kind: Literal["min", "max"], limit: float, metric: Metr
 
 def _compare_with_baseline(gate: Gate, limit: float, difference: MetricValue) -> GateResult:
     kind: Kind = "no_worse_than_baseline"
-    lower = better(gate.metric) == "lower"
-    # The unfavourable end: the larger difference where lower is better, else the smaller one.
-    end, name = (difference.high, "upper") if lower else (difference.low, "lower")
-    value = difference.value if gate.bound == "point" else end
-    if value is None:
+    gain, end = _gain(gate, difference, -limit)
+    if gain is None:
         words = f"may be at most {limit:g} worse than the baseline's"
         return _undecided(gate, kind, limit, words, difference)
-    worse = value if lower else 0.0 - value  # not -value, which turns 0 into -0
-    if abs(worse - limit) <= ROUNDING:
-        worse = limit
+    worse = 0.0 - gain  # not -gain, which turns 0 into -0
     excess = max(worse - limit, 0.0)
     shown, allowed = _distinct(worse, limit)
     if worse < 0:
         found = f"is {_distinct(0.0 - worse, 0.0)[0]} better than the baseline's"
     else:
         found = f"is {shown} worse than the baseline's" if worse else "equals the baseline's"
-    if gate.bound == "interval":
-        found += f" ({name} end of the paired interval)"
     verdict = f"refused, {excess:.3g} too much" if excess else "passed"
-    text = f"{gate.metric} {found} and may be at most {allowed} worse: {verdict}"
+    text = f"{gate.metric} {found}{end} and may be at most {allowed} worse: {verdict}"
     return GateResult(gate.metric, gate.bound, limit, kind, worse, not excess, "ok", excess, text)
 
 
 def _compare_with_control(
     gate: Gate, kind: Kind, control: str, limit: float, difference: MetricValue
 ) -> GateResult:
+    gain, end = _gain(gate, difference, limit)
+    if gain is None:
+        words = f"must be at least {limit:g} better than {control}'s"
+        return _undecided(gate, kind, limit, words, difference)
+    shortfall = max(limit - gain, 0.0)
+    shown, allowed = _distinct(gain, limit)
+    verdict = f"refused, {shortfall:.3g} too little" if shortfall else "passed"
+    text = f"{gate.metric} is {shown} better than {control}'s{end} and must be {allowed} better: {verdict}"
+    return GateResult(gate.metric, gate.bound, limit, kind, gain, not shortfall, "ok", shortfall, text)
+
+
+def _gain(gate: Gate, difference: MetricValue, limit: float) -> tuple[float | None, str]:
+    """By how much the model is better, exactly `limit` if that near to it; and which end of an interval."""
     lower = better(gate.metric) == "lower"
     # The unfavourable end: the larger difference where lower is better, else the smaller one.
     end, name = (difference.high, "upper") if lower else (difference.low, "lower")
-    value = difference.value if gate.bound == "point" else end
+    value, words = difference.value, ""
+    if gate.bound == "interval":
+        value, words = end, f" ({name} end of the paired interval)"
     if value is None:
-        words = f"must be at least {limit:g} better than {control}'s"
-        return _undecided(gate, kind, limit, words, difference)
+        return None, words
     gain = 0.0 - value if lower else value  # not -value, which turns 0 into -0
-    if abs(gain - limit) <= ROUNDING:
-        gain = limit
-    shortfall = max(limit - gain, 0.0)
-    shown, allowed = _distinct(gain, limit)
-    end_name = f" ({name} end of the paired interval)" if gate.bound == "interval" else ""
-    verdict = f"refused, {shortfall:.3g} too little" if shortfall else "passed"
-    text = (
-        f"{gate.metric} is {shown} better than {control}'s{end_name} and must be {allowed} better: {verdict}"
-    )
-    return GateResult(gate.metric, gate.bound, limit, kind, gain, not shortfall, "ok", shortfall, text)
+    return limit if abs(gain - limit) <= ROUNDING else gain, words
 
 
 def _undecided(gate: Gate, kind: Kind, limit: float, condition: str, metric: MetricValue) -> GateResult:

@@ -37,8 +37,7 @@ LEAST_WEIGHT = 1e-9
 
 @dataclass(frozen=True)
 class GroupThresholds:
-    """
-    A randomised threshold per group.
+    """A randomised threshold per group.
 
     Parameters
     ----------
@@ -72,8 +71,7 @@ class GroupThresholds:
     cost_without_limit: float
 
     def decide(self, probability: ArrayLike, group: ArrayLike, uniform: ArrayLike) -> NDArray[np.int64]:
-        """
-        Decide 0 or 1 for every person, shape (n,).
+        """Decide 0 or 1 for every person, shape (n,).
 
         Parameters
         ----------
@@ -118,8 +116,7 @@ class GroupThresholds:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GroupThresholds:
-        """
-        Read the result of ``to_json``.
+        """Read the result of ``to_json``.
 
         Raises
         ------
@@ -151,8 +148,7 @@ class RocHull(NamedTuple):
 
 
 def roc_hull(probability: Floats, label: NDArray[np.int64]) -> RocHull:
-    """
-    Upper convex hull of the ROC curve of probabilities in [0, 1], shape (n,), of labels 0 and 1.
+    """Upper convex hull of the ROC curve of probabilities in [0, 1], shape (n,), of labels 0 and 1.
 
     Thresholds are halfway between two neighbouring probabilities; the first is ``NOBODY``, the last 0. A rate
     without rows of its label is NaN.
@@ -188,8 +184,7 @@ def fit_group_thresholds(
     false_positive: float = 1.0,
     false_negative: float = 1.0,
 ) -> GroupThresholds:
-    r"""
-    Choose the randomised thresholds of least expected cost whose rates differ little between groups.
+    r"""Choose the randomised thresholds of least expected cost whose rates differ little between groups.
 
     .. math::
         \min \sum_g \frac{n_g}{n} \left[ c_{FP} (1 - \pi_g)\, \mathrm{FPR}_g
@@ -214,10 +209,6 @@ def fit_group_thresholds(
         :math:`t`, at least 0.
     false_positive, false_negative : float
         :math:`c_{FP}` and :math:`c_{FN}`, at least 0 and not both 0.
-
-    Returns
-    -------
-    GroupThresholds
 
     Raises
     ------

@@ -203,7 +203,6 @@ def list_cells(groups: Sequence[str], counts: NDArray[np.int64], min_cell: int) 
     groups : sequence of str, length K
     counts : int array, shape (K, 2, 2)
         Rows per group, true label and predicted label.
-    min_cell : int
 
     Returns
     -------
@@ -292,7 +291,6 @@ def score_histograms(outcomes: Outcomes, *, bins: int = 20, min_cell: int = 5) -
 
     Parameters
     ----------
-    outcomes : Outcomes
     bins : int
         Number of equal bins of [0, 1], at least 1.
     min_cell : int

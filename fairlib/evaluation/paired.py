@@ -44,8 +44,6 @@ class Comparison:
     ----------
     differences : mapping of str to MetricValue
         Flat metric name to model less baseline, in reading order.
-    n : int
-        Number of rows.
     settings : mapping
         ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used.
     """

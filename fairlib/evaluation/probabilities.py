@@ -216,7 +216,6 @@ def reliability(
 
     Parameters
     ----------
-    outcomes : Outcomes
     bins : int
         Most bins of the table and of every group, at least 1; fewer where they would hold fewer than
         `min_cell` people. Equal scores share a bin.

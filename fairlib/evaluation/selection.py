@@ -22,8 +22,7 @@ def selection_report(
     data_dependent: bool,
     min_cell: int,
 ) -> list[dict[str, Any]]:
-    """
-    Summarise selection probabilities over people, as plain JSON types.
+    """Summarise selection probabilities over people, as plain JSON types.
 
     Parameters
     ----------

@@ -182,7 +182,6 @@ def best(goal: Goal, rows: Sequence[Row]) -> int | None:
 
     Parameters
     ----------
-    goal : Goal
     rows : sequence of mapping
         Metric name to number, or None where the evidence did not suffice.
 

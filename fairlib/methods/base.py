@@ -28,8 +28,7 @@ Callback: TypeAlias = Callable[[int, int, Progress], None]
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """
-    Predictions for training rows by a model that was not trained on them.
+    """Predictions for training rows by a model that was not trained on them.
 
     Parameters
     ----------
@@ -44,8 +43,7 @@ class Validation:
 
 
 class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    r"""
-    Base of the classifiers.
+    r"""Base of the classifiers.
 
     A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted parameters. A
     saved model holds only the parameters of prediction: no training row, label or sensitive value, so that
@@ -115,8 +113,8 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return data, codes.astype(np.int64)
 
     def plain(self, n_rows: int) -> Method:
-        """
-        An estimator of the same learner without mitigation, not fitted: the baseline of the method's effect.
+        """An estimator of the same learner without mitigation, not fitted: the baseline of the method's
+        effect.
 
         It has the constructor arguments that both share. A method without mitigation gives one like itself.
 
@@ -200,6 +198,45 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model._read(source)
         return model
 
+    def _check_counts(self, *names: str, least: int = 1, optional: bool = False) -> None:
+        """ValueError unless parameters are whole numbers, at least `least`, or None if `optional`."""
+        for name in names:
+            value = getattr(self, name)
+            if optional and value is None:
+                continue
+            if not isinstance(value, Integral) or value < least:
+                words = " or None" if optional else ""
+                raise ValueError(f"{name} must be a whole number, at least {least}{words}, got {value!r}.")
+
+    def _check_interval(self, interval: str, *names: str, optional: bool = False) -> None:
+        """ValueError unless the named parameters lie in an interval, or are None if `optional`.
+
+        `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one does not.
+        """
+        low, high = (float(bound) for bound in interval[1:-1].split(","))
+        for name in names:
+            value = getattr(self, name)
+            if optional and value is None:
+                continue
+            inside = low <= value <= high  # False for NaN
+            at_open_end = (value == low and interval[0] == "(") or (value == high and interval[-1] == ")")
+            if not inside or at_open_end:
+                words = WORDS.get(interval, f"in {interval}") + (" or None" if optional else "")
+                raise ValueError(f"{name} must be {words}, got {value!r}.")
+
+    def _check_widths(self, *names: str) -> None:
+        """ValueError unless the named parameters list the units of layers, each at least 1."""
+        for name in names:
+            value = getattr(self, name)
+            if any(not isinstance(units, Integral) or units < 1 for units in value):
+                raise ValueError(f"{name} must list whole numbers of units, at least 1, got {value!r}.")
+
+    def _check_choice(self, name: str, options: Sequence[str]) -> None:
+        """ValueError unless the named parameter is one of the options."""
+        value = getattr(self, name)
+        if value not in options:
+            raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}.")
+
     @abstractmethod
     def _write(self, folder: Path) -> None:
         """Write the fitted parameters."""
@@ -233,8 +270,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Float64 | None:
-    """
-    Weights of n rows as float64, shape (n,); None stays None.
+    """Weights of n rows as float64, shape (n,); None stays None.
 
     Raises
     ------
@@ -262,8 +298,7 @@ def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, An
 
 
 def check_feature_groups(groups: Mapping[str, Sequence[int]] | None, n_columns: int) -> dict[str, list[int]]:
-    """
-    Groups of matrix columns, one for each table column; None makes each matrix column a group of its own.
+    """Groups of matrix columns, one for each table column; None makes each matrix column a group of its own.
 
     Raises
     ------
@@ -286,47 +321,3 @@ def check_feature_groups(groups: Mapping[str, Sequence[int]] | None, n_columns: 
     if missing:
         raise ValueError(f"feature_groups misses column {missing[0]}: every column belongs to one group.")
     return named
-
-
-def check_counts(estimator: Any, *names: str, least: int = 1, optional: bool = False) -> None:
-    """ValueError unless the named parameters are whole numbers, at least `least`, or None if `optional`."""
-    for name in names:
-        value = getattr(estimator, name)
-        if optional and value is None:
-            continue
-        if not isinstance(value, Integral) or value < least:
-            words = " or None" if optional else ""
-            raise ValueError(f"{name} must be a whole number, at least {least}{words}, got {value!r}.")
-
-
-def check_interval(estimator: Any, interval: str, *names: str, optional: bool = False) -> None:
-    """
-    ValueError unless the named parameters lie in an interval, or are None if `optional`.
-
-    `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one does not.
-    """
-    low, high = (float(bound) for bound in interval[1:-1].split(","))
-    for name in names:
-        value = getattr(estimator, name)
-        if optional and value is None:
-            continue
-        inside = low <= value <= high  # False for NaN
-        at_open_end = (value == low and interval[0] == "(") or (value == high and interval[-1] == ")")
-        if not inside or at_open_end:
-            words = WORDS.get(interval, f"in {interval}") + (" or None" if optional else "")
-            raise ValueError(f"{name} must be {words}, got {value!r}.")
-
-
-def check_widths(estimator: Any, *names: str) -> None:
-    """ValueError unless the named parameters list the units of layers, each at least 1."""
-    for name in names:
-        value = getattr(estimator, name)
-        if any(not isinstance(units, Integral) or units < 1 for units in value):
-            raise ValueError(f"{name} must list whole numbers of units, at least 1, got {value!r}.")
-
-
-def check_choice(estimator: Any, name: str, options: Sequence[str]) -> None:
-    """ValueError unless the named parameter is one of the options."""
-    value = getattr(estimator, name)
-    if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}.")

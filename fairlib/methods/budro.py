@@ -11,17 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    Method,
-    Validation,
-    check_choice,
-    check_counts,
-    check_interval,
-    check_sample_weight,
-)
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, check_sample_weight
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
@@ -51,8 +41,7 @@ HISTORY = ("multiplier", "spent", "adversarial_loss", "loss", "proven")
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class BudroClassifier(GBDTClassifier):
-    r"""
-    Individually fair gradient boosted trees (Vargo et al. 2021, Algorithm 3), for any number of classes.
+    r"""Individually fair gradient boosted trees (Vargo et al. 2021, Algorithm 3), for any number of classes.
 
     Boosting minimises the loss under an adversary that may treat each person as a comparable other (2.5):
 
@@ -158,8 +147,7 @@ class BudroClassifier(GBDTClassifier):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """
-        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is called after
         every step, and gets its ``seconds`` too. A checkpoint holds no cross-validation, which starts anew.
@@ -268,8 +256,7 @@ class BudroClassifier(GBDTClassifier):
             self.perturbation_budget_ = float(budget)
 
     def plain(self, n_rows: int) -> Method:
-        """
-        Plain boosting with the same trees and steps: the baseline of the adversary's effect.
+        """Plain boosting with the same trees and steps: the baseline of the adversary's effect.
 
         `n_rows` is the number of training rows: there every row weighs 1, here all weigh 1 together.
         """
@@ -283,11 +270,11 @@ class BudroClassifier(GBDTClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "[0, inf)", "budget_share")
+        self._check_interval("[0, inf)", "budget_share")
         if self.n_iter_no_change is not None:
-            check_choice(self, "validation_metric", VALIDATION_METRICS)
+            self._check_choice("validation_metric", VALIDATION_METRICS)
         if self.neighbours != "auto":
-            check_counts(self, "neighbours", optional=True)
+            self._check_counts("neighbours", optional=True)
 
     def _points(self, data: Float32) -> Float64:
         """The rows in the metric's coordinates."""

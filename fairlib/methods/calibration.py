@@ -23,8 +23,7 @@ LEAST_ISOTONIC = 1000
 
 @dataclass(frozen=True)
 class Calibration:
-    r"""
-    A map from a model's probability of the positive label to a calibrated one.
+    r"""A map from a model's probability of the positive label to a calibrated one.
 
     First the log-odds lose what class weights in training added to them, :math:`z = \mathrm{logit}(p) - s`.
     Then, by kind,
@@ -86,8 +85,7 @@ class Calibration:
 def fit_calibration(
     probability: ArrayLike, y: ArrayLike, kind: Kind | Literal["auto"] = "auto", *, shift: float = 0.0
 ) -> tuple[Calibration, dict[Kind, float]]:
-    """
-    Fit a calibration to rows that the model was not trained on.
+    """Fit a calibration to rows that the model was not trained on.
 
     Parameters
     ----------

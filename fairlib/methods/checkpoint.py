@@ -31,8 +31,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 class Checkpoint:
-    """
-    State of a training in one file of a folder: the SHA-256 of an npz archive, and the archive.
+    """State of a training in one file of a folder: the SHA-256 of an npz archive, and the archive.
 
     `training` is the fingerprint of everything that the training depends on, and `every_s` the shortest time
     between two writes, and `name` that of the file. Without a folder nothing is stored.

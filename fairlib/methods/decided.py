@@ -25,8 +25,7 @@ Decided = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ThresholdRule:
-    """
-    Positive where the calibrated probability is at least a threshold.
+    """Positive where the calibrated probability is at least a threshold.
 
     Parameters
     ----------
@@ -46,8 +45,7 @@ class ThresholdRule:
 
 @dataclass(frozen=True)
 class GroupRule:
-    """
-    Thresholds by group of one sensitive attribute, mixed at random where the groups' rates need it.
+    """Thresholds by group of one sensitive attribute, mixed at random where the groups' rates need it.
 
     The random number of a person follows from the encoded row, so that the same row always gets the same
     decision. The groups are needed wherever decisions are made.
@@ -73,8 +71,7 @@ class GroupRule:
     names: tuple[str, ...] = ()
 
     def decide(self, probability: Float64, X: NDArray[np.float32], groups: ArrayLike | None) -> Decided:
-        """
-        Decide about n rows with calibrated probabilities, shape (n,), and groups, shape (n,).
+        """Decide about n rows with calibrated probabilities, shape (n,), and groups, shape (n,).
 
         Raises
         ------
@@ -89,8 +86,7 @@ class GroupRule:
         return np.asarray(decided, dtype=bool)
 
     def groups_of(self, rows: Any) -> NDArray[np.str_]:
-        """
-        Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no value.
+        """Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no value.
 
         Raises
         ------
@@ -142,8 +138,7 @@ Rule = ThresholdRule | GroupRule
 
 
 class DecidedModel:
-    """
-    A classifier for two labels, whose probabilities are calibrated and whose decisions follow a rule.
+    """A classifier for two labels, whose probabilities are calibrated and whose decisions follow a rule.
 
     It has all attributes of the classifier beside its own.
 
@@ -195,8 +190,7 @@ class DecidedModel:
         return self.decide(self.predict_proba(X)[:, 1], X, groups)
 
     def decide(self, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """
-        Labels of calibrated probabilities, shape (n,).
+        """Labels of calibrated probabilities, shape (n,).
 
         Raises
         ------
@@ -225,8 +219,7 @@ class DecidedModel:
 
     @classmethod
     def wrap(cls, base: Any, folder: str | Path) -> Self:
-        """
-        Give a loaded classifier the calibration and rule of ``decision.json`` in `folder`.
+        """Give a loaded classifier the calibration and rule of ``decision.json`` in `folder`.
 
         Raises
         ------
@@ -272,8 +265,7 @@ def choose_threshold(
     rate: float | None = None,
     costs: Mapping[str, float] | None = None,
 ) -> ThresholdRule:
-    r"""
-    Choose a threshold from calibrated probabilities of rows that the model was not trained on.
+    r"""Choose a threshold from calibrated probabilities of rows that the model was not trained on.
 
     With a calibrated probability p, the expected cost of a decision is least for ``positive`` where
     :math:`p \ge c_{FP} / (c_{FP} + c_{FN})` (Elkan, IJCAI 2001): one half for the largest accuracy, and the
@@ -330,8 +322,7 @@ def _quota(p: Float64, rate: float) -> ThresholdRule:
 def decision_curve(
     probability: ArrayLike, y: ArrayLike, points: int = 51, *, min_cell: int = 5
 ) -> list[dict[str, float]]:
-    """
-    Shares of positive decisions, accuracy and balanced accuracy by threshold, for a chart.
+    """Shares of positive decisions, accuracy and balanced accuracy by threshold, for a chart.
 
     Between two thresholds, and beyond the outer ones, are nobody or at least `min_cell` people: nothing
     follows from the curve about fewer.

@@ -13,16 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
 from evenhand.fairlib.execution import available_cores, derive_seed
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    Method,
-    Validation,
-    check_counts,
-    check_interval,
-    check_sample_weight,
-)
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, check_sample_weight
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.tuning.space import Choice, Real, Space
@@ -58,8 +49,7 @@ class _Stop:
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class GBDTClassifier(Method):
-    """
-    Gradient boosted trees on the logistic loss, for any number of classes.
+    """Gradient boosted trees on the logistic loss, for any number of classes.
 
     The base of all methods whose model is one XGBoost booster. Subclasses are dataclasses too: their fields
     are the keyword arguments of the constructor.
@@ -137,8 +127,7 @@ class GBDTClassifier(Method):
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
-        """
-        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` are ignored without mitigation. The callback is called after every step of the
         search for the number of steps, which may end early.
@@ -175,11 +164,11 @@ class GBDTClassifier(Method):
         return self
 
     def _check_parameters(self) -> None:
-        check_counts(self, "n_steps")
-        check_counts(self, "max_depth", "n_iter_no_change", optional=True)
-        check_interval(self, "(0, 1)", "base_score", optional=True)
+        self._check_counts("n_steps")
+        self._check_counts("max_depth", "n_iter_no_change", optional=True)
+        self._check_interval("(0, 1)", "base_score", optional=True)
         if self.n_iter_no_change is not None:
-            check_interval(self, "(0, 1)", "validation_fraction", optional=True)
+            self._check_interval("(0, 1)", "validation_fraction", optional=True)
 
     def _coded(self, X: Any, *, reset: bool) -> Any:
         """Replace the categorical columns of a table by numbers; a category not seen in training by NaN."""
@@ -231,8 +220,7 @@ class GBDTClassifier(Method):
     def _booster_parameters(
         self, codes: Codes, weights: Float64 | None, importance: Float64
     ) -> dict[str, Any]:
-        """
-        XGBoost's parameters but the growth of a tree.
+        """XGBoost's parameters but the growth of a tree.
 
         A given ``base_score`` keeps it from fitting an intercept of its own.
         """
@@ -401,8 +389,7 @@ def validation_of(rows: NDArray[np.int64], margins: NDArray[Any]) -> Validation:
 
 
 def corrected_losses(margins: NDArray[Any], importance: Float64) -> Float64:
-    """
-    Loss (nats) under every label, shape (K, m), of margins without the effect of the class weights.
+    """Loss (nats) under every label, shape (K, m), of margins without the effect of the class weights.
 
     `margins` have the shape (m,) or (m, K). `importance`, shape (K,), is the weight of a row of each class in
     the training loss: it raises the log-odds by its logarithm.

@@ -21,8 +21,7 @@ LEAF = -1
 
 @dataclass(frozen=True)
 class Groups:
-    """
-    Groups of n training rows.
+    """Groups of n training rows.
 
     Attributes
     ----------
@@ -45,14 +44,9 @@ class Groups:
 
 
 def read_groups(
-    sensitive_features: Any,
-    attributes: Sequence[str] | None,
-    n: int,
-    *,
-    least: int = 2,
+    sensitive_features: Any, attributes: Sequence[str] | None, n: int, *, least: int = 2
 ) -> Groups:
-    """
-    Groups of the attributes' intersections.
+    """Groups of the attributes' intersections.
 
     Parameters
     ----------
@@ -103,12 +97,10 @@ def read_groups(
 
 
 def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None) -> Groups:
-    """
-    Group 1 has the rows of the privileged group, group 0 those of all others.
+    """Group 1 has the rows of the privileged group, group 0 those of all others.
 
     Parameters
     ----------
-    groups : Groups
     labels : ndarray of int, shape (n,)
         0 and 1.
     privileged : str or None
@@ -152,13 +144,9 @@ def check_labels(
 
 
 def set_aside(
-    labels: NDArray[np.int64],
-    share: float,
-    seed: int | None,
-    groups: NDArray[np.int64] | None = None,
+    labels: NDArray[np.int64], share: float, seed: int | None, groups: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """
-    Split rows in two, with `share` of every label (and group) in the second part.
+    """Split rows in two, with `share` of every label (and group) in the second part.
 
     Of two rows or more of a kind, each part gets at least one; a single one stays in the first part.
 
@@ -199,8 +187,7 @@ def set_aside(
 def hold_out(
     codes: NDArray[np.int64], share: float, seed: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """
-    Positions to train on and to validate on, each sorted; every class, shape (n,), in the same shares.
+    """Positions to train on and to validate on, each sorted; every class, shape (n,), in the same shares.
 
     Raises
     ------
@@ -242,8 +229,7 @@ class GroupReader:
         feature_groups: Mapping[str, Sequence[int]] | None,
         method: str,
     ) -> GroupReader:
-        """
-        Learn to read the groups, shape (n,), exactly from rows, shape (n, d).
+        """Learn to read the groups, shape (n,), exactly from rows, shape (n, d).
 
         Parameters
         ----------

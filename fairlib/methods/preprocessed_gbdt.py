@@ -17,8 +17,7 @@ from evenhand.fairlib.methods.groups import read_groups
 
 
 def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float64 | None = None) -> Float64:
-    r"""
-    Weights that make group and label independent.
+    r"""Weights that make group and label independent.
 
     .. math:: w(g, y) = \frac{P(g) P(y)}{P(g, y)}
 
@@ -39,8 +38,7 @@ def kamiran_calders_weights(groups: ArrayLike, codes: ArrayLike, weights: Float6
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class ReweighedGBDTClassifier(GBDTClassifier):
-    """
-    Gradient boosted trees on rows weighted so that group and label are independent.
+    """Gradient boosted trees on rows weighted so that group and label are independent.
 
     Parameters
     ----------
@@ -59,8 +57,7 @@ class ReweighedGBDTClassifier(GBDTClassifier):
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class ProjectedGBDTClassifier(GBDTClassifier):
-    r"""
-    Gradient boosted trees on :math:`X (I - P)`, invariant along the sensitive subspace.
+    r"""Gradient boosted trees on :math:`X (I - P)`, invariant along the sensitive subspace.
 
     The comparator "project" of Vargo et al. 2021 (appendix C.2).
 

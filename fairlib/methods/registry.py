@@ -20,8 +20,7 @@ MODEL_FILE, PROXY_FILE = "model.json", "proxy.json"
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """
-    One method, as jobs, lists, pages and docs see it.
+    """One method, as jobs, lists, pages and docs see it.
 
     Parameters
     ----------
@@ -272,8 +271,7 @@ def proxy_class(name: str) -> type[BalancingProxy]:
 
 
 def spec_of_class(cls: type) -> MethodSpec:
-    """
-    Entry of a classifier's class, or of the nearest base that has one.
+    """Entry of a classifier's class, or of the nearest base that has one.
 
     Raises
     ------
@@ -288,8 +286,7 @@ def spec_of_class(cls: type) -> MethodSpec:
 
 
 def load_model(folder: str | Path) -> Any:
-    """
-    Load any saved classifier, with its calibration and decision rule if it has them.
+    """Load any saved classifier, with its calibration and decision rule if it has them.
 
     Raises
     ------
@@ -309,8 +306,7 @@ def load_model(folder: str | Path) -> Any:
 
 
 def load_proxy(folder: str | Path) -> BalancingProxy:
-    """
-    Load any saved proxy.
+    """Load any saved proxy.
 
     Raises
     ------

@@ -34,19 +34,15 @@ def ranked_bars(
     reference: float | None = None,
     width: int = 680,
 ) -> alt.LayerChart:
-    """
-    Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
+    """Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
 
     Parameters
     ----------
     rows : records or data frame
         ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the end
         of the bar.
-    x_title : str
     domain : sequence of two floats
         Ends of the axis.
-    reference : float, optional
-    width : int
     """
     found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
     for record in found:
@@ -64,8 +60,7 @@ def ranked_bars(
 
 
 def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
-    """
-    AUCs of each feature above the share of people who are asked for it.
+    """AUCs of each feature above the share of people who are asked for it.
 
     A feature with `parts` has its bar split into them, from left to right and pale to dark, and a line
     across at the share of all people.
@@ -78,7 +73,6 @@ def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
         ``parts``, a list of (name, share).
     predicted : str
         Name of the group that the second AUC is about.
-    width : int
 
     Returns
     -------

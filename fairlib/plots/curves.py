@@ -14,18 +14,12 @@ DASHES = [[1, 0], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 5]]
 
 
 def training_curves(rows: Rows, *, width: int = 680) -> Any:
-    """
-    Numbers over the steps of a training, a line each.
+    """Numbers over the steps of a training, a line each.
 
     Parameters
     ----------
     rows : records or data frame
         ``step``, ``series``, ``value``; None leaves a gap.
-    width : int
-
-    Returns
-    -------
-    altair.Chart
     """
     found = records(rows)
     names = _series(found)
@@ -38,21 +32,14 @@ def training_curves(rows: Rows, *, width: int = 680) -> Any:
 def budget_curve(
     rows: Rows, *, x_title: str, y_title: str, marked: float | None = None, width: int = 680
 ) -> Any:
-    """
-    A number against a budget with its interval as a band, both axes logarithmic.
+    """A number against a budget with its interval as a band, both axes logarithmic.
 
     Parameters
     ----------
     rows : records or data frame
         ``budget`` and ``value``, above 0; ``low`` and ``high``, or None.
-    x_title, y_title : str
     marked : float, optional
         Budget that a diamond and a dashed line mark.
-    width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = records(rows)
     floor = LEAST_PART * min((record["value"] for record in found), default=1.0)
@@ -78,18 +65,12 @@ def budget_curve(
 
 
 def reliability(rows: Rows, *, width: int = 680) -> Any:
-    """
-    Share of positives against mean probability, with intervals, beside the line on which they are equal.
+    """Share of positives against mean probability, with intervals, beside the line on which they are equal.
 
     Parameters
     ----------
     rows : records or data frame
         ``series``, ``mean``, ``share``, ``low``, ``high``; all shares.
-    width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     found = records(rows)
     names = _series(found)
@@ -113,8 +94,7 @@ def reliability(rows: Rows, *, width: int = 680) -> Any:
 
 
 def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680) -> Any:
-    """
-    Shares by decision threshold, a line each.
+    """Shares by decision threshold, a line each.
 
     Parameters
     ----------
@@ -122,11 +102,6 @@ def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680)
         ``threshold``, ``series``, ``value``; all shares.
     marked : float, optional
         Threshold that a dashed line marks.
-    width : int
-
-    Returns
-    -------
-    altair.LayerChart
     """
     x = alt.X("threshold:Q", title="threshold", axis=alt.Axis(format="%"))
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))

@@ -14,14 +14,12 @@ DARKEST = 0.6
 
 
 def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
-    """
-    Rates of each group with Wilson intervals, one panel a rate; the span between the groups is shaded.
+    """Rates of each group with Wilson intervals, one panel a rate; the span between the groups is shaded.
 
     Parameters
     ----------
     rows : records or data frame
         ``rate`` (title of the panel), ``group``, ``value``, ``low``, ``high``; None where rows are too few.
-    width : int
     """
     found = records(rows)
     panels = []
@@ -59,8 +57,7 @@ def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
 def score_distribution(
     edges: list[float], shares: list[float], reference: list[float], top: float, *, width: int = 330
 ) -> alt.LayerChart:
-    """
-    Which share of a group gets which score, over the outline of all groups together.
+    """Which share of a group gets which score, over the outline of all groups together.
 
     Parameters
     ----------
@@ -98,18 +95,15 @@ def histogram(
     shares: bool = False,
     width: int = 680,
 ) -> alt.LayerChart:
-    """
-    Counts as upright bars, with the number above a bar where it fits.
+    """Counts as upright bars, with the number above a bar where it fits.
 
     Parameters
     ----------
     edges : sequence of float, length b + 1
         Ends of the bins; for counts of whole numbers they are halfway between these.
     counts : sequence of int, length b
-    x_title, y_title : str
     shares : bool
         Whether bars show each count's share of the sum.
-    width : int
     """
     total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
     rows = []
@@ -137,8 +131,7 @@ def group_shares(
     target: str = "target share",
     width: int = 680,
 ) -> alt.LayerChart | alt.FacetChart:
-    """
-    Two bars a group, its share before and after, with a mark at the target where there is one.
+    """Two bars a group, its share before and after, with a mark at the target where there is one.
 
     Parameters
     ----------
@@ -147,7 +140,6 @@ def group_shares(
         ``column`` for several results side by side on one scale.
     before, after, target : str
         Names in the legend.
-    width : int
     """
     found, narrow = records(rows), is_narrow(width)
     columns: list[Any] = list(dict.fromkeys(record.get("column") for record in found))
@@ -208,22 +200,19 @@ def heat_map(
     signed: bool = True,
     width: int = 680,
 ) -> alt.VConcatChart:
-    """
-    Numbers about 0 as cells: below 0 in one colour, above in another, the darker the larger.
+    """Numbers about 0 as cells: below 0 in one colour, above in another, the darker the larger.
 
     Parameters
     ----------
     rows : records or data frame
         ``column``, ``row``, ``value`` (None for a dash), and optionally ``panel``: a map each, below each
         other, in the same colours.
-    x_title : str
     strongest : float, optional
         Size that has the darkest colour, for charts that are compared; None for the largest here.
     unit : float
         Factor of the numbers that are written in the cells; 100 for percentage points.
     signed : bool
         Write a plus before numbers above 0.
-    width : int
     """
     found = records(rows)
     largest = strongest or max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0) or 1.0
@@ -264,15 +253,14 @@ def heat_map(
 
 
 def kept_by_group(rows: Rows, *, width: int = 680) -> alt.LayerChart:
-    """
-    Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick for comparison.
+    """Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick for
+    comparison.
 
     Parameters
     ----------
     rows : records or data frame
         ``group``, ``share``, ``kept`` (part of the share that is kept), ``training`` (share to compare with,
         or None).
-    width : int
     """
     found = records(rows)
     order = [record["group"] for record in found]

@@ -46,8 +46,7 @@ def metric_intervals(
     names: Mapping[str, str] | None = None,
     percent: bool = False,
 ) -> alt.LayerChart:
-    """
-    Metrics as points with whiskers, beside a reference value, a baseline and the limits of gates.
+    """Metrics as points with whiskers, beside a reference value, a baseline and the limits of gates.
 
     Parameters
     ----------
@@ -130,15 +129,13 @@ def _ends(found: list[dict[str, Any]], floor: float | None, ceiling: float | Non
 def differences(
     rows: Rows, *, width: int = 680, better: str | None = None, interval: str = "95% interval"
 ) -> alt.LayerChart:
-    """
-    Differences of a model from a baseline as points with whiskers about a line at 0.
+    """Differences of a model from a baseline as points with whiskers about a line at 0.
 
     Parameters
     ----------
     rows : records or data frame
         ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding`` ("difference" or
         "no difference can be told"), and optionally ``limit``, the difference that a gate allows.
-    width : int
     better : {"higher", "lower"}, optional
         Side on which the model is better; it is shaded.
     interval : str

@@ -54,8 +54,7 @@ def is_narrow(width: int) -> bool:
 
 
 def finish(chart: Any, width: int, height: float | None = None) -> Any:
-    """
-    Apply the theme.
+    """Apply the theme.
 
     `width` is in pixels; long labels are cut to a share of it. `height` is that of a chart that takes the
     whole width, and None for one that is sized already.

@@ -40,8 +40,7 @@ def tradeoff(
     widening: float = 3.0,
     width: int = 330,
 ) -> alt.LayerChart:
-    """
-    Values of a setting by two metrics, with intervals in both directions and the Pareto front.
+    """Values of a setting by two metrics, with intervals in both directions and the Pareto front.
 
     Parameters
     ----------
@@ -49,14 +48,12 @@ def tradeoff(
         ``label``, ``x``, ``x_low``, ``x_high``, ``y``, ``y_low``, ``y_high`` (ends may be None), ``kind``
         ("other", "front", "best" or "reference") and ``series``: a line joins the values of each series in
         their order, or the front where there are no series ("").
-    x_title, y_title : str
     x_limits, y_limits : sequence of float
         Drawn as dashed lines.
     reach : pair of sequences
         Numbers that the axes must cover, for charts that share their axes.
     widening : float
         An interval widens an axis by at most this many times the spread of the values; beyond, it is cut.
-    width : int
     """
     found = records(rows)
     height = 260
@@ -175,26 +172,18 @@ def _labelled(
 
 
 def by_setting(
-    rows: Rows,
-    *,
-    x_title: str,
-    limits: Sequence[float] = (),
-    level: float | None = None,
-    width: int = 330,
+    rows: Rows, *, x_title: str, limits: Sequence[float] = (), level: float | None = None, width: int = 330
 ) -> alt.LayerChart:
-    """
-    A metric with its interval at each value of a setting, in the given order and evenly spaced.
+    """A metric with its interval at each value of a setting, in the given order and evenly spaced.
 
     Parameters
     ----------
     rows : records or data frame
         ``setting`` (text), ``value``, ``low``, ``high``, ``series`` and ``best``.
-    x_title : str
     limits : sequence of float
         Drawn as dashed lines.
     level : float, optional
         A number to compare with, drawn as a line.
-    width : int
     """
     found = records(rows)
     marked = [*limits, *([] if level is None else [level])]

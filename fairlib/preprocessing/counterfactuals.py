@@ -19,8 +19,7 @@ Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
 def encoded_copies(
     encoder: TableEncoder, X: NDArray[Any], changes: Mapping[str, Sequence[Any] | str]
 ) -> list[Float32]:
-    """
-    Copies of encoded rows, one for every combination of the listed values.
+    """Copies of encoded rows, one for every combination of the listed values.
 
     The encoder works column by column, so overwriting a column's part of the matrix gives the encoding of the
     changed table row. The table itself is not needed.
@@ -74,8 +73,7 @@ def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) 
 
 
 def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> list[NDArray[Any]]:
-    """
-    Counterfactual copies as arrays, in their own precision.
+    """Counterfactual copies as arrays, in their own precision.
 
     Raises
     ------
@@ -98,8 +96,7 @@ def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> li
 
 
 def check_counterfactuals(encoder: TableEncoder, counterfactuals: Counterfactuals) -> None:
-    """
-    Hold counterfactuals against the training rows' values.
+    """Hold counterfactuals against the training rows' values.
 
     Raises
     ------

@@ -29,12 +29,10 @@ Float32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """
-    Encoding of one column of a table.
+    """Encoding of one column of a table.
 
     Parameters
     ----------
-    name : str
     kind : {"standard", "unit", "onehot", "binary", "date", "ordinal", "calendar"}
         ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
         ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per category seen in
@@ -91,8 +89,7 @@ class FittedColumn:
 
 
 class TableEncoder:
-    r"""
-    Encode a table as a float32 matrix.
+    r"""Encode a table as a float32 matrix.
 
     Numeric columns become :math:`(x - \mu) / \sigma` with the training rows' mean and (population) standard
     deviation; a constant column becomes 0. Columns of kind ``unit`` become :math:`(x - a) / (b - a)` with
@@ -126,8 +123,7 @@ class TableEncoder:
         self.unseen = unseen
 
     def fit(self, frame: pd.DataFrame) -> TableEncoder:
-        """
-        Learn means, deviations and categories from training rows; further columns are ignored.
+        """Learn means, deviations and categories from training rows; further columns are ignored.
 
         Raises
         ------
@@ -220,8 +216,7 @@ class TableEncoder:
         return (*self.categories_[name], MISSING) if ordered else self.categories_[name]
 
     def transform(self, frame: pd.DataFrame) -> Float32:
-        """
-        Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
+        """Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
 
         Raises
         ------

@@ -29,19 +29,16 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Suspect:
-    """
-    A column that is probably no honest input.
+    """A column that is probably no honest input.
 
     Attributes
     ----------
-    name : str
     kind : {"label", "alone", "joint", "sensitive"}
         ``label``: it determines the label exactly; ``alone``: it predicts the label almost perfectly;
         ``joint``: it does so with the other columns of this kind, in a tree of depth three; ``sensitive``: it
         is computed from the sensitive column `attribute`.
     auc : float or None
         Cross-validated AUC of the column, or of the tree, against the label.
-    attribute : str or None
     """
 
     name: str
@@ -67,8 +64,7 @@ def sampled_rows(n: int, most: int = MAX_ROWS) -> NDArray[np.int64]:
 
 
 def binned(values: NDArray[Any], most: int = MAX_BINS) -> NDArray[np.int64]:
-    """
-    Codes of a column from 0, shape (n,): its categories, its values, or at most `most` quantile bins.
+    """Codes of a column from 0, shape (n,): its categories, its values, or at most `most` quantile bins.
 
     Missing values have a code of their own.
     """
@@ -96,8 +92,7 @@ def _auc(negative: NDArray[np.float64], positive: NDArray[np.float64]) -> NDArra
 def cross_validated_auc(
     codes: NDArray[np.int64], positive: NDArray[np.bool_], folds: NDArray[np.int64]
 ) -> float:
-    """
-    AUC of the share of positives of each row's bin, learned on the other folds.
+    """AUC of the share of positives of each row's bin, learned on the other folds.
 
     Parameters
     ----------
@@ -145,8 +140,7 @@ def rank_auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
 
 
 def label_auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
-    """
-    How well one column predicts, whatever the shape of the relation: an AUC from .5 to 1.
+    """How well one column predicts, whatever the shape of the relation: an AUC from .5 to 1.
 
     The larger one of the numbers' AUC as they are, which fits nothing but the direction, and of the
     cross-validated AUC of the bins.
@@ -166,8 +160,7 @@ def _folds(n: int) -> NDArray[np.int64]:
 
 
 def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, list[str]]:
-    """
-    Cross-validated AUC of a decision tree of depth three, and the columns that it mainly splits on.
+    """Cross-validated AUC of a decision tree of depth three, and the columns that it mainly splits on.
 
     A category enters as the share of positives that it has in the other folds.
 
@@ -207,8 +200,7 @@ def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, li
 
 
 def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
-    """
-    Whether a column is computed from another one: a recoding, or cuts of its numbers.
+    """Whether a column is computed from another one: a recoding, or cuts of its numbers.
 
     Parameters
     ----------
@@ -255,8 +247,7 @@ def _levels(values: NDArray[Any]) -> NDArray[np.int64]:
 def find_leaks(
     columns: Columns, positive: NDArray[np.bool_], sensitive: Columns
 ) -> tuple[list[Suspect], float | None]:
-    """
-    Find columns that are probably no honest inputs.
+    """Find columns that are probably no honest inputs.
 
     Parameters
     ----------
@@ -300,8 +291,7 @@ def find_leaks(
 
 
 def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[str, list[StandIn]]:
-    """
-    Find columns that tell sensitive groups.
+    """Find columns that tell sensitive groups.
 
     Parameters
     ----------

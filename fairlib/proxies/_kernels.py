@@ -1,5 +1,4 @@
-"""
-Compiled loops of proxies: shares of encoded rows, acceptance of raw rows, and the hash of a row's key.
+"""Compiled loops of proxies: shares of encoded rows, acceptance of raw rows, and the hash of a row's key.
 
 They are all in this file because a compiled function is cached beside its file and renewed only when that
 file changes. All of them release the interpreter's lock. None may reorder or fuse floating-point operations:
@@ -63,8 +62,7 @@ def send(weight, share, one, zero, reached, shares):  # type: ignore[no-untyped-
 def accept(  # type: ignore[no-untyped-def]
     numbers, codes, means, scales, plan, weights, intercepts, mixture, starts, one, zero, rho, found, masses
 ):
-    """
-    Write the acceptance of rows to `found`, and add their shares to `masses`.
+    """Write the acceptance of rows to `found`, and add their shares to `masses`.
 
     `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line in
     `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes` are lines of

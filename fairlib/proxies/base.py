@@ -32,8 +32,7 @@ PLAIN = ("n_features_in", "training_rows", "group_names")
 
 
 class BalancingProxy(BaseEstimator):  # type: ignore[misc]
-    r"""
-    Base of the proxies: the features give the proxy group, and the proxy group gives the acceptance.
+    r"""Base of the proxies: the features give the proxy group, and the proxy group gives the acceptance.
 
     A subclass implements ``_fit_graph``, and ``_sampling_plan`` if it does not use Algorithm 1.
 
@@ -76,8 +75,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         sensitive_features: Mapping[str, ArrayLike],
         callback: Callback | None = None,
     ) -> Self:
-        """
-        Learn from the sample in which the sensitive attributes are known.
+        """Learn from the sample in which the sensitive attributes are known.
 
         Parameters
         ----------
@@ -125,8 +123,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         return sampling_plan(self.compositions_[seen], self.masses_[seen], self.target_, relaxed=self.relaxed)
 
     def _set_acceptance(self) -> None:
-        """
-        Set the acceptance of every proxy group from the sampling plan.
+        """Set the acceptance of every proxy group from the sampling plan.
 
         With `mixing` (appendix A.1.1), a row's proxy group is replaced with that probability by one drawn
         uniformly, and the acceptance is the mean over the replacements.
@@ -146,8 +143,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         return other
 
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
-        r"""
-        Rows and group counts of every proxy group after `mixing`.
+        r"""Rows and group counts of every proxy group after `mixing`.
 
         Proxy group j then has :math:`(1 - \eta) n_j + \eta n / l` rows. The second term is a uniform sample
         of all rows.
@@ -175,8 +171,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         return self.graph_.shares(rows)
 
     def acceptance(self, X: ArrayLike) -> Float:
-        """
-        Probability with which each row is kept, a pure function of its features.
+        """Probability with which each row is kept, a pure function of its features.
 
         It is the expectation over the randomised splits and over `mixing`. The disclosivity limit holds for
         the proxy group that a row is drawn into, and for the decision to keep it. The probability is finer
@@ -198,8 +193,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         return np.clip(total, 0.0, 1.0)
 
     def save(self, folder: str | Path) -> None:
-        """
-        Write ``proxy.json`` and ``graph.safetensors``.
+        """Write ``proxy.json`` and ``graph.safetensors``.
 
         Raises
         ------
@@ -227,8 +221,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """
-        Read a proxy written by :meth:`save`; it gives the same probabilities.
+        """Read a proxy written by :meth:`save`; it gives the same probabilities.
 
         Raises
         ------

@@ -46,8 +46,7 @@ def measure_proxy(
     rng: np.random.Generator | None = None,
     callback: Progress | None = None,
 ) -> ProxyMeasures:
-    r"""
-    Disclosivity (Deng et al. 2023, definition 5) and imbalance (definition 2) on given rows.
+    r"""Disclosivity (Deng et al. 2023, definition 5) and imbalance (definition 2) on given rows.
 
     .. math:: \max_{j,k} |A_{jk} - r_k|, \qquad
         \lVert \textstyle\sum_j \hat r_j \rho_j A_j / \sum_j \hat r_j \rho_j - t \rVert_2
@@ -166,8 +165,7 @@ def _fineness(proxy: BalancingProxy, shares: Float, indicators: Float, least: fl
 
 
 def generalisation_bound(proxy: ProxyTree, confidence: float = 0.95) -> dict[str, float]:
-    r"""
-    Evaluate the bound on new rows (Deng et al. 2023, theorem 3) for a fitted tree.
+    r"""Evaluate the bound on new rows (Deng et al. 2023, theorem 3) for a fitted tree.
 
     With probability :math:`1 - \delta` a tree of L splits, whose smallest leaf has m rows, is an
     :math:`(\alpha + 2\epsilon, \beta + k \epsilon \sqrt L)`-proxy, where

@@ -15,8 +15,7 @@ FIELDS = ("coefficients", "intercepts", "mixture", "starts", "one", "zero")
 
 @dataclass(frozen=True)
 class SplittingGraph:
-    r"""
-    Nodes in an order in which children follow their parents.
+    r"""Nodes in an order in which children follow their parents.
 
     Node i sends the share :math:`\tilde h_i(x) = \sum_s p_s \mathbb{1}[v_s \cdot x + b_s > 0]` of the row's
     weight to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023, definitions 9 to 12, with
@@ -73,8 +72,7 @@ class SplittingGraph:
         return int(-min(self.one.min(), self.zero.min())) if len(self.one) else 1
 
     def shares(self, X: ArrayLike) -> Float:
-        """
-        Share of every row in every proxy group; each row's shares sum to 1.
+        """Share of every row in every proxy group; each row's shares sum to 1.
 
         The sums run over the features in their order, in float64. A row's result therefore does not depend
         on the other rows.

@@ -16,8 +16,7 @@ Target: TypeAlias = Mapping[str, Mapping[str, float]]
 
 
 def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[str, list[str]]:
-    """
-    Names of the groups of every attribute, sorted as text.
+    """Names of the groups of every attribute, sorted as text.
 
     Raises
     ------
@@ -38,8 +37,7 @@ def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[
 
 
 def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> Float:
-    """
-    Indicators of group membership (Deng et al. 2023, appendix A.2).
+    """Indicators of group membership (Deng et al. 2023, appendix A.2).
 
     Returns
     -------
@@ -64,8 +62,8 @@ def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> 
 
 
 def target_shares(names: Names, target: Target | None) -> Float:
-    """
-    Target shares of all groups, shape (K,). They are equal within an attribute that `target` does not name.
+    """Target shares of all groups, shape (K,). They are equal within an attribute that `target` does not
+    name.
 
     Raises
     ------

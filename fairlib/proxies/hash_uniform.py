@@ -22,8 +22,7 @@ NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.float64]:
-    r"""
-    One number per row, uniform on [0, 1) over keys and seeds.
+    r"""One number per row, uniform on [0, 1) over keys and seeds.
 
     Version 1, in 64-bit words: :math:`m` is the finaliser of splitmix64 (Steele, Lea and Flood 2014, variant
     13 of Stafford), G = ``0x9E3779B97F4A7C15`` and all sums are modulo 2**64. A value's word is

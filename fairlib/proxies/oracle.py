@@ -35,8 +35,7 @@ class LinearScores:
 
 
 class LinearOracle:
-    r"""
-    Weighted least squares of all group indicators at once.
+    r"""Weighted least squares of all group indicators at once.
 
     The paired-regression classifier (Deng et al. 2023, definition 14) fits one regression to the costs of
     each answer and gives the answer of the smaller prediction. A row's cost depends only on its group and
@@ -91,8 +90,7 @@ Scores: TypeAlias = LinearScores | EstimatorScores
 
 
 class EstimatorOracle:
-    """
-    Any scikit-learn regressor of several outputs, or classifier, that takes ``sample_weight``.
+    """Any scikit-learn regressor of several outputs, or classifier, that takes ``sample_weight``.
 
     It is fitted once per vertex. The expected cost of a row is linear in its group probabilities, so these
     replace the regression of every cost.

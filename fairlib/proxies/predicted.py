@@ -26,8 +26,7 @@ Integers = NDArray[np.int64]
 
 
 class PredictedGroupProxy(BalancingProxy):
-    r"""
-    The predicted group of one attribute as the proxy group (Deng et al. 2023, section 5).
+    r"""The predicted group of one attribute as the proxy group (Deng et al. 2023, section 5).
 
     Parameters
     ----------
@@ -86,9 +85,7 @@ class PredictedGroupProxy(BalancingProxy):
         if self.model == "regression":
             return regression_graph(LogisticRegression(max_iter=1000).fit(rows, codes))
         tree = DecisionTreeClassifier(
-            max_depth=self.max_depth,
-            min_samples_leaf=self.min_samples_leaf,
-            random_state=self.random_state,
+            max_depth=self.max_depth, min_samples_leaf=self.min_samples_leaf, random_state=self.random_state
         )
         return tree_graph(tree.fit(rows, codes))
 
@@ -118,8 +115,8 @@ def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
 
 
 def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
-    """
-    Convert a fitted regression: the class of the largest score, by comparing the best so far with the next.
+    """Convert a fitted regression: the class of the largest score, by comparing the best so far with the
+    next.
 
     Node (i, j) with i < j compares class j with class i, the best of the classes before j.
     """

@@ -33,8 +33,7 @@ class Acceptance(NamedTuple):
 
 
 class RawAcceptance:
-    r"""
-    Acceptance probability :math:`\min(\sum_j s_j(x) \rho_j, 1)` of raw rows.
+    r"""Acceptance probability :math:`\min(\sum_j s_j(x) \rho_j, 1)` of raw rows.
 
     Here :math:`s_j` are the shares of :meth:`SplittingGraph.shares` on the encoded rows, and the sum runs
     over the groups in their order. The results equal those of the encoded rows to the last bit: a
@@ -127,8 +126,7 @@ class RawAcceptance:
         return np.array(plan, dtype=np.int64).reshape(-1, 4)
 
     def evaluate(self, rows: Rows) -> Acceptance:
-        """
-        Compute the acceptance of rows; a row's probability does not depend on the other rows.
+        """Compute the acceptance of rows; a row's probability does not depend on the other rows.
 
         Parameters
         ----------
@@ -193,8 +191,7 @@ class RawAcceptance:
 
 
 def one_array(rows: Rows, name: str) -> pa.Array:
-    """
-    One column as a single array.
+    """One column as a single array.
 
     Raises
     ------

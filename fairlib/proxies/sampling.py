@@ -27,8 +27,7 @@ class SamplingPlan:
 
 
 def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool = False) -> Float:
-    r"""
-    Weights of the mixture of compositions that is nearest to a target (Deng et al. 2023, Algorithm 1).
+    r"""Weights of the mixture of compositions that is nearest to a target (Deng et al. 2023, Algorithm 1).
 
     .. math:: q = \arg\min_q \lVert q A - t \rVert_2 \quad\text{with } q \ge 0,\ \textstyle\sum_j q_j = 1
 
@@ -60,8 +59,7 @@ def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool
 def sampling_plan(
     compositions: ArrayLike, masses: ArrayLike, target: ArrayLike, *, relaxed: bool = False
 ) -> SamplingPlan:
-    r"""
-    Acceptance probabilities of proxy groups (Deng et al. 2023, Algorithm 1).
+    r"""Acceptance probabilities of proxy groups (Deng et al. 2023, Algorithm 1).
 
     .. math:: \rho_j = \frac{q_j / \hat r_j}{\max_i q_i / \hat r_i}
 

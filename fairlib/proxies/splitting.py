@@ -41,8 +41,7 @@ class Limits:
         return bool(enough) and self.disclosivity(tally) <= self.alpha + ROUNDING
 
     def excess(self, tallies: Float, alpha: float) -> Float:
-        r"""
-        Rows of each group above and below the allowed number, shape (..., 2K); linear in the tally.
+        r"""Rows of each group above and below the allowed number, shape (..., 2K); linear in the tally.
 
         .. math:: \pm (N_k - r_k M) - \alpha M
         """
@@ -52,8 +51,7 @@ class Limits:
 
 
 class Hypotheses:
-    """
-    Halfspaces of a vertex's scores, shape (m, K), with the rows that they select.
+    """Halfspaces of a vertex's scores, shape (m, K), with the rows that they select.
 
     Hypothesis t selects the rows with ``scores @ directions[t] > cuts[t]``. Row t of ``tallies``, shape
     (T, K + 1), has the expected rows of every group that it selects, and all its expected rows.
@@ -102,8 +100,8 @@ class Hypotheses:
 def solve_program(
     pool: Hypotheses, limits: Limits, direction: Float, offset: float
 ) -> tuple[Float, Float] | None:
-    r"""
-    Find the best mixture of the hypotheses by a linear program (Deng et al. 2023, program 3, appendix A.4).
+    r"""Find the best mixture of the hypotheses by a linear program (Deng et al. 2023, program 3, appendix
+    A.4).
 
     With :math:`N_t, M_t` the rows of each group and all rows that hypothesis t selects,
     :math:`g = (U - U') / \lVert U - U' \rVert` (`direction`), :math:`\tau` the `offset` and :math:`a` the
@@ -175,8 +173,7 @@ def _solve(
 
 
 def play_game(pool: Hypotheses, limits: Limits, direction: Float, offset: float, rounds: int) -> Float | None:
-    r"""
-    Find the uniform mixture over the rounds of the two-player game (Deng et al. 2023, Algorithm 3).
+    r"""Find the uniform mixture over the rounds of the two-player game (Deng et al. 2023, Algorithm 3).
 
     In every round the learner answers the duals by its oracle, the halfspace on which the regression of the
     costs is negative. The auditor takes a projected gradient step of :math:`1 / \sqrt t`, in units of the

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 class ProxyTree(BalancingProxy):
-    r"""
-    A tree of randomised halfspaces with a limit on its disclosivity (Deng et al. 2023, Algorithm 4).
+    r"""A tree of randomised halfspaces with a limit on its disclosivity (Deng et al. 2023, Algorithm 4).
 
     Leaves are split while the target t is farther than `tolerance` from the hull of their compositions. A
     split must reduce the distance by the factor :math:`1 - \gamma`, and within each leaf j

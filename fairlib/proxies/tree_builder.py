@@ -71,8 +71,7 @@ class Candidate:
 
 
 class TreeBuilder:
-    """
-    Algorithm 4 of Deng et al. (2023) on rows of shape (n, d) and group indicators of shape (n, K).
+    """Algorithm 4 of Deng et al. (2023) on rows of shape (n, d) and group indicators of shape (n, K).
 
     The parameters are those of `config`. ``distances`` has the distance of the target before the first split
     and after each, ``imbalance`` that of the leaves' nearest mixture.
@@ -160,8 +159,7 @@ class TreeBuilder:
         return distance, difference / distance if distance > 0 else difference
 
     def _best_split(self, distance: float, direction: Float, limits: Limits) -> Candidate | None:
-        """
-        Of the allowed splits of all leaves, find the one after which most rows can be kept.
+        """Of the allowed splits of all leaves, find the one after which most rows can be kept.
 
         Under a loose limit the program may move a child past the target in other directions. If no leaf has
         a split that makes enough progress, stricter limits are tried.
@@ -179,8 +177,7 @@ class TreeBuilder:
         return None
 
     def _split_of(self, leaf: Vertex, limits: Limits, distance: float, direction: Float) -> Candidate | None:
-        """
-        Find the split of one leaf that moves most rows and still makes enough progress.
+        """Find the split of one leaf that moves most rows and still makes enough progress.
 
         The larger the offset, the fewer rows move and the more their composition changes. Bisection finds
         the least offset that makes enough progress.

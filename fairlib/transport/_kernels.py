@@ -1,5 +1,4 @@
-"""
-Compiled inner loops of the transport solvers.
+"""Compiled inner loops of the transport solvers.
 
 They are all in this file, because numba renews a cached function when its own file changes, but not when a
 function that it calls changes in another file. Each releases the interpreter's lock and writes only its own
@@ -27,8 +26,7 @@ _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
 
 
 class Limits(NamedTuple):
-    """
-    Bracket and tolerances of one search.
+    """Bracket and tolerances of one search.
 
     Losses within `tie` count as equal, squared distances below `floor` as 0. Among equal lines the row whose
     ``names[row]`` has the larger hash under `key` is kept.
@@ -140,8 +138,7 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
-    """
-    Height of the dearest vertex's line at both ends of the bracket, less the tie.
+    """Height of the dearest vertex's line at both ends of the bracket, less the tie.
 
     The line lies on or below the envelope: a row below it at both ends is below the envelope throughout.
     """
@@ -186,8 +183,7 @@ def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def search_cells(first, last, queries, cells, table, limits, out):  # type: ignore[no-untyped-def]
-    """
-    Envelopes of the queries from `first` to `last`, by branch and bound over cells of neighbouring places.
+    """Envelopes of the queries from `first` to `last`, by branch and bound over cells of neighbouring places.
 
     Parameters
     ----------
@@ -264,8 +260,7 @@ def search_cells(first, last, queries, cells, table, limits, out):  # type: igno
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def search_lists(first, last, queries, lists, table, limits, out):  # type: ignore[no-untyped-def]
-    """
-    As `search_cells`, over the listed neighbours of every place by ascending cost.
+    """As `search_cells`, over the listed neighbours of every place by ascending cost.
 
     Parameters
     ----------
@@ -352,8 +347,7 @@ def least_positive_cost(places, costs):  # type: ignore[no-untyped-def]
 def softmax_moments(  # type: ignore[no-untyped-def]
     place, label, size, places, costs, pooled, mean_loss, largest, eta, entropy, moments, mode, arrived
 ):
-    """
-    Moments of every query's distribution over the places, (B.4) and (B.5).
+    """Moments of every query's distribution over the places, (B.4) and (B.5).
 
     Rows of `moments`: mean cost, variance of the cost, mean loss, and the largest loss - eta * cost. Unless
     `arrived` is empty, the query's mass is added to it, and `mode` receives the place of that largest value.

@@ -28,8 +28,7 @@ BUDGET_ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Allocation:
-    """
-    Allocation of a budget to envelopes: query q ends at vertex ``chosen[q]``.
+    """Allocation of a budget to envelopes: query q ends at vertex ``chosen[q]``.
 
     Of the query `divided`, columns of the mass `columns`, the last one in part, are at the next vertex.
     """
@@ -42,8 +41,7 @@ class Allocation:
 
 @dataclass(eq=False, kw_only=True)
 class DualSolver(Solver):
-    r"""
-    Maximise the adversarial loss within the budget, exactly.
+    r"""Maximise the adversarial loss within the budget, exactly.
 
     The dual :math:`\min_{\eta \ge 0} \epsilon \eta + \frac1n \sum_j \max_i R_{ij} - \eta C_{ij}` (B.14 of
     Vargo et al. 2021) is a sum of upper envelopes of lines. Column j's envelope, followed from
@@ -171,8 +169,7 @@ class DualSGDSolver(SGDSolver):
 
 
 def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
-    """
-    The moves from every vertex of an envelope to the next: query, cost, gain of loss, and gain per cost.
+    """The moves from every vertex of an envelope to the next: query, cost, gain of loss, and gain per cost.
 
     The ratios of a query are at least 0 and never above the one before: only rounding bends an envelope up.
     """
@@ -193,8 +190,7 @@ def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
 def allocate_budget(
     problem: TransportProblem, envelopes: Envelopes, rng: np.random.Generator, queries: Int | None = None
 ) -> Allocation | Literal["over", "under"]:
-    """
-    Allocate the budget to the moves of some envelopes, largest ratio first.
+    """Allocate the budget to the moves of some envelopes, largest ratio first.
 
     Parameters
     ----------

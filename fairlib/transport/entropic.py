@@ -26,8 +26,8 @@ PARTS = 8
 
 @dataclass(eq=False, kw_only=True)
 class EntropicSolver(Solver):
-    r"""
-    Entropic transport ((B.1), Algorithms 4 and 5 of Vargo et al. 2021), in the log domain. Nothing is random.
+    r"""Entropic transport ((B.1), Algorithms 4 and 5 of Vargo et al. 2021), in the log domain. Nothing is
+    random.
 
     .. math::
         \max_{\Pi \in \Gamma} \langle R, \Pi \rangle - \gamma \langle \log \Pi, \Pi \rangle, \qquad
@@ -54,16 +54,11 @@ class EntropicSolver(Solver):
         # the last multiplier, if there is one
         self.last = np.empty(0)
         problem = self.problem
+        self.places = problem.places
         self.costs = np.empty((0, 0))
-        if problem.places is None:
-            assert problem.costs is not None
-            self.places = np.zeros((problem.n, 1))
-            self.costs = np.ascontiguousarray(problem.costs.T)
-        else:
-            self.places = problem.places
-            if problem.n_places <= KEPT_PLACES:
-                self.costs = np.empty((problem.n_places, problem.n_places))
-                all_distances(self.places, self.costs)
+        if problem.n_places <= KEPT_PLACES:
+            self.costs = np.empty((problem.n_places, problem.n_places))
+            all_distances(self.places, self.costs)
 
     def _solve(self, losses: Float) -> TransportPlan:
         self._load(losses)

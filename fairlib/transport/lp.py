@@ -30,11 +30,8 @@ class LPSolver(Solver):
 
         problem = self.problem
         n = problem.n
-        costs = problem.costs
-        if costs is None:
-            assert problem.places is not None
-            points = problem.places[problem.place_of]
-            costs = pairwise_squared_distances(points, points)
+        points = problem.places[problem.place_of]
+        costs = pairwise_squared_distances(points, points)
         gains = losses[problem.labels].T
         # masses in units of 1/n: every column sums to 1
         moved = cvxpy.Variable((n, n), nonneg=True)

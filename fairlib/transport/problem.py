@@ -17,8 +17,6 @@ Int = NDArray[np.int64]
 SolverName = Literal["dual", "dual-sgd", "entropic", "entropic-sgd", "lp"]
 SOLVERS: tuple[str, ...] = get_args(SolverName)
 
-# A given cost matrix is sorted column by column: 12 bytes an entry, 800 MiB at most.
-MAX_MATRIX_ROWS = 8192
 # Rows closer than this share of the largest coordinate (about the mean) are one place. The rounding of a
 # projection is far below it, and merging changes a cost by less than its square.
 SAME_PLACE = 1e-12
@@ -26,8 +24,7 @@ LARGEST = 1e150
 
 
 class TransportProblem:
-    r"""
-    The linear program (2.8) of Vargo et al. 2021.
+    r"""The linear program (2.8) of Vargo et al. 2021.
 
     .. math::
         \max_\Pi \langle R, \Pi \rangle \quad \text{s.t.} \quad \Pi \ge 0,\;
@@ -70,66 +67,32 @@ class TransportProblem:
         _, first, place_of = np.unique(
             np.round(data / unit).astype(np.int64), axis=0, return_index=True, return_inverse=True
         )
-        # (m, d): the distinct points; None with a cost matrix
-        self.places: Float | None = np.ascontiguousarray(data[first])
-        # (n, n): the cost matrix, where one was given
-        self.costs: Float | None = None
-        self._index(place_of.reshape(-1), codes, float(budget))
-        if mass is not None:
-            # the mean is 1, as without weights
-            given = np.asarray(mass, dtype=np.float64)
-            self.mass = given / given.mean()
-            self.weighted = True
-            self.query_mass = np.bincount(self.query_of, self.mass, minlength=len(self.query_size))
-
-    @classmethod
-    def from_costs(cls, costs: ArrayLike, labels: ArrayLike, budget: float) -> TransportProblem:
-        """
-        The same problem from a cost matrix, shape (n, n), instead of points.
-
-        Entry ``(i, j)`` is the cost of moving column j to row i: not negative, 0 on the diagonal, not
-        necessarily symmetric. There are at most 8,192 rows; a ValueError names other costs.
-        """
-        matrix = np.ascontiguousarray(costs, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"costs must be a square matrix, got shape {matrix.shape}.")
-        codes = _check(labels, budget, matrix, "costs")
-        if len(matrix) > MAX_MATRIX_ROWS:
-            raise ValueError(
-                f"costs may have at most {MAX_MATRIX_ROWS} rows, got {len(matrix)}: give points instead."
-            )
-        if not np.isfinite(matrix).all() or matrix.min() < 0 or np.diagonal(matrix).any():
-            raise ValueError("costs must be finite, not negative, and 0 on the diagonal.")
-        problem = cls.__new__(cls)
-        problem.places = None
-        problem.costs = matrix
-        problem._index(np.arange(len(matrix)), codes, float(budget))
-        return problem
-
-    def _index(self, place_of: Int, labels: Int, budget: float) -> None:
-        self.n = len(place_of)
-        self.labels = labels
-        self.budget = budget
-        self.classes = int(labels.max()) + 1
+        # (m, d): the distinct points
+        self.places: Float = np.ascontiguousarray(data[first])
+        self.n = len(data)
+        self.labels = codes
+        self.budget = float(budget)
+        self.classes = int(codes.max()) + 1
         # (n,): place of every row
-        self.place_of = place_of.astype(np.int64)
+        self.place_of = place_of.reshape(-1).astype(np.int64)
         # rows in the order of their places: a sum or maximum by place is one reduction over slices
         self.rows_by_place = np.argsort(self.place_of, kind="stable")
         self.place_start = np.searchsorted(self.place_of[self.rows_by_place], np.arange(self.n_places + 1))
         # (n,): query of every row; (queries,): number of columns, place and label of every query
         keys, self.query_of, self.query_size = np.unique(
-            self.place_of * self.classes + labels, return_inverse=True, return_counts=True
+            self.place_of * self.classes + codes, return_inverse=True, return_counts=True
         )
         self.query_place, self.query_label = np.divmod(keys, self.classes)
         # (n,) and (queries,): mass of every column, with a mean of 1, and of every query
-        self.mass = np.ones(self.n)
-        self.query_mass = self.query_size.astype(np.float64)
-        self.weighted = False
+        self.weighted = mass is not None
+        given = np.ones(self.n) if mass is None else np.asarray(mass, dtype=np.float64)
+        self.mass = given / given.mean()
+        self.query_mass = np.bincount(self.query_of, self.mass, minlength=len(self.query_size))
 
     @property
     def n_places(self) -> int:
         """Number of distinct points."""
-        return self.n if self.places is None else len(self.places)
+        return len(self.places)
 
     def check_losses(self, losses: ArrayLike) -> Float:
         """Validate a loss table, shape (classes, n)."""
@@ -147,14 +110,14 @@ class TransportProblem:
         return np.maximum.reduceat(losses[:, self.rows_by_place], self.place_start[:-1], axis=1)
 
 
-def _check(labels: ArrayLike, budget: float, data: Float, name: str = "points") -> Int:
+def _check(labels: ArrayLike, budget: float, data: Float) -> Int:
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"perturbation_budget must be finite and at least 0, got {budget!r}.")
     codes = np.ascontiguousarray(labels)
     if data.ndim != 2 or codes.shape != data.shape[:1]:
-        raise ValueError(f"labels must have one entry per row of {name}, got {codes.shape} for {data.shape}.")
+        raise ValueError(f"labels must have one entry per row of points, got {codes.shape} for {data.shape}.")
     if len(data) == 0:
-        raise ValueError(f"{name} must have at least one row.")
+        raise ValueError("points must have at least one row.")
     if not np.issubdtype(codes.dtype, np.integer) or codes.min() < 0:
         raise ValueError("labels must be class indices: integers of at least 0.")
     return codes.astype(np.int64)
@@ -162,8 +125,7 @@ def _check(labels: ArrayLike, budget: float, data: Float, name: str = "points") 
 
 @dataclass(frozen=True)
 class TransportPlan:
-    r"""
-    A solution: the share of each person's mass that moves to each other row.
+    r"""A solution: the share of each person's mass that moves to each other row.
 
     Parameters
     ----------
@@ -202,14 +164,12 @@ class TransportPlan:
 
 @dataclass(eq=False)
 class Solver(ABC):
-    """
-    Finds worst-case distributions of one problem, for one table of losses after another.
+    """Finds worst-case distributions of one problem, for one table of losses after another.
 
     A solver may use the results of its earlier calls to be fast; these are its state.
 
     Parameters
     ----------
-    problem : TransportProblem
     seed : int
         Decides between equal optima, and draws mini-batches.
     jobs : int
@@ -228,8 +188,7 @@ class Solver(ABC):
             raise ValueError(f"jobs must be at least 1, got {self.jobs!r}.")
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
-        """
-        Solve for the losses (nats) of every row under every label, shape (classes, n).
+        """Solve for the losses (nats) of every row under every label, shape (classes, n).
 
         Raises
         ------
@@ -257,8 +216,7 @@ class Solver(ABC):
 
 @dataclass(eq=False, kw_only=True)
 class SGDSolver(Solver):
-    r"""
-    Base: projected gradient descent with momentum on the multiplier :math:`\eta \ge 0`, then one plan.
+    r"""Base: projected gradient descent with momentum on the multiplier :math:`\eta \ge 0`, then one plan.
 
     A plan may cost more than the budget: compare ``spent`` with the problem's.
 
@@ -266,7 +224,6 @@ class SGDSolver(Solver):
     ----------
     start : float
         Multiplier at the beginning of every call.
-    learning_rate, momentum : float
     iterations, batch : int
         Steps of one call, and columns drawn for each. The defaults are those that Vargo et al. 2021 print for
         Algorithm 2 on Adult; they print none for Algorithm 6.
@@ -318,8 +275,7 @@ class SGDSolver(Solver):
 def make_solver(
     name: str, problem: TransportProblem, *, seed: int = 0, jobs: int = 1, **options: Any
 ) -> Solver:
-    """
-    Build a solver of a problem.
+    """Build a solver of a problem.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""
-Searches for the envelopes of all columns of a problem: exact over cells, or over lists of neighbours.
+"""Searches for the envelopes of all columns of a problem: exact over cells, or over lists of neighbours.
 
 The exact search is a branch and bound over cells of places. One byte for every place and cell holds a lower
 bound of the squared distance between them. The bounds stay the same while boosting. A search needs only the
@@ -60,12 +59,10 @@ class Envelopes:
 
 
 class ColumnSearch:
-    """
-    Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
+    """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
     Parameters
     ----------
-    problem : TransportProblem
     jobs : int
         Threads; the result does not depend on their number.
     neighbours : int or None
@@ -87,15 +84,11 @@ class ColumnSearch:
         self.cells = None
         # (m, k): the first k places by ascending cost from every place, and their costs
         self.lists: Lists | None = None
-        self.floor = 0.0
-        if problem.places is None:
-            self.lists = _sorted_lists(problem.costs, neighbours)
+        self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
+        if neighbours is None:
+            self.cells = build_cells(problem.places, jobs)
         else:
-            self.floor = float(SAME_PLACE * np.abs(problem.places).max(initial=0.0)) ** 2
-            if neighbours is None:
-                self.cells = build_cells(problem.places, jobs)
-            else:
-                self.lists = _nearest_lists(problem.places, neighbours, jobs)
+            self.lists = _nearest_lists(problem.places, neighbours, jobs)
         # ties are hashed by place, whatever the order of the places
         self._names = np.arange(problem.n_places) if self.cells is None else self.cells.place
         self.warm = problem.query_place.astype(np.int32)
@@ -115,8 +108,7 @@ class ColumnSearch:
             self._table = (self.largest, self.largest.max(axis=1))
 
     def envelopes(self, low: float, high: float, queries: Int | None = None) -> Envelopes:
-        """
-        Upper envelopes on [low, high], with 0 <= low <= high < inf.
+        """Upper envelopes on [low, high], with 0 <= low <= high < inf.
 
         `queries` are numbers of queries, None for all; the envelopes are in their order.
         """
@@ -153,8 +145,7 @@ class ColumnSearch:
         return Envelopes(np.concatenate([[0], np.cumsum(sizes)]), cost, loss, self._names[found])
 
     def unproven(self, eta: float, best: Float) -> Float:
-        """
-        Upper bound, by query, of loss - eta * cost over all rows; `best` where that is proven.
+        """Upper bound, by query, of loss - eta * cost over all rows; `best` where that is proven.
 
         `best`, shape (queries,), is the largest value found.
         """
@@ -170,8 +161,7 @@ class ColumnSearch:
         return tie_hashes(self.key, columns, np.uint64(self.problem.n))  # type: ignore[no-any-return]
 
     def members(self, places: Int, labels: Int, columns: Int) -> Int:
-        """
-        Row that receives each column's mass at a place: one of the largest loss there, at random.
+        """Row that receives each column's mass at a place: one of the largest loss there, at random.
 
         `places`, `labels` and `columns` have equal shapes.
         """
@@ -190,15 +180,6 @@ class ColumnSearch:
             draw = tie_hashes(self.key, columns[mine], np.uint64(k)) % count[places[mine]].astype(np.uint64)
             rows[mine] = problem.rows_by_place[best][first[places[mine]] + draw.astype(np.int64)]
         return rows
-
-
-def _sorted_lists(costs: Float | None, neighbours: int | None) -> Lists:
-    """Rows of a cost matrix by ascending cost of moving each column there; the first `neighbours` or all."""
-    assert costs is not None
-    columns = np.ascontiguousarray(costs.T)
-    order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
-    ordered = np.take_along_axis(columns, order.astype(np.int64), axis=1)
-    return np.ascontiguousarray(order[:, :neighbours]), np.ascontiguousarray(ordered[:, :neighbours])
 
 
 def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Lists:
@@ -239,8 +220,7 @@ class Cells:
 
 
 def build_cells(places: Float, jobs: int) -> Cells:
-    """
-    Group places by k-means and bound the distance of every place to every cell.
+    """Group places by k-means and bound the distance of every place to every cell.
 
     The bounds are computed from all pairwise distances in single precision, less their rounding, so that no
     bound exceeds a distance. Memory: the bounds and one block of distances.

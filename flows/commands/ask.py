@@ -47,8 +47,7 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
 
 
 def _load(model: str, store_url: str | None) -> tuple[Questionnaire, Mapping[str, str]]:
-    """
-    Load the questionnaire of a bundle's folder, or of a version in the registry.
+    """Load the questionnaire of a bundle's folder, or of a version in the registry.
 
     Returns
     -------

@@ -24,8 +24,7 @@ DELAY_S = 2.0
 
 
 class Bars:
-    """
-    Listener that shows a bar for every slow step; the bar pulses until the step reports a count.
+    """Listener that shows a bar for every slow step; the bar pulses until the step reports a count.
 
     `console` is stderr by default.
     """

@@ -38,12 +38,7 @@ def demo(store_url: str | None) -> int:
         print(f"{sum(verdict.seconds.values()):6.1f} s")
         measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
         models.append(
-            {
-                "name": name,
-                "label": label,
-                "href": f"{run_id}/report.html",
-                "metrics": measured["metrics"],
-            }
+            {"name": name, "label": label, "href": f"{run_id}/report.html", "metrics": measured["metrics"]}
         )
     print()
     print_table([HEAD, *(_row(model) for model in models)], "  ")

@@ -36,8 +36,7 @@ class CiFiles:
     ready: set[str] = field(default_factory=set)
 
     def check(self, model: str) -> None:
-        """
-        Refuse paths that cannot be written, and write a failing JUnit report that holds until the end.
+        """Refuse paths that cannot be written, and write a failing JUnit report that holds until the end.
 
         Raises `InputError` for a missing folder, a folder as path, no permission, or one path for both.
         """
@@ -103,8 +102,7 @@ def evaluate(
     no_record: bool,
     **options: str | None,
 ) -> int:
-    """
-    Evaluate, print, and write the reports.
+    """Evaluate, print, and write the reports.
 
     `options` are `data`, `gates`, `baseline` and `contract`: parameters of the plan and of the flow alike.
     """

@@ -46,8 +46,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Understanding:
-    """
-    What `init` says about a table.
+    """What `init` says about a table.
 
     `leaks` is what :func:`evenhand.tasks.leaks.leak_report` gives, `groups` has the rows of each group in the
     sample by sensitive column, and `flips` the counterfactuals that flip the sensitive model inputs.
@@ -75,8 +74,8 @@ def init(
     connection: str | None,
     as_json: bool,
 ) -> None:
-    """
-    Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how every column was understood.
+    """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how every column was
+    understood.
 
     Raises `InputError` if the table cannot be read, a named column does not exist, or a file exists already.
     """
@@ -128,8 +127,7 @@ def understand(
     ids: Sequence[str],
     use_sensitive: bool,
 ) -> Understanding:
-    """
-    Infer a contract, and leave leaks out of its model inputs.
+    """Infer a contract, and leave leaks out of its model inputs.
 
     Raises `ContractError` as :func:`evenhand.data_contracts.inference.infer_contract` does, and if nothing
     but leaks is left.

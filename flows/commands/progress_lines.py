@@ -25,8 +25,7 @@ class _Count:
 
 
 class ProgressLines:
-    """
-    Listener that writes the progress of the running steps every 20 seconds, as one line.
+    """Listener that writes the progress of the running steps every 20 seconds, as one line.
 
     A daemon thread writes the lines, because a step may report nothing for minutes.
 

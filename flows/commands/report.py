@@ -26,8 +26,7 @@ def report(run_id: str | None, store_url: str | None, open_it: bool, all_runs: b
 
 
 def report_path(run_id: str, store_url: str | None) -> str:
-    """
-    Return the address of a run's report.
+    """Return the address of a run's report.
 
     Raises `InputError` if there is no such run, or it ended before it wrote a report.
     """

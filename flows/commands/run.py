@@ -52,11 +52,7 @@ def run(
         return up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
     verdict, _, seconds = run_verb(
-        plan,
-        as_json=as_json,
-        store_url=store_url,
-        direct=direct,
-        skip=nothing_to_do if if_changed else None,
+        plan, as_json=as_json, store_url=store_url, direct=direct, skip=nothing_to_do if if_changed else None
     )
     return print_result(verdict, verdict.to_dict() if as_json else None, lambda: _print(verdict, seconds))
 

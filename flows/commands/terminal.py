@@ -34,8 +34,7 @@ PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expecta
 
 @dataclass(frozen=True)
 class Verb:
-    """
-    The work of a command.
+    """The work of a command.
 
     - `name`: for the run's id
     - `execute`: ``(store, run_id, engine) -> Verdict``, without Prefect
@@ -52,8 +51,7 @@ class Verb:
 
 
 def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: bool) -> None:
-    """
-    Execute a verb: directly, from the cache, or as a flow on the user's Prefect server or a temporary one.
+    """Execute a verb: directly, from the cache, or as a flow on the user's Prefect server or a temporary one.
 
     An error of Prefect's is raised only where the flow left no verdict, which is more precise.
     """
@@ -92,8 +90,7 @@ def run_verb(
     interrupted: str = STEPS_KEPT,
     skip: Callable[[Store, str], bool] | None = None,
 ) -> tuple[Verdict, Store | None, float]:
-    """
-    Plan a verb, execute it, and return its verdict, the store, and the seconds that it took.
+    """Plan a verb, execute it, and return its verdict, the store, and the seconds that it took.
 
     - `plan`: checks the options and builds the verb; its errors end the command
     - `as_json`, `store_url`, `direct`: options of the command
@@ -161,8 +158,7 @@ def report_error(error: BaseException, *, as_json: bool = False) -> int:
 
 
 def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
-    """
-    Convert any error into one of ours.
+    """Convert any error into one of ours.
 
     With EVENHAND_LOG set, the traceback of an internal fault, and of an error with a cause, goes to stderr.
     """
@@ -184,8 +180,7 @@ def _prefect_failed(error: Exception) -> str:
 
 @contextlib.contextmanager
 def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
-    """
-    Show the progress of the steps on stderr within the block.
+    """Show the progress of the steps on stderr within the block.
 
     At a terminal every slow step has a bar; the bars are removed at the end. Elsewhere a line is written
     every 20 seconds.

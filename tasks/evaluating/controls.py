@@ -69,8 +69,7 @@ class Blind:
 
 @dataclass(frozen=True)
 class MeasuredControl:
-    """
-    A control's outcomes on the test rows, and its certificates.
+    """A control's outcomes on the test rows, and its certificates.
 
     `same_as` names the model that it equals: the method's own, or the control without mitigation.
     """
@@ -87,8 +86,7 @@ def controls_content(
     measured: list[MeasuredControl],
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """
-    Metrics of each control and differences of the method's model from it, as plain JSON types.
+    """Metrics of each control and differences of the method's model from it, as plain JSON types.
 
     The differences have paired intervals, except those of certificates.
     """
@@ -100,14 +98,8 @@ def controls_content(
             other = control.certificates.get(name)
             if other is not None and value.value is not None and other.value is not None:
                 single[name] = other.value
-                compared[name] = {
-                    **vars(MetricValue(value.value - other.value)),
-                }
-        found[control.name] = {
-            "same_as": control.same_as,
-            "metrics": single,
-            "differences": compared,
-        }
+                compared[name] = {**vars(MetricValue(value.value - other.value))}
+        found[control.name] = {"same_as": control.same_as, "metrics": single, "differences": compared}
     return {"rows": outcomes.n, "level": settings["level"], "controls": found}
 
 

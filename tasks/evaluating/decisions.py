@@ -71,8 +71,7 @@ def decide_rows(
     sensitive: Mapping[str, NDArray[Any]] | None = None,
     callback: Progress | None = None,
 ) -> Decisions:
-    """
-    Predict n rows `X`, shape (n, d), and their counterfactual copies.
+    """Predict n rows `X`, shape (n, d), and their counterfactual copies.
 
     `counterfactuals` has, by name of a set of copies, the values that each changed column gets; `encoder` is
     the one that encoded `X`. The label of a model that asks for features follows from `acquired`, the answers
@@ -152,8 +151,8 @@ def decide_table(
     progress: Callable[[int, int, Mapping[str, float]], None],
     sensitive: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[Decisions]:
-    """
-    Decisions of each model about a table of model inputs with at least one row, computed by chunks of rows.
+    """Decisions of each model about a table of model inputs with at least one row, computed by chunks of
+    rows.
 
     Raises `InputError` if the table does not fit an encoder.
     """

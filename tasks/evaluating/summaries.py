@@ -33,8 +33,7 @@ def junit_of_decision(
     seconds: float,
     properties: Mapping[str, str],
 ) -> str:
-    """
-    Write one test case per limit of a gate; `results` are those of a decision's ``to_json``.
+    """Write one test case per limit of a gate; `results` are those of a decision's ``to_json``.
 
     A refused limit is a failure. A limit without evidence is an error, which readers count as not passed.
     Without gates there is one skipped case. `model` is the class name of the cases, `created` the time (ISO
@@ -110,8 +109,7 @@ def _clean(text: str) -> str:
 
 
 def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any], report: str) -> str:
-    """
-    Write the verdict, the gates, the metrics beside those of the baseline, the notes and the run's id.
+    """Write the verdict, the gates, the metrics beside those of the baseline, the notes and the run's id.
 
     `run` has ``status``, ``judged``, ``baseline``, ``data``, ``notes`` and ``id``; `documents` has
     ``metrics`` and, if they exist, ``baseline``, ``comparison`` and ``decision``; `report` is the address of

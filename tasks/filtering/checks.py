@@ -47,8 +47,7 @@ class RowFilter:
         self._columns = [declared[name] for name in names if name in declared]
 
     def judge(self, batch: pa.RecordBatch, first_row: int) -> Judged:
-        """
-        Check, accept or reject every row; `first_row` of the file is the batch's first, for the message.
+        """Check, accept or reject every row; `first_row` of the file is the batch's first, for the message.
 
         Raises `ContractViolation` if the contract stops at a bad row or a column has another type, and
         `InputError` if the key cannot be hashed.
@@ -88,8 +87,7 @@ class RowFilter:
 
 
 def typed(values: pa.Array, column: Column, contract: Contract, *, category: bool) -> pa.Array:
-    """
-    Convert a column to its contract's type by `coerce`, and categories to a dictionary.
+    """Convert a column to its contract's type by `coerce`, and categories to a dictionary.
 
     A type with the same meaning is left alone: a dictionary of text, integers of any width. Raises
     `ContractViolation` for values that cannot be converted.
@@ -138,8 +136,7 @@ class BatchCheck:
 
 
 def check_features(values: Mapping[str, pa.Array], bundle: ProxyBundle) -> BatchCheck:
-    """
-    Check the features of a batch, each in its contract's type, by the rules of `check_batch`.
+    """Check the features of a batch, each in its contract's type, by the rules of `check_batch`.
 
     With `unseenCategories: error` a category that no training row had breaks the contract too.
     """

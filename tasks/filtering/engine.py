@@ -27,8 +27,7 @@ def filter_files(
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
     workers: Workers | None = None,
 ) -> FilterSummary:
-    """
-    Filter files into balanced samples, or resume an earlier run.
+    """Filter files into balanced samples, or resume an earlier run.
 
     A unit that the same proxy and settings have finished on the same file is skipped. A file that fails
     leaves no part, and the others are filtered. The bytes of the finished output do not depend on

@@ -46,13 +46,9 @@ class Inputs:
 
 
 def list_inputs(
-    location: str,
-    format: str | None = None,
-    output: str | None = None,
-    settle_seconds: float | None = None,
+    location: str, format: str | None = None, output: str | None = None, settle_seconds: float | None = None
 ) -> Inputs:
-    """
-    Find the files to filter.
+    """Find the files to filter.
 
     - **location**: a file, a folder (searched to any depth; names that start with `_` or `.` are skipped), or
       a glob

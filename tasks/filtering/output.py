@@ -86,8 +86,7 @@ class UnitRecord:
 
 
 class OutputFolder:
-    """
-    A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and unfinished files.
+    """A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and unfinished files.
 
     On a local disk files are written under a temporary name and renamed; to an object store they are sent
     whole. A unit's record is written last: a part without a record does not count.
@@ -109,8 +108,7 @@ class OutputFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """
-        Hold the output's lock; a `NotCarriedOut` if another run of this machine holds it.
+        """Hold the output's lock; a `NotCarriedOut` if another run of this machine holds it.
 
         The lock is the operating system's and ends with its process.
         """
@@ -133,8 +131,7 @@ class OutputFolder:
             lock.release()
 
     def prepare(self, root: str) -> None:
-        """
-        Reserve the folder for an input, and remove the unfinished files of an interrupted run.
+        """Reserve the folder for an input, and remove the unfinished files of an interrupted run.
 
         Raises `InputError` if the folder holds other files, or the filtered rows of another input.
         """

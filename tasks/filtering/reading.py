@@ -48,8 +48,7 @@ class Stream:
 def select_columns(
     names: Sequence[str], bundle: ProxyBundle, settings: FilterSettings, file: str
 ) -> tuple[list[str], list[str]]:
-    """
-    Check a file's column names, and choose the columns to read and the sensitive ones to leave out.
+    """Check a file's column names, and choose the columns to read and the sensitive ones to leave out.
 
     Raises `ContractViolation` if a feature is missing, and `InputError` if a name occurs twice, a key column
     is missing or a sensitive column is refused.
@@ -95,8 +94,7 @@ def read_parquet(
     *,
     threads: bool,
 ) -> Stream:
-    """
-    Stream row groups of a Parquet file; `files` closes it.
+    """Stream row groups of a Parquet file; `files` closes it.
 
     The size of batches follows from the file's metadata alone. Columns are read through small buffers, so
     that memory does not grow with the size of row groups.
@@ -170,8 +168,7 @@ def _worth_a_dictionary(
 
 
 def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, files: ExitStack) -> Stream:
-    """
-    Stream a CSV file, compressed by gzip or not; `files` closes it.
+    """Stream a CSV file, compressed by gzip or not; `files` closes it.
 
     Every column is read as text. Columns of the contract are then converted to its types, by the rules for
     the training table; others stay text. Types are never guessed from the first rows.

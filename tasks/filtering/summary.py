@@ -126,8 +126,7 @@ class Drift:
 
 
 def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | None:
-    r"""
-    Compare sums of shares with the training rows' shares r of the proxy groups.
+    r"""Compare sums of shares with the training rows' shares r of the proxy groups.
 
     With the batch's shares p, all at least 1e-6, the index is
     :func:`evenhand.fairlib.evaluation.drift.stability_index`, and
@@ -173,8 +172,7 @@ class ExpectedShares:
 def expected_shares(
     masses: ArrayLike, acceptance: ArrayLike, balance: Mapping[str, Any], seed: int
 ) -> ExpectedShares | None:
-    r"""
-    Shares of the groups among the accepted rows, by the proxy groups' held-out compositions A.
+    r"""Shares of the groups among the accepted rows, by the proxy groups' held-out compositions A.
 
     .. math:: s_k = \frac{\sum_j m_j \rho_j A_{jk}}{\sum_j m_j \rho_j}
 

@@ -29,8 +29,7 @@ GROUP_ROWS = 1 << 19
 
 @dataclass(frozen=True)
 class UnitSpec:
-    """
-    A piece of one file that is filtered on its own.
+    """A piece of one file that is filtered on its own.
 
     A unit of a Parquet file is a range of row groups and writes one part. A CSV file is one unit of several
     parts, because only reading shows where its rows start; it begins at part `index`.
@@ -53,8 +52,7 @@ class UnitResult:
 
 
 def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[UnitSpec]:
-    """
-    Cut a file into units, from its metadata alone.
+    """Cut a file into units, from its metadata alone.
 
     Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows is one
     unit. Raises `InputError` if the metadata cannot be read.
@@ -77,8 +75,7 @@ def plan_units(file: InputFile, output: str, settings: FilterSettings) -> list[U
 
 
 def run_unit(unit: UnitSpec, bundle_folder: str, settings: FilterSettings, version: str = "") -> UnitResult:
-    """
-    Filter one unit in any process, with the proxy in a folder.
+    """Filter one unit in any process, with the proxy in a folder.
 
     It neither takes the output's lock nor checks which units are done; the run that planned the unit does.
     """
@@ -91,8 +88,7 @@ def _bundle(folder: str, digest: str, version: str) -> ProxyBundle:
 
 
 def filter_unit(unit: UnitSpec, bundle: ProxyBundle, settings: FilterSettings) -> UnitResult:
-    """
-    Filter a unit: write its parts and records, or report why its file cannot be filtered.
+    """Filter a unit: write its parts and records, or report why its file cannot be filtered.
 
     Raises `NotCarriedOut` if the output cannot be written.
     """
@@ -211,8 +207,7 @@ class _OpenPart:
 
 
 class _PartWriter:
-    """
-    Writes batches as one Parquet file of a given schema, or none if there are no rows.
+    """Writes batches as one Parquet file of a given schema, or none if there are no rows.
 
     Text may arrive as dictionaries. They are written as they are, which is much faster than decoding them;
     Parquet's types are the same for both. The bytes depend only on the rows and the row groups, not on the

@@ -39,8 +39,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class InputDrift(ColumnDrift):
-    """
-    Drift of one model input, with the keys of ``drift.json``.
+    """Drift of one model input, with the keys of ``drift.json``.
 
     `bins` have a ``name`` and the shares ``then`` and ``now``; `unseen` is the share of rows with a category
     that training did not have, None for a number; `outside_contract` is the share of rows that break a rule,
@@ -65,8 +64,7 @@ def compare_column(
     categories: Collection[str] | None = None,
     broken: Sequence[tuple[str, int]] = (),
 ) -> InputDrift:
-    """
-    Compare one model input with its entry of ``reference.json``.
+    """Compare one model input with its entry of ``reference.json``.
 
     `categories` are those of the encoder; `broken` lists the rules of the contract that rows break, each with
     the number of rows.

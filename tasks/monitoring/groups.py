@@ -31,8 +31,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class GroupDrift:
-    """
-    Drift of a sensitive attribute's groups, with the keys of ``drift.json``.
+    """Drift of a sensitive attribute's groups, with the keys of ``drift.json``.
 
     `rows` has for every group its shares and base rates, then and now. None stands for a share of too few
     people, or for a column that the batch does not have.
@@ -67,14 +66,9 @@ def compare_label(labels: Labels | None, reference: Mapping[str, Any], settings:
 
 
 def compare_groups(
-    table: pa.Table,
-    column: Column,
-    reference: Mapping[str, Any],
-    labels: Labels | None,
-    settings: Settings,
+    table: pa.Table, column: Column, reference: Mapping[str, Any], labels: Labels | None, settings: Settings
 ) -> GroupDrift:
-    """
-    Compare the groups of one attribute.
+    """Compare the groups of one attribute.
 
     A group of fewer than `min_cell` people in the batch counts as one less than that, the largest such
     number, so that its size stays hidden. Groups that were small in training, and new ones, are together

@@ -36,8 +36,7 @@ NUMERIC = re.compile(r"[+\u2212-]?[\d.]|below |no interval|–")
 
 
 def write_page(kind: str, documents: Documents, store: Store | None = None) -> str:
-    """
-    Write a page as HTML.
+    """Write a page as HTML.
 
     `kind` names a module of :mod:`tasks.pages.fronts`. `documents` are plain JSON by name: what the steps
     wrote, and ``run`` with facts about this run. `store` keeps the pictures of charts.
@@ -62,8 +61,7 @@ def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Secti
 
 @cache
 def _modules(kind: str) -> list[ModuleType]:
-    """
-    Modules of :mod:`tasks.pages.sections` that this kind of page has, in order.
+    """Modules of :mod:`tasks.pages.sections` that this kind of page has, in order.
 
     Each has ``PAGES`` (kind of page to place in its order), ``NEEDS`` (documents without which it does not
     apply) and ``build(documents)``, which gives a section, several, or None.
@@ -75,8 +73,7 @@ def _modules(kind: str) -> list[ModuleType]:
 
 
 def render(page: Page, store: Store | None = None) -> str:
-    """
-    Write a page as a whole HTML document; the same page gives the same text.
+    """Write a page as a whole HTML document; the same page gives the same text.
 
     `store` keeps the pictures of charts, so that a chart is drawn once; without it every chart is drawn.
     """
@@ -145,8 +142,7 @@ def shown(value: str | int | float | bool | None) -> str:
 
 
 def numeric_columns(table: Table) -> list[bool]:
-    """
-    Whether each column holds numbers, which are aligned on the right; the first heads its row.
+    """Whether each column holds numbers, which are aligned on the right; the first heads its row.
 
     A row with more or fewer cells than there are columns is a ``ValueError``.
     """
@@ -170,8 +166,7 @@ def numeric_columns(table: Table) -> list[bool]:
 
 
 def _draw(charts: Sequence[tuple[Chart, str]], store: Store | None) -> dict[int, Markup]:
-    """
-    Give each chart, by its ``id``, as an accessible inline image in each of its forms.
+    """Give each chart, by its ``id``, as an accessible inline image in each of its forms.
 
     The store keeps pictures below ``charts/`` by the digest of what they are drawn from; those that it does
     not have are drawn several at a time.

@@ -13,8 +13,7 @@ Documents = Json
 
 @dataclass(frozen=True)
 class Cell:
-    """
-    One cell of a table, where plain text or a number is not enough.
+    """One cell of a table, where plain text or a number is not enough.
 
     `below` are smaller lines under the text, without empty ones; `code` is a technical name under it, and
     `symbol` a mark before it, which a screen reader skips. `kind` is a CSS class: ``passed``, ``refused``,
@@ -42,8 +41,7 @@ Value = str | int | float | bool | None | Cell
 
 @dataclass(frozen=True)
 class Table:
-    """
-    A table; the first cell of a row is its head.
+    """A table; the first cell of a row is its head.
 
     `folded` tables open on a click. `pairs` are names with values. `attributes` are HTML data attributes of
     the rows, by which :class:`Choice` hides some.
@@ -59,8 +57,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """
-    A figure: a function of :mod:`fairlib.plots` by name, its JSON arguments, and its text alternative.
+    """A figure: a function of :mod:`fairlib.plots` by name, its JSON arguments, and its text alternative.
 
     `plot` is ``module.function``; the chart is drawn only when the store has no picture of the same name,
     arguments and code. `description` says in words what the chart shows; the page adds that its tables have
@@ -121,8 +118,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Front:
-    """
-    The top of a page: what it is, its verdict, the answer in sentences, and where things are.
+    """The top of a page: what it is, its verdict, the answer in sentences, and where things are.
 
     `created` is an ISO time, which stands after the texts of `meta`. `badge` is a CSS class, a symbol and the
     verdict.

@@ -103,8 +103,7 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
 
 
 def treatment(metrics: Json, most: int = 3) -> list[str]:
-    """
-    Say how often each group is predicted positive, the widest differences first, and how consistent it is.
+    """Say how often each group is predicted positive, the widest differences first, and how consistent it is.
 
     At most `most` attributes are named.
     """
@@ -173,8 +172,7 @@ def gate_margin(result: Json) -> float | None:
 
 
 def compared_number(result: Json, interval: str) -> tuple[str, str, str]:
-    """
-    Say what a gate asked, what was found, and which number was compared.
+    """Say what a gate asked, what was found, and which number was compared.
 
     With ``no_worse_than_baseline`` the value is how much worse than the baseline the model is; beside a
     control, how much better.

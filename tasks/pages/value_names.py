@@ -15,8 +15,7 @@ Names = Mapping[str, Mapping[str, str]]
 
 
 def with_names(documents: Documents) -> Documents:
-    """
-    Replace codes by the names that ``value_names`` of the document ``run`` has for them.
+    """Replace codes by the names that ``value_names`` of the document ``run`` has for them.
 
     This is the only place that knows where documents name a group or a value.
     """

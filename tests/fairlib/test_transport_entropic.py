@@ -14,17 +14,14 @@ from scipy.special import logsumexp, xlogy
 from evenhand.fairlib.transport import TransportPlan, TransportProblem, entropic, make_solver
 
 Draw = Callable[..., dict[str, Any]]
-KINDS = ["points", "costs"]
 
 
-def problem_of(case: dict[str, Any], kind: str = "points") -> TransportProblem:
-    if kind == "costs":
-        return TransportProblem.from_costs(case["costs"], case["labels"], case["budget"])
+def problem_of(case: dict[str, Any]) -> TransportProblem:
     return TransportProblem(case["points"], case["labels"], case["budget"])
 
 
-def solve(case: dict[str, Any], kind: str = "points", **options: Any) -> TransportPlan:
-    return make_solver("entropic", problem_of(case, kind), **options).solve(case["losses"])
+def solve(case: dict[str, Any], **options: Any) -> TransportPlan:
+    return make_solver("entropic", problem_of(case), **options).solve(case["losses"])
 
 
 def softmax_plan(case: dict[str, Any], eta: float, entropy: float) -> np.ndarray:
@@ -37,17 +34,14 @@ def supports(matrix: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray
     return np.stack([matrix @ (labels == k) for k in range(classes)])
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("entropy", [1.0, 0.1, 0.02])
-def test_plan_is_the_softmax_that_spends_the_budget(
-    kind: str, entropy: float, transport_instance: Draw
-) -> None:
+def test_plan_is_the_softmax_that_spends_the_budget(entropy: float, transport_instance: Draw) -> None:
     binding = 0
     for seed in range(60):
         classes = 2 + seed % 2
         case = transport_instance(seed, classes)
         budget = case["budget"]
-        plan = solve(case, kind, entropy=entropy)
+        plan = solve(case, entropy=entropy)
         if budget == 0.0:
             continue
         eta = plan.multiplier
@@ -102,15 +96,14 @@ def test_plan_is_the_optimum_that_cvxpy_finds(entropy: float, transport_instance
     assert compared >= 12
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_less_entropy_comes_nearer_to_the_linear_program(kind: str, transport_instance: Draw) -> None:
+def test_less_entropy_comes_nearer_to_the_linear_program(transport_instance: Draw) -> None:
     for seed in range(14):
         case = transport_instance(seed, 2 + seed % 2)
         n = len(case["labels"])
-        best = make_solver("lp", problem_of(case, kind)).solve(case["losses"]).value
+        best = make_solver("lp", problem_of(case)).solve(case["losses"]).value
         errors = []
         for entropy in (1e-1, 1e-2, 1e-3, 1e-4):
-            plan = solve(case, kind, entropy=entropy)
+            plan = solve(case, entropy=entropy)
             assert plan.spent <= case["budget"] + 1e-9
             assert plan.bound >= best - 1e-8
             errors.append(best - plan.value)
@@ -119,16 +112,13 @@ def test_less_entropy_comes_nearer_to_the_linear_program(kind: str, transport_in
         assert (np.diff(errors) <= 1e-8).all(), seed
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1e3, 1e-3])
-def test_little_entropy_and_large_losses_do_not_overflow(
-    kind: str, size: float, transport_instance: Draw
-) -> None:
+def test_little_entropy_and_large_losses_do_not_overflow(size: float, transport_instance: Draw) -> None:
     for seed in range(20):
         case = transport_instance(seed) | {"losses": transport_instance(seed)["losses"] * size}
         case["gains"] = case["losses"][case["labels"]].T
-        best = make_solver("dual", problem_of(case, kind)).solve(case["losses"]).value
-        plan = solve(case, kind, entropy=1e-8)
+        best = make_solver("dual", problem_of(case)).solve(case["losses"]).value
+        plan = solve(case, entropy=1e-8)
         assert np.isfinite(plan.support).all()
         assert plan.support.sum() == pytest.approx(1.0, abs=1e-12)
         assert np.isfinite([plan.multiplier, plan.spent, plan.value, plan.bound]).all()
@@ -141,19 +131,17 @@ def test_budget_is_met_at_any_strength(transport_instance: Draw) -> None:
     for seed in range(16):
         case = transport_instance(seed)
         for entropy in (None, 10.0, 1e-2, 1e-4):
-            for kind in KINDS:
-                plan = solve(case, kind, entropy=entropy)
-                assert plan.spent <= case["budget"] + 1e-12, (seed, entropy)
-                if plan.multiplier > 0 and case["budget"] > 0:
-                    assert plan.spent == pytest.approx(case["budget"], abs=1e-9), (seed, entropy)
+            plan = solve(case, entropy=entropy)
+            assert plan.spent <= case["budget"] + 1e-12, (seed, entropy)
+            if plan.multiplier > 0 and case["budget"] > 0:
+                assert plan.spent == pytest.approx(case["budget"], abs=1e-9), (seed, entropy)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("budget", [1e-300, 1e-30, 1e-12, 1e12, 1e300])
-def test_extreme_budgets_are_kept(budget: float, kind: str, transport_instance: Draw) -> None:
+def test_extreme_budgets_are_kept(budget: float, transport_instance: Draw) -> None:
     for seed in range(12):
         case = transport_instance(seed) | {"budget": budget}
-        plan = solve(case, kind, entropy=0.05)
+        plan = solve(case, entropy=0.05)
         assert plan.spent <= budget * (1 + 1e-9), seed
         if budget > 1:
             assert plan.multiplier == 0.0
@@ -170,12 +158,11 @@ def test_extreme_budgets_are_kept(budget: float, kind: str, transport_instance: 
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_budget_softens_among_people_at_distance_zero_alone(kind: str, transport_instance: Draw) -> None:
+def test_no_budget_softens_among_people_at_distance_zero_alone(transport_instance: Draw) -> None:
     shared = 0
     for seed in range(60):
         case = transport_instance(seed) | {"budget": 0.0}
-        plan = solve(case, kind, entropy=0.1)
+        plan = solve(case, entropy=0.1)
         assert plan.spent == 0.0
         free = np.where(case["costs"] == 0, case["gains"], -np.inf) / 0.1
         matrix = np.exp(free - logsumexp(free, axis=0)) / len(case["labels"])
@@ -218,25 +205,19 @@ def test_one_percent_of_the_losses_range_is_the_strength_by_default(transport_in
             )
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("level", [0.0, 0.7])
-def test_equal_losses_of_everyone_are_no_difficulty(
-    kind: str, level: float, transport_instance: Draw
-) -> None:
+def test_equal_losses_of_everyone_are_no_difficulty(level: float, transport_instance: Draw) -> None:
     for seed in range(30):
         case = transport_instance(seed)
         for entropy in (None, 0.1):
-            plan = solve(case | {"losses": np.full_like(case["losses"], level)}, kind, entropy=entropy)
+            plan = solve(case | {"losses": np.full_like(case["losses"], level)}, entropy=entropy)
             assert plan.value == pytest.approx(level, abs=1e-12)
             assert plan.spent <= case["budget"] + 1e-12
             assert plan.support.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("entropy", [None, 0.01])
-def test_later_calls_find_what_first_ones_do(
-    kind: str, entropy: float | None, transport_instance: Draw
-) -> None:
+def test_later_calls_find_what_first_ones_do(entropy: float | None, transport_instance: Draw) -> None:
     rng = np.random.default_rng(0)
     for seed in range(4):
         case = transport_instance(seed)
@@ -245,9 +226,9 @@ def test_later_calls_find_what_first_ones_do(
         sequence += [np.zeros_like(drifting), drifting]
         if entropy is not None:
             sequence += [np.full_like(drifting, 0.7), drifting]
-        warm = make_solver("entropic", problem_of(case, kind), entropy=entropy)
+        warm = make_solver("entropic", problem_of(case), entropy=entropy)
         for step, table in enumerate(sequence):
-            plan, fresh = warm.solve(table), solve(case | {"losses": table}, kind, entropy=entropy)
+            plan, fresh = warm.solve(table), solve(case | {"losses": table}, entropy=entropy)
             assert plan.value == pytest.approx(fresh.value, rel=1e-8, abs=1e-15), (seed, step)
             assert plan.spent == pytest.approx(fresh.spent, abs=1e-9), (seed, step)
             np.testing.assert_allclose(plan.support, fresh.support, atol=1e-6)
@@ -302,11 +283,10 @@ def test_distances_may_be_computed_again_at_every_pass(
         np.testing.assert_array_equal(again.target, plan.target)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_target_is_the_row_that_gets_most_of_a_column(kind: str, transport_instance: Draw) -> None:
+def test_target_is_the_row_that_gets_most_of_a_column(transport_instance: Draw) -> None:
     for seed in range(60):
         case = transport_instance(seed)
-        plan = solve(case, kind, entropy=0.3)
+        plan = solve(case, entropy=0.3)
         if case["budget"] > 0:
             matrix = softmax_plan(case, plan.multiplier, 0.3)
             most = matrix[plan.target, np.arange(len(plan.target))]
@@ -387,22 +367,19 @@ def test_descent_by_hand(name: str) -> None:
         assert plan.multiplier == pytest.approx(left, rel=1e-14)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_plan_of_a_descent_is_the_one_of_its_multiplier(kind: str, transport_instance: Draw) -> None:
+def test_plan_of_a_descent_is_the_one_of_its_multiplier(transport_instance: Draw) -> None:
     for seed in range(30):
         case = transport_instance(seed)
         n = len(case["labels"])
         options: dict[str, Any] = {"iterations": 20, "learning_rate": 0.01}
-        hard = make_solver("dual-sgd", problem_of(case, kind), **options).solve(case["losses"])
+        hard = make_solver("dual-sgd", problem_of(case), **options).solve(case["losses"])
         worth = case["gains"] - hard.multiplier * case["costs"]
         assert hard.split is None
         columns = np.arange(n)
         np.testing.assert_allclose(worth[hard.target, columns], worth.max(axis=0), atol=1e-9)
         assert hard.spent == pytest.approx(case["costs"][hard.target, columns].mean(), rel=1e-9, abs=1e-12)
         assert hard.value == pytest.approx(case["gains"][hard.target, columns].mean(), rel=1e-9, abs=1e-12)
-        soft = make_solver("entropic-sgd", problem_of(case, kind), entropy=0.2, **options).solve(
-            case["losses"]
-        )
+        soft = make_solver("entropic-sgd", problem_of(case), entropy=0.2, **options).solve(case["losses"])
         matrix = softmax_plan(case, soft.multiplier, 0.2)
         np.testing.assert_allclose(soft.support, supports(matrix, case["labels"], 2), rtol=1e-8, atol=1e-12)
         assert soft.spent == pytest.approx(float((case["costs"] * matrix).sum()), rel=1e-9, abs=1e-12)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import html
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +39,7 @@ draw_chart = evenhand.tasks.pages.build._svg
 
 class Remembered:
     """
-    What steps and charts gave in this session, by their keys, which hold all that they depend on.
+    What steps gave in this session, by their keys, which hold all that they depend on; and drawn charts.
 
     A step that another test has run is not computed again. It counts as run all the same: its outputs are put
     into the test's own store, its record is written, and it is not called cached. Publications change a
@@ -46,7 +49,7 @@ class Remembered:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.steps: dict[tuple[str, str], StepResult] = {}
-        self.pictures: dict[str, str] = {}
+        self.drawn: set[str] = set()
 
     def run_step(self, store: Any, step: Step, key: str, *rest: Any) -> Any:
         """Run a step as the engine does, but its function only once a session."""
@@ -73,11 +76,12 @@ class Remembered:
         return StepResult(outputs, copy.deepcopy(known.facts))
 
     def draw(self, chart: Any, form: str) -> str:
-        """Draw a chart once a session."""
-        key = evenhand.tasks.pages.build._key(chart, form)
-        if key not in self.pictures:
-            self.pictures[key] = draw_chart(chart, form)
-        return self.pictures[key]
+        """Draw the first chart of a kind; give the data of others, where a test may look for values."""
+        if chart.plot not in self.drawn:
+            self.drawn.add(chart.plot)
+            return draw_chart(chart, form)
+        shown = html.escape(json.dumps(chart.data, default=str))
+        return f'<svg width="1" height="1" viewBox="0 0 1 1"><text>{shown}</text></svg>'
 
 
 def copy_path(source: Path, target: Path) -> None:
@@ -93,15 +97,14 @@ REMEMBERED = pytest.StashKey[Remembered]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
-    """Remember steps during the tests of this folder; one that uses `monkeypatch` computes everything."""
-    if "monkeypatch" in getattr(item, "fixturenames", ()):
-        return (yield)
+    """Remember steps in the tests of this folder, but for those that use `monkeypatch`; draw few charts."""
     stash = item.session.stash
     if REMEMBERED not in stash:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evenhand.flows.engine, evenhand.flows.tune):
-            patch.setattr(module, "run_step", stash[REMEMBERED].run_step)
+        if "monkeypatch" not in getattr(item, "fixturenames", ()):
+            for module in (evenhand.flows.engine, evenhand.flows.tune):
+                patch.setattr(module, "run_step", stash[REMEMBERED].run_step)
         patch.setattr(evenhand.tasks.pages.build, "_svg", stash[REMEMBERED].draw)
         return (yield)
 
@@ -114,9 +117,11 @@ def own_environment() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_progress_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stderr of a test does not depend on how long its run takes."""
-    monkeypatch.setattr(evenhand.flows.commands.progress_lines, "EVERY_S", 3600.0)
+def no_progress_lines() -> Iterator[None]:
+    """Stderr of a test does not depend on how long its run takes; no test gets `monkeypatch` by this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evenhand.flows.commands.progress_lines, "EVERY_S", 3600.0)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -183,13 +188,12 @@ def champion(bench: Bench, published: Done) -> Bench:
 def points_here() -> Iterator[None]:
     """Points of sweeps run in this process: for tests of what comes of a sweep, not of its workers."""
 
-    class Here:
-        def __init__(self, workers: int) -> None:
-            self.run = lambda function, *arguments: function(*arguments)
-            self.close = lambda **_: None
+    @contextlib.contextmanager
+    def here(workers: int) -> Iterator[Any]:
+        yield SimpleNamespace(run=lambda function, *arguments: function(*arguments))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evenhand.flows.sweep, "WorkerPool", Here)
+        patch.setattr(evenhand.flows.sweep, "WorkerPool", here)
         yield
 
 

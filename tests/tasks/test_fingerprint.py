@@ -32,7 +32,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    monkeypatch.setattr(fingerprint, "__file__", str(tmp_path / "tasks" / "fingerprint.py"))
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
     return tmp_path
 
 

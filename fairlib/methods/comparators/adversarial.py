@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from evenhand.fairlib.execution import derive_seed, generator, one_thread
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    check_choice,
-    check_counts,
-    check_interval,
-    check_widths,
-)
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -43,8 +35,7 @@ NOT_FINITE = (
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialClassifier(GroupComparator):
-    r"""
-    Fairlearn's AdversarialFairnessClassifier on torch (Zhang et al. 2018, algorithm of section 3).
+    r"""Fairlearn's AdversarialFairnessClassifier on torch (Zhang et al. 2018, algorithm of section 3).
 
     A predictor with loss :math:`L_P` is trained against an adversary, which predicts the group from the
     predicted probability (and the label, for equalized odds) with loss :math:`L_A`. Of its weights
@@ -95,11 +86,11 @@ class AdversarialClassifier(GroupComparator):
     adversary_learning_rate: float = 0.1
 
     def _check_parameters(self) -> None:
-        check_choice(self, "constraint", get_args(Constraint))
-        check_counts(self, "n_epochs", "batch_size")
-        check_widths(self, "hidden", "adversary_hidden")
-        check_interval(self, "(0, inf)", "learning_rate", "adversary_learning_rate")
-        check_interval(self, "[0, inf)", "adversary_weight")
+        self._check_choice("constraint", get_args(Constraint))
+        self._check_counts("n_epochs", "batch_size")
+        self._check_widths("hidden", "adversary_hidden")
+        self._check_interval("(0, inf)", "learning_rate", "adversary_learning_rate")
+        self._check_interval("[0, inf)", "adversary_weight")
 
     def _learn(
         self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
@@ -184,8 +175,7 @@ class AdversarialClassifier(GroupComparator):
 
 
 def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: float) -> Any:
-    """
-    Adam for the predictor, which follows the paper's gradient, from the gradients of both losses.
+    """Adam for the predictor, which follows the paper's gradient, from the gradients of both losses.
 
     Fairlearn's own is the same where a layer has one output. For a matrix its projection sums the products of
     all pairs of rows, and where the adversary's gradient is zero, as with saturated outputs, it divides zero
@@ -210,8 +200,7 @@ def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: floa
 
 
 def followed_gradient(own: torch.Tensor, adverse: torch.Tensor, adversary_weight: float) -> torch.Tensor:
-    r"""
-    :math:`g - \mathrm{proj}_h g - \alpha h` (Zhang et al. 2018, equation 1).
+    r""":math:`g - \mathrm{proj}_h g - \alpha h` (Zhang et al. 2018, equation 1).
 
     `own` and `adverse` are :math:`g` and :math:`h`: gradients of the predictor's and of the adversary's loss
     in one tensor of weights. `adversary_weight` is :math:`\alpha`. A zero `adverse` has no direction to

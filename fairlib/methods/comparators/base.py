@@ -15,13 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import (
-    BinaryMethod,
-    Callback,
-    Float32,
-    Float64,
-    check_sample_weight,
-)
+from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64, check_sample_weight
 from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
 
@@ -32,8 +26,8 @@ Codes = NDArray[np.int64]
 
 @contextmanager
 def optional_import(method: str) -> Iterator[None]:
-    """
-    Import a method's libraries in this context, without aif360's log lines on parts that are not installed.
+    """Import a method's libraries in this context, without aif360's log lines on parts that are not
+    installed.
 
     Raises
     ------
@@ -61,8 +55,7 @@ def _refuse(record: logging.LogRecord) -> bool:
 
 
 def repeated_rows(weights: Float64 | None, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """
-    As many rows as given, each as often as its weight relative to the mean says, up to rounding.
+    """As many rows as given, each as often as its weight relative to the mean says, up to rounding.
 
     `weights`, shape (n,), are those of all rows; None gives the rows as they are. `rows`, shape (m,), are
     some of the n rows.
@@ -81,8 +74,7 @@ def no_callback(step: int, steps: int, progress: Mapping[str, float]) -> None:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Comparator(BinaryMethod):
-    """
-    Base of the classifiers whose fitted parameters are a few arrays.
+    """Base of the classifiers whose fitted parameters are a few arrays.
 
     A subclass implements ``_learn``, ``_positive_probability``, ``_arrays`` and ``_restore``. Where a library
     trains, only the numbers that prediction needs are kept, so that a saved model loads without the library.
@@ -106,8 +98,7 @@ class Comparator(BinaryMethod):
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
-        """
-        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` are ignored without mitigation. A library that takes no weights gets each row
         as often as its weight says. The callback is called after every step that is reported, at least after
@@ -171,8 +162,7 @@ class Comparator(BinaryMethod):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GroupComparator(Comparator):
-    """
-    Base of the comparators that treat groups.
+    """Base of the comparators that treat groups.
 
     Parameters
     ----------

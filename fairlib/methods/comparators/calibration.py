@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Float32, Float64, check_choice
+from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import ThresholdMethod, TwoGroupsLogistic
 
@@ -18,8 +18,7 @@ CostConstraint = Literal["weighted", "fpr", "fnr"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CalibratedOddsClassifier(ThresholdMethod, TwoGroupsLogistic):
-    r"""
-    Calibrated equalized odds on logistic scores (Pleiss et al. 2017), with aif360's mix rates.
+    r"""Calibrated equalized odds on logistic scores (Pleiss et al. 2017), with aif360's mix rates.
 
     The cost of a group is its generalized false positive rate, false negative rate, or both weighted by its
     shares of the labels. In the group of the lower cost a share :math:`\alpha` of the people gets the group's
@@ -50,7 +49,7 @@ class CalibratedOddsClassifier(ThresholdMethod, TwoGroupsLogistic):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice(self, "cost_constraint", get_args(CostConstraint))
+        self._check_choice("cost_constraint", get_args(CostConstraint))
 
     def _post_process(self, rows: Float32, codes: Codes, groups: Codes) -> None:
         rates, self.base_rates_ = _mix_rates(
@@ -81,8 +80,7 @@ class CalibratedOddsClassifier(ThresholdMethod, TwoGroupsLogistic):
 
 
 def row_draws(X: Float32, seed: int | None) -> Float64:
-    """
-    A number in [0, 1) for each row, shape (n,), from a hash of the bytes of the row of X, shape (n, d).
+    """A number in [0, 1) for each row, shape (n,), from a hash of the bytes of the row of X, shape (n, d).
 
     The seed None is 0.
     """

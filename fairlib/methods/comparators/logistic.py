@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    check_counts,
-    check_interval,
-    check_sample_weight,
-)
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_sample_weight
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -27,13 +20,7 @@ from evenhand.fairlib.methods.comparators.base import (
     no_callback,
     repeated_rows,
 )
-from evenhand.fairlib.methods.groups import (
-    GroupReader,
-    Groups,
-    check_labels,
-    set_aside,
-    two_groups,
-)
+from evenhand.fairlib.methods.groups import GroupReader, Groups, check_labels, set_aside, two_groups
 from evenhand.fairlib.tuning.space import Real, Space
 
 CHUNK_VALUES = 4_000_000
@@ -47,8 +34,7 @@ CANDIDATES = tuple(step / 10 for step in range(11))
 
 @dataclass(frozen=True)
 class Linear:
-    """
-    A logistic model of label 1.
+    """A logistic model of label 1.
 
     Parameters
     ----------
@@ -63,8 +49,7 @@ class Linear:
     n_iter: int = 0
 
     def logits(self, X: NDArray[Any]) -> Float64:
-        """
-        :math:`X w + b` for X of shape (n, d), shape (n,).
+        """:math:`X w + b` for X of shape (n, d), shape (n,).
 
         Every row is summed by itself. A matrix product rounds differently with other rows beside a row, and
         the decision on a row at a threshold would depend on them.
@@ -102,8 +87,7 @@ def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
 
 
 def best_threshold(labels: Codes, probability: Float64) -> float:
-    """
-    Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >= threshold``.
+    """Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >= threshold``.
 
     Of equally good ones that nearest to 1/2, then the lower.
 
@@ -120,8 +104,7 @@ def best_threshold(labels: Codes, probability: Float64) -> float:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogisticClassifier(Comparator):
-    """
-    l2-penalised logistic regression on all features, the sensitive ones among them included.
+    """l2-penalised logistic regression on all features, the sensitive ones among them included.
 
     Parameters
     ----------
@@ -150,8 +133,8 @@ class LogisticClassifier(Comparator):
         return self.linear_.n_iter
 
     def _check_parameters(self) -> None:
-        check_interval(self, "(0, inf)", "C")
-        check_counts(self, "max_iter")
+        self._check_interval("(0, inf)", "C")
+        self._check_counts("max_iter")
 
     def _fit_linear(self, rows: NDArray[Any], codes: Codes, weights: Float64 | None = None) -> Linear:
         """Fit in float64, on weighted rows."""
@@ -177,8 +160,7 @@ class LogisticClassifier(Comparator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GroupLogistic(GroupComparator, LogisticClassifier):
-    """
-    Base of the logistic regressions that treat groups.
+    """Base of the logistic regressions that treat groups.
 
     Parameters
     ----------
@@ -190,13 +172,12 @@ class GroupLogistic(GroupComparator, LogisticClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "(0, 1)", "validation_share")
+        self._check_interval("(0, 1)", "validation_share")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ThresholdMethod(GroupLogistic):
-    """
-    Base of the classifiers whose decision threshold is chosen.
+    """Base of the classifiers whose decision threshold is chosen.
 
     Parameters
     ----------
@@ -214,7 +195,7 @@ class ThresholdMethod(GroupLogistic):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "[0, 1]", "threshold", optional=True)
+        self._check_interval("[0, 1]", "threshold", optional=True)
 
     def _set_threshold(self, codes: Codes, rows: Float32) -> None:
         if self.threshold is None:
@@ -223,8 +204,7 @@ class ThresholdMethod(GroupLogistic):
             self.threshold_ = float(self.threshold)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """
-        ``classes_[1]`` where its probability is at least ``threshold_``. Deterministic.
+        """``classes_[1]`` where its probability is at least ``threshold_``. Deterministic.
 
         X has the shape (n, d), and the result the shape (n,).
         """
@@ -240,8 +220,7 @@ class ThresholdMethod(GroupLogistic):
 
 
 class ReweighedLogisticClassifier(ThresholdMethod):
-    """
-    Logistic regression on rows weighted so that group and label are independent.
+    """Logistic regression on rows weighted so that group and label are independent.
 
     The weights are those of :func:`evenhand.fairlib.methods.preprocessed_gbdt.kamiran_calders_weights`
     (Kamiran and Calders 2011), of the rows that train. With a given threshold all rows train.
@@ -265,8 +244,7 @@ class ReweighedLogisticClassifier(ThresholdMethod):
 
 
 class GroupReadingLogistic(GroupLogistic):
-    """
-    Base of the methods whose prediction needs the group, which they read from the model inputs.
+    """Base of the methods whose prediction needs the group, which they read from the model inputs.
 
     A subclass implements ``_post_process``: what the groups' treatment is, given the scores of rows that the
     regression has not seen.
@@ -284,8 +262,7 @@ class GroupReadingLogistic(GroupLogistic):
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         callback: Callback | None = None,
     ) -> Self:
-        """
-        Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
+        """Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
 
         To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes.
 
@@ -327,8 +304,7 @@ class GroupReadingLogistic(GroupLogistic):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TwoGroupsLogistic(GroupReadingLogistic):
-    """
-    Base of the methods that compare a privileged group with all others.
+    """Base of the methods that compare a privileged group with all others.
 
     Parameters
     ----------

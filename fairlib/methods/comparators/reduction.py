@@ -8,14 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    check_choice,
-    check_counts,
-    check_interval,
-)
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -40,8 +33,7 @@ SOLVER_STEPS = 1000
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExponentiatedGradientClassifier(GroupComparator):
-    """
-    Fairlearn's ExponentiatedGradient (Agarwal et al. 2018, algorithm 1) over logistic regressions.
+    """Fairlearn's ExponentiatedGradient (Agarwal et al. 2018, algorithm 1) over logistic regressions.
 
     The result is a randomised classifier: a few regressions, each with the probability that it decides.
     ``predict_proba`` is the expected value of its label, the weighted vote. ``predict`` takes the likelier
@@ -84,10 +76,10 @@ class ExponentiatedGradientClassifier(GroupComparator):
     C: float = 1.0
 
     def _check_parameters(self) -> None:
-        check_choice(self, "constraint", get_args(Constraint))
-        check_interval(self, "(0, 1]", "eps")
-        check_counts(self, "max_iter")
-        check_interval(self, "(0, inf)", "C")
+        self._check_choice("constraint", get_args(Constraint))
+        self._check_interval("(0, 1]", "eps")
+        self._check_counts("max_iter")
+        self._check_interval("(0, inf)", "C")
 
     def _learn(
         self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_interval
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import CANDIDATES, TwoGroupsLogistic
 from evenhand.fairlib.methods.groups import Groups, set_aside
@@ -25,8 +25,7 @@ Distinct = Sequence[tuple[Float32, Float32]]
 
 @dataclass(frozen=True)
 class RepairMap:
-    """
-    What each value of d columns becomes, by group: linear between knots, constant beyond the outer ones.
+    """What each value of d columns becomes, by group: linear between knots, constant beyond the outer ones.
 
     Attributes
     ----------
@@ -42,8 +41,7 @@ class RepairMap:
 
     @classmethod
     def fit(cls, distinct: Distinct, level: float) -> RepairMap:
-        """
-        Let the library repair the distinct values, and keep at most 101 of each column and group.
+        """Let the library repair the distinct values, and keep at most 101 of each column and group.
 
         With more distinct values the knots are quantiles of these.
 
@@ -85,8 +83,7 @@ class RepairMap:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RepairedLogisticClassifier(TwoGroupsLogistic):
-    """
-    Logistic regression on features repaired by aif360's DisparateImpactRemover (Feldman et al. 2015).
+    """Logistic regression on features repaired by aif360's DisparateImpactRemover (Feldman et al. 2015).
 
     The library moves the quantiles of each feature towards the median of both groups' quantiles, within one
     table. Here it does so with the training rows, and the map from each group's values to repaired ones is
@@ -113,7 +110,7 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "[0, 1]", "repair_level", optional=True)
+        self._check_interval("[0, 1]", "repair_level", optional=True)
 
     def _learn(
         self, data: Float32, codes: Codes, groups: Groups, weights: Float64 | None, callback: Callback
@@ -154,11 +151,7 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
         return self.linear_.probability(self.map_.apply(self._features(X), self._reader.read(X)))
 
     def _arrays(self) -> Arrays:
-        return {
-            **super()._arrays(),
-            **asdict(self.map_),
-            "repair_level": np.array([self.repair_level_]),
-        }
+        return {**super()._arrays(), **asdict(self.map_), "repair_level": np.array([self.repair_level_])}
 
     def _restore(self, arrays: Arrays) -> None:
         super()._restore(arrays)
@@ -167,8 +160,7 @@ class RepairedLogisticClassifier(TwoGroupsLogistic):
 
 
 def _repair(distinct: Distinct, level: float) -> list[tuple[Float32, Float32]]:
-    """
-    Repaired values, in the order of the given ones.
+    """Repaired values, in the order of the given ones.
 
     The library's quantiles are those of distinct values, so it needs each of them only once, whatever the
     number of rows. Columns of many values do not share a table with those of few: shorter columns are filled

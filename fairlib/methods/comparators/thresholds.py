@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from evenhand.fairlib.methods.base import Float32, Float64, check_choice, check_counts
+from evenhand.fairlib.methods.base import Float32, Float64
 from evenhand.fairlib.methods.comparators.base import Arrays, Codes, optional_import
 from evenhand.fairlib.methods.comparators.logistic import GroupReadingLogistic
 
@@ -28,8 +28,7 @@ Objective = Literal[
 
 @dataclass(frozen=True)
 class Interpolation:
-    r"""
-    Randomised thresholds of G groups: the probability of label 1 given score :math:`s` and group.
+    r"""Randomised thresholds of G groups: the probability of label 1 given score :math:`s` and group.
 
     .. math:: p(s) = q \, c + (1 - q) \sum_{k=0,1} w_k [s > t_k]
 
@@ -56,8 +55,7 @@ class Interpolation:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GroupThresholdsClassifier(GroupReadingLogistic):
-    """
-    Fairlearn's ThresholdOptimizer (Hardt et al. 2016) on logistic scores.
+    """Fairlearn's ThresholdOptimizer (Hardt et al. 2016) on logistic scores.
 
     Each group gets one or two thresholds, and a probability of using each, so that the groups' rates are
     equal and the objective is best, on rows that the regression has not seen. ``predict_proba`` is the
@@ -88,9 +86,9 @@ class GroupThresholdsClassifier(GroupReadingLogistic):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice(self, "constraint", get_args(Constraint))
-        check_choice(self, "objective", get_args(Objective))
-        check_counts(self, "grid_size")
+        self._check_choice("constraint", get_args(Constraint))
+        self._check_choice("objective", get_args(Objective))
+        self._check_counts("grid_size")
         if self.constraint == "equalized_odds" and not self.objective.endswith("accuracy"):
             raise ValueError(
                 f"objective is {self.objective!r}: equalized_odds takes accuracy or balanced_accuracy."

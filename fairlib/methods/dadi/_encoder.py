@@ -1,5 +1,4 @@
-"""
-The set encoder (appendix B): memory vectors, and an LSTM that reads them with attention.
+"""The set encoder (appendix B): memory vectors, and an LSTM that reads them with attention.
 
 Every column of the table gives one memory vector per person. A two-valued column has two memory vectors that
 all people share: these are computed once per update (`table`), the others once per person (`own`).
@@ -35,8 +34,7 @@ class ReadingTrace(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """
-    Memory vectors, or their gradients.
+    """Memory vectors, or their gradients.
 
     ``table`` (2 t, D): those of the t two-valued columns at their lower, then at their upper value.
     ``own`` (people, c, D): those of the c other columns.
@@ -47,8 +45,7 @@ class Memory(NamedTuple):
 
 
 class States(NamedTuple):
-    """
-    Sets of known columns.
+    """Sets of known columns.
 
     ``person`` (n,): row of ``own`` and of ``upper``. ``upper`` (people, t): 1 where a two-valued column has
     its upper value. ``known_table`` (n, t) and ``known_own`` (n, c): 1 where the column is in the set.
@@ -61,8 +58,7 @@ class States(NamedTuple):
 
 
 class ProcessingTrace(NamedTuple):
-    """
-    Processing block, for P steps and n sets.
+    """Processing block, for P steps and n sets.
 
     ``inputs`` (P, n, 2 D): query and reading. ``gates`` (P, n, 4 D): input, forget, output gate, candidate.
     ``cell`` (P + 1, n, D) and ``squashed`` (P, n, D): the cell and its tanh. ``query``, ``reading``
@@ -326,8 +322,7 @@ def processing_block_backward(
     gradient: Encoder,
     d_memory: Memory,
 ) -> None:
-    """
-    Add the gradients of the processing block and of the memory vectors.
+    """Add the gradients of the processing block and of the memory vectors.
 
     `outer`, float32 of shape (n, D), is the gradient of the last reading; it is overwritten.
     """

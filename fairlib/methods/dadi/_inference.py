@@ -47,8 +47,7 @@ def _encode(
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def read_sets(encoder: Encoder, columns: Columns, rows: Rows, known: Any, steps: int) -> Any:
-    """
-    Readings, float32 of shape (n, D), of people of whom groups are known.
+    """Readings, float32 of shape (n, D), of people of whom groups are known.
 
     `known` is uint8 of shape (n, G), and `steps` are those of the processing block.
     """
@@ -92,8 +91,7 @@ def acquire(
     order: Any,
     logits: Any,
 ) -> None:
-    """
-    Ask group after group until the policy stops.
+    """Ask group after group until the policy stops.
 
     Parameters
     ----------

@@ -33,8 +33,7 @@ class HeadTrace(NamedTuple):
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})  # type: ignore[misc]
 def exponential(values: Any, powers: Any) -> None:
-    """
-    Replace a buffer by its exponential, with a relative error of about 1e-7.
+    """Replace a buffer by its exponential, with a relative error of about 1e-7.
 
     The loops have a form that compilers turn into vector instructions, unlike a call of ``exp``.
 

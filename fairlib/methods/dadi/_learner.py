@@ -37,8 +37,7 @@ class Adam(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """
-    Buffers of one iteration of one network; the traces but ``reading`` have a first axis of time steps.
+    """Buffers of one iteration of one network; the traces but ``reading`` have a first axis of time steps.
 
     ``memory`` and ``d_memory``: all memory vectors, those of the table and then those of the people.
     """
@@ -170,8 +169,7 @@ def action_values(learner: Learner, s: int) -> Any:
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def add_gradients(learner: Learner, states: States, s: int, d_policy: Any) -> None:
-    """
-    Add the gradients of a time step; the classifier's outputs already hold their gradients.
+    """Add the gradients of a time step; the classifier's outputs already hold their gradients.
 
     `d_policy`, float32 of shape (n, actions), is the gradient of the policy's outputs; without columns, the
     policy did not act.

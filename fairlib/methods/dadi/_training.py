@@ -63,8 +63,7 @@ def pretraining(
     random: Any,
     iterations: int,
 ) -> int:
-    """
-    Train both classifiers on whole rows and on rows with missing groups.
+    """Train both classifiers on whole rows and on rows with missing groups.
 
     Groups that are never asked are missing for everybody, so that they have no influence on the networks.
 
@@ -157,8 +156,7 @@ def joint_training(
     end: int,
     sums: Any,
 ) -> int:
-    """
-    Iterations `begin` to `end`: n steps of every agent, then one step of every optimizer.
+    """Iterations `begin` to `end`: n steps of every agent, then one step of every optimizer.
 
     Parameters
     ----------

@@ -21,12 +21,8 @@ from evenhand.fairlib.methods.base import (
     Float32,
     Float64,
     Validation,
-    check_choice,
-    check_counts,
     check_feature_groups,
-    check_interval,
     check_sample_weight,
-    check_widths,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
@@ -44,8 +40,7 @@ WEIGHTS_FILE = "network.safetensors"
 
 @dataclass(frozen=True)
 class Acquisition:
-    """
-    Questions to n people, about G groups.
+    """Questions to n people, about G groups.
 
     Attributes
     ----------
@@ -67,8 +62,7 @@ class Acquisition:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DADIClassifier(BinaryMethod):
-    r"""
-    Dynamic adversarial discovery of information (Bakker et al. 2020, equations 1-6, appendix C).
+    r"""Dynamic adversarial discovery of information (Bakker et al. 2020, equations 1-6, appendix C).
 
     A policy asks for one feature group after another. It stops where another answer would reveal more about
     the sensitive attribute than it helps to predict. It maximises, for the set :math:`O` known in the end,
@@ -176,8 +170,7 @@ class DADIClassifier(BinaryMethod):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """
-        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         One question reveals the columns of a feature group. The callback is called every 100 iterations.
 
@@ -202,14 +195,12 @@ class DADIClassifier(BinaryMethod):
         feature_groups: Mapping[str, Sequence[int]] | None = None,
         n_jobs: int | None = None,
     ) -> list[DADIClassifier]:
-        """
-        Train one model per trade-off: one pretraining for all, then one trade-off per core.
+        """Train one model per trade-off: one pretraining for all, then one trade-off per core.
 
         Each model is equal to the one that ``fit`` gives with that gamma.
 
         Parameters
         ----------
-        gammas : sequence of float
         n_jobs : int or None
             Trade-offs trained at a time; None: as many as cores.
         """
@@ -253,15 +244,15 @@ class DADIClassifier(BinaryMethod):
         return prepare(self, data, codes, sensitive, groups, weights)
 
     def _check_parameters(self) -> None:
-        check_interval(self, "[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")
-        check_interval(
-            self, "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
+        self._check_interval("[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end")
+        self._check_interval(
+            "(0, inf)", "learning_rate", "final_learning_rate", "value_scale", "value_weight"
         )
-        check_interval(self, "[0, 1)", "validation_share")
-        check_counts(self, "memory_size", "processing_steps", "agents", "n_step", "target_every")
-        check_counts(self, "pretrain_iterations", "n_iterations", least=0, optional=True)
-        check_choice(self, "criterion", CRITERIA)
-        check_widths(self, "hidden")
+        self._check_interval("[0, 1)", "validation_share")
+        self._check_counts("memory_size", "processing_steps", "agents", "n_step", "target_every")
+        self._check_counts("pretrain_iterations", "n_iterations", least=0, optional=True)
+        self._check_choice("criterion", CRITERIA)
+        self._check_widths("hidden")
         if len(self.hidden) != 2:
             raise ValueError(f"hidden must list the units of two layers, got {self.hidden!r}.")
 
@@ -308,8 +299,7 @@ class DADIClassifier(BinaryMethod):
     def acquire(
         self, X: ArrayLike, known: ArrayLike | None = None, *, callback: Progress | None = None
     ) -> Acquisition:
-        """
-        Ask people one group after another until the policy stops.
+        """Ask people one group after another until the policy stops.
 
         Parameters
         ----------
@@ -328,8 +318,7 @@ class DADIClassifier(BinaryMethod):
         return self.acquire(X).probability
 
     def predict_proba_known(self, X: ArrayLike, known: ArrayLike) -> Float64:
-        """
-        Class probabilities from the known groups, without another question.
+        """Class probabilities from the known groups, without another question.
 
         Parameters
         ----------
@@ -347,8 +336,7 @@ class DADIClassifier(BinaryMethod):
         return probabilities(self._network.outputs("classify", data, mask))
 
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float64:
-        """
-        Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
+        """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
 
         It is minus infinity for groups that are known already or never asked.
         """
@@ -359,8 +347,7 @@ class DADIClassifier(BinaryMethod):
         return np.where(possible, values.astype(np.float64) / self.value_scale, -np.inf)
 
     def next_action(self, X: ArrayLike, known: ArrayLike) -> NDArray[np.int64]:
-        """
-        Position of the group to ask next, or G to stop; shape (n,).
+        """Position of the group to ask next, or G to stop; shape (n,).
 
         Parameters
         ----------

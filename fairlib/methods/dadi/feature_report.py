@@ -16,8 +16,7 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class HeldOut:
-    """
-    Rows that no training used.
+    """Rows that no training used.
 
     ``rows`` are their positions among all rows. ``classes`` is the number of groups that the adversary
     distinguishes; ``judged`` are the rows that count in its loss.
@@ -49,8 +48,7 @@ def feature_report(
     pretrained: tuple[SetNetwork, SetNetwork],
     trained: tuple[SetNetwork, SetNetwork],
 ) -> dict[str, Any]:
-    """
-    Measure AUCs of classifier and adversary on held-out rows.
+    """Measure AUCs of classifier and adversary on held-out rows.
 
     Parameters
     ----------

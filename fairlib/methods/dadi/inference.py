@@ -26,8 +26,7 @@ Known = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class SetNetwork:
-    """
-    A network that reads sets of known groups.
+    """A network that reads sets of known groups.
 
     Parameters
     ----------
@@ -44,8 +43,7 @@ class SetNetwork:
     steps: int
 
     def _for_kernels(self) -> tuple[Network, Columns]:
-        """
-        Network and columns as kernels take them.
+        """Network and columns as kernels take them.
 
         Read-only arrays, as those of a model in shared memory, are copied: kernels would be compiled anew.
         """
@@ -68,8 +66,7 @@ class SetNetwork:
     def acquire(
         self, allowed: NDArray[np.bool_], X: Float32, known: Known, callback: Progress | None = None
     ) -> tuple[NDArray[np.int64], Float64]:
-        """
-        Ask group after group until the policy stops.
+        """Ask group after group until the policy stops.
 
         Parameters
         ----------

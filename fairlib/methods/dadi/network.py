@@ -13,8 +13,7 @@ from evenhand.fairlib.methods.base import Float32
 
 
 class Columns(NamedTuple):
-    """
-    Matrix columns and groups of the t two-valued columns (table) and of the c other columns (own).
+    """Matrix columns and groups of the t two-valued columns (table) and of the c other columns (own).
 
     ``low``, ``high`` (t,): the two values.
     """
@@ -35,8 +34,7 @@ class Rows(NamedTuple):
 
 
 class Encoder(NamedTuple):
-    r"""
-    Parameters of a set encoder, or their gradients; d columns, H units, D memory values.
+    r"""Parameters of a set encoder, or their gradients; d columns, H units, D memory values.
 
     ``value`` (H,) and ``column`` (d, H) are the first layer's weights of :math:`u_j = [x_j\; I(j)]`.
     """
@@ -73,8 +71,7 @@ class Network(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """
-    Groups of the matrix columns, and the columns that take only two values in the training rows.
+    """Groups of the matrix columns, and the columns that take only two values in the training rows.
 
     A two-valued column (or a constant one) has two memory vectors, which all people share. Another value is
     read as the nearer of the two.
@@ -135,8 +132,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """
-    Sizes of a set encoder with its heads (appendices B and C).
+    """Sizes of a set encoder with its heads (appendices B and C).
 
     Parameters
     ----------
@@ -192,8 +188,7 @@ class NetworkShape:
         return Network(Encoder(*views[:9]), Perceptron(*views[9:15]), Perceptron(*views[15:]))
 
     def draw(self, random: np.random.Generator) -> Float32:
-        r"""
-        First parameters: weights uniform in :math:`\pm 1/\sqrt{\text{fan-in}}`, biases 0.
+        r"""First parameters: weights uniform in :math:`\pm 1/\sqrt{\text{fan-in}}`, biases 0.
 
         The first layer's fan-in is 2: a value, and the one entry of the columns' indicator that is 1.
         """

@@ -13,8 +13,7 @@ Codes = NDArray[np.int64]
 
 
 class Outcome(NamedTuple):
-    """
-    Target of a classifier.
+    """Target of a classifier.
 
     ``code`` and ``weight`` (n,): class and weight in the loss of every person. A person's logits are the
     ``classes`` outputs from ``start`` (n,) on.
@@ -45,8 +44,7 @@ def label_outcome(y: Codes, class_balance: float) -> Outcome:
 
 
 def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
-    r"""
-    Target of the adversary (Madras et al. 2018, section 4.2): all groups have the same total weight.
+    r"""Target of the adversary (Madras et al. 2018, section 4.2): all groups have the same total weight.
 
     Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`, and the
     adversary has a block of outputs for each label, so that it may use the label. Equal opportunity: only

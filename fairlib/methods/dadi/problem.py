@@ -44,8 +44,7 @@ def prepare(
     feature_groups: Mapping[str, Sequence[int]],
     weights: Float64 | None = None,
 ) -> tuple[Problem, HeldOut, str]:
-    """
-    Hold rows out, and encode the others.
+    """Hold rows out, and encode the others.
 
     Parameters
     ----------

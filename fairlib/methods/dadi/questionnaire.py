@@ -30,8 +30,7 @@ INPUTS_FILE = "inputs.json"
 
 @dataclass(frozen=True)
 class Question:
-    """
-    Description of a feature and of its valid values.
+    """Description of a feature and of its valid values.
 
     Attributes
     ----------
@@ -52,8 +51,7 @@ class Question:
 
 
 class Questionnaire:
-    """
-    Questions and predictions of a published agent for one person.
+    """Questions and predictions of a published agent for one person.
 
     Parameters
     ----------
@@ -85,8 +83,7 @@ class Questionnaire:
 
     @classmethod
     def load(cls, bundle: str | Path) -> Self:
-        """
-        Read a published bundle: ``encoder.json``, ``inputs.json`` and ``model/``.
+        """Read a published bundle: ``encoder.json``, ``inputs.json`` and ``model/``.
 
         Raises
         ------
@@ -122,8 +119,7 @@ class Questionnaire:
         return _expected(self.questions[name])
 
     def check(self, name: str, value: Any) -> None:
-        """
-        Check an answer.
+        """Check an answer.
 
         Raises
         ------
@@ -133,8 +129,7 @@ class Questionnaire:
         self._valid_value(name, value)
 
     def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
-        """
-        Feature to ask for next.
+        """Feature to ask for next.
 
         Parameters
         ----------
@@ -161,8 +156,7 @@ class Questionnaire:
         return list(self._position)[best] if values[best] > values[-1] else None
 
     def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """
-        Predict from the known features.
+        """Predict from the known features.
 
         Returns
         -------

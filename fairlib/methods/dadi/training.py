@@ -52,8 +52,7 @@ def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkSha
 
 
 def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
-    """
-    Iterations of pretraining and of joint training: those of the parameters, or what suits the table.
+    """Iterations of pretraining and of joint training: those of the parameters, or what suits the table.
 
     Few people are soon learned by heart, and with more groups an iteration takes longer.
     """
@@ -115,8 +114,7 @@ def _learner(network: SetNetwork, agents: int, times: int) -> Learner:
 
 
 def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
-    """
-    Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
+    """Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
 
     Raises
     ------
@@ -150,8 +148,7 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
 
 
 class JointTraining:
-    """
-    Joint training of one trade-off.
+    """Joint training of one trade-off.
 
     Parameters
     ----------
@@ -184,8 +181,7 @@ class JointTraining:
         self.iterations = self._train_config.n_iterations
 
     def advance(self, iterations: int) -> dict[str, float]:
-        """
-        Train for some iterations, up to the last one.
+        """Train for some iterations, up to the last one.
 
         Returns
         -------
@@ -231,8 +227,7 @@ class JointTraining:
         )
 
     def check(self) -> None:
-        """
-        Compute outputs once more: every iteration computes its losses before its last step.
+        """Compute outputs once more: every iteration computes its losses before its last step.
 
         Raises
         ------
@@ -285,8 +280,7 @@ def train(
     pretrained: Networks | None = None,
     callback: Callback | None = None,
 ) -> tuple[Networks, Networks, dict[str, list[float]]]:
-    """
-    Train one trade-off, from its checkpoint if there is one.
+    """Train one trade-off, from its checkpoint if there is one.
 
     Parameters
     ----------

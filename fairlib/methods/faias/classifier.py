@@ -20,12 +20,8 @@ from evenhand.fairlib.methods.base import (
     Float64,
     Method,
     Validation,
-    check_choice,
-    check_counts,
     check_feature_groups,
-    check_interval,
     check_sample_weight,
-    check_widths,
     read_tensors,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
@@ -45,8 +41,7 @@ ValidationCriterion = Literal["log_loss", "balanced_accuracy"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FAIASClassifier(Method):
-    r"""
-    Fairness through an adversarial network over features (FAIAS, equations 6.5 to 6.12, algorithm 4).
+    r"""Fairness through an adversarial network over features (FAIAS, equations 6.5 to 6.12, algorithm 4).
 
     A selector draws which feature groups s the predictor f sees, the others being 0. It learns to draw those
     with which the sensitive feature k would change the prediction most: features that already tell k are
@@ -159,8 +154,7 @@ class FAIASClassifier(Method):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """
-        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` may be a sequence of names: it says which feature groups are sensitive, and
         their values are read from X. The callback is called every epoch.
@@ -232,17 +226,17 @@ class FAIASClassifier(Method):
         return self
 
     def _check_parameters(self) -> None:
-        check_counts(self, "n_epochs", "n_masks")
-        check_counts(self, "patience", "batch_size", optional=True)
-        check_widths(self, "hidden", "selector_hidden")
-        check_choice(self, "gradient_estimator", get_args(GradientEstimator))
-        check_choice(self, "validation_criterion", get_args(ValidationCriterion))
-        check_interval(self, "(0, inf)", "learning_rate")
-        check_interval(self, "(0, inf)", "selector_learning_rate", optional=True)
-        check_interval(self, "[0, inf)", "sensitivity_weight", "weight_decay")
-        check_interval(self, "(0, 1]", "initial_probability")
-        check_interval(self, "[0, 1]", "class_balance")
-        check_interval(self, "[0, 1)", "averaging", "validation_share")
+        self._check_counts("n_epochs", "n_masks")
+        self._check_counts("patience", "batch_size", optional=True)
+        self._check_widths("hidden", "selector_hidden")
+        self._check_choice("gradient_estimator", get_args(GradientEstimator))
+        self._check_choice("validation_criterion", get_args(ValidationCriterion))
+        self._check_interval("(0, inf)", "learning_rate")
+        self._check_interval("(0, inf)", "selector_learning_rate", optional=True)
+        self._check_interval("[0, inf)", "sensitivity_weight", "weight_decay")
+        self._check_interval("(0, 1]", "initial_probability")
+        self._check_interval("[0, 1]", "class_balance")
+        self._check_interval("[0, 1)", "averaging", "validation_share")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "predictor_")
@@ -299,8 +293,7 @@ class FAIASClassifier(Method):
             ) from None
 
     def selection_probabilities(self, X: ArrayLike) -> Float64:
-        """
-        Probability that the selector shows each feature group to the predictor.
+        """Probability that the selector shows each feature group to the predictor.
 
         Parameters
         ----------

@@ -23,8 +23,7 @@ CHUNK_ROWS = 16_384
 
 @dataclass(frozen=True)
 class Features:
-    """
-    Groups of d columns.
+    """Groups of d columns.
 
     Parameters
     ----------
@@ -63,8 +62,7 @@ class Features:
 
 
 def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> Float32:
-    """
-    Levels in [0, 1), shape (M, G): for each group one in each M-th part of the interval, in random order.
+    """Levels in [0, 1), shape (M, G): for each group one in each M-th part of the interval, in random order.
 
     A group of probability p lies above p M of its M levels, up to one. Independent draws would be off by the
     root of that.
@@ -81,8 +79,7 @@ def selections(levels: Float32, probabilities: Float32) -> tuple[NDArray[np.bool
 
 
 class Players(nn.Module):
-    """
-    Predictor f(x, s) and selector; a saved model has their parameters under the names that they have here.
+    """Predictor f(x, s) and selector; a saved model has their parameters under the names that they have here.
 
     Parameters
     ----------
@@ -111,8 +108,7 @@ class Players(nn.Module):
         )
 
     def mean_over_selections(self, levels: Float32, X: Float32) -> Float64:
-        """
-        Mean of the predictor's probabilities over selections, shape (n, K).
+        """Mean of the predictor's probabilities over selections, shape (n, K).
 
         `levels` have the shape (M, G), and X has the shape (n, d). The value of a row does not depend on the
         other rows.

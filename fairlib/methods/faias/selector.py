@@ -1,5 +1,4 @@
-r"""
-The selector: the probability that each feature group is shown, and gradients of the sensitivity loss.
+r"""The selector: the probability that each feature group is shown, and gradients of the sensitivity loss.
 
 A selection :math:`s \in \{0, 1\}^G` has the probability
 :math:`\pi(s) = \prod_j p_j^{s_j} (1 - p_j)^{1 - s_j}` with :math:`p = \sigma(\theta)` (FAIAS, equation 6.5).
@@ -18,8 +17,7 @@ from evenhand.fairlib.methods.networks.training import build_network
 
 
 class Selector(nn.Module):
-    r"""
-    Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or :math:`g_\theta(x)`.
+    r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or :math:`g_\theta(x)`.
 
     Parameters
     ----------
@@ -79,8 +77,7 @@ class Selector(nn.Module):
 
 
 def score_function_gradient(losses: Tensor, selection: Tensor, probabilities: Tensor) -> Tensor:
-    r"""
-    Score-function estimate (FAIAS, equation 6.10), shape (n, G).
+    r"""Score-function estimate (FAIAS, equation 6.10), shape (n, G).
 
     .. math:: (L_i - b_i) \, \nabla_\theta \log \pi(s_i) = (L_i - b_i)(s_i - p_i)
 
@@ -100,8 +97,7 @@ def one_flip_gradient(
     loss_of: Callable[[Tensor], Tensor],
     generator: torch.Generator,
 ) -> Tensor:
-    r"""
-    Leave-one-out estimate: one free group of every row, drawn uniformly, is switched; shape (n, G).
+    r"""Leave-one-out estimate: one free group of every row, drawn uniformly, is switched; shape (n, G).
 
     .. math:: \frac{\partial E[L]}{\partial \theta_j} = p_j (1 - p_j) \, E[L(s_j{=}1) - L(s_j{=}0)]
 
@@ -121,8 +117,7 @@ def one_flip_gradient(
 
 
 def straight_through_gradient(mask_gradient: Tensor, probabilities: Tensor) -> Tensor:
-    r"""
-    Straight-through estimate, shape (n, G): as if the selection were its probability.
+    r"""Straight-through estimate, shape (n, G): as if the selection were its probability.
 
     .. math:: p_j (1 - p_j) \, \partial L / \partial s_j
 

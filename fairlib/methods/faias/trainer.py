@@ -38,8 +38,7 @@ Score = tuple[float, float]
 
 
 def sensitivity(predictor: nn.Module, shown: Tensor, x: Tensor, sensitive: Tensor) -> tuple[Tensor, Tensor]:
-    r"""
-    Logits, and how much the sensitive features would change the prediction, for every row.
+    r"""Logits, and how much the sensitive features would change the prediction, for every row.
 
     .. math:: \sum_k \| f(x, s \cup \{k\}) - f(x, s) \|_2
 
@@ -72,8 +71,7 @@ def class_weights(counts: Sequence[int], balance: float) -> Tensor:
 
 
 def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
-    """
-    Balanced accuracy (mean recall), and minus the mean over the classes of their log loss.
+    """Balanced accuracy (mean recall), and minus the mean over the classes of their log loss.
 
     `probabilities` have the shape (n, K), and `codes` are class positions, shape (n,); every class occurs.
     """
@@ -88,8 +86,7 @@ def score_of(probabilities: Float64, codes: NDArray[np.int64]) -> Score:
 def log_loss_of(
     probabilities: Float64, codes: NDArray[np.int64], weights: Tensor, row_weights: Float64 | None = None
 ) -> Score:
-    """
-    Minus the mean log loss (nats), corrected for the training's class weights; and 0.
+    """Minus the mean log loss (nats), corrected for the training's class weights; and 0.
 
     Parameters
     ----------
@@ -106,8 +103,7 @@ def log_loss_of(
 
 
 class Trainer:
-    """
-    The players, their optimizers, and the parameters of the best epoch so far.
+    """The players, their optimizers, and the parameters of the best epoch so far.
 
     Parameters
     ----------
@@ -163,8 +159,7 @@ class Trainer:
     def run(
         self, score: Callable[[], Score] | None, callback: Callback | None, checkpoint: Checkpoint
     ) -> dict[str, list[float]]:
-        """
-        Train all epochs, or up to the patience's end, and install the averages of the best one.
+        """Train all epochs, or up to the patience's end, and install the averages of the best one.
 
         Parameters
         ----------
@@ -172,7 +167,6 @@ class Trainer:
             Score of the current parameters on validation rows; None: later epochs are better.
         callback : callable or None
             Called every epoch with (epoch, epochs, what the history records of it).
-        checkpoint : Checkpoint
 
         Returns
         -------
@@ -228,8 +222,7 @@ class Trainer:
             self.best_parameters = self.parameters()
 
     def epoch(self) -> dict[str, float]:
-        """
-        Take every row once, in mini-batches of a random order.
+        """Take every row once, in mini-batches of a random order.
 
         Returns the means of ``prediction_loss`` (nats, equation 6.9) and ``sensitivity_loss`` (equation 6.8).
         """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.fairlib.methods.base import Callback, Float32, check_interval
+from evenhand.fairlib.methods.base import Callback, Float32
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 from evenhand.fairlib.tuning.space import Real, Space
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CLPClassifier(NeuralNetworkClassifier):
-    r"""
-    Counterfactual logit pairing (Garg et al. 2018), for any number of classes.
+    r"""Counterfactual logit pairing (Garg et al. 2018), for any number of classes.
 
     .. math:: \min_\theta E[\ell(y, h_\theta(x))] + \rho E[d_Y(h_\theta(x), h_\theta(x^c))]
 
@@ -55,8 +54,7 @@ class CLPClassifier(NeuralNetworkClassifier):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """
-        Train as :meth:`NeuralNetworkClassifier.fit`, on the rows and their counterfactuals.
+        """Train as :meth:`NeuralNetworkClassifier.fit`, on the rows and their counterfactuals.
 
         Parameters
         ----------
@@ -74,7 +72,7 @@ class CLPClassifier(NeuralNetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "[0, inf)", "rho")
+        self._check_interval("[0, inf)", "rho")
 
     def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
         from evenhand.fairlib.methods.networks.objectives import LogitPairing

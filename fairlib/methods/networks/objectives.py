@@ -28,8 +28,7 @@ MULTIPLIER_RANGE = 1e-6, 1e6
 
 
 def next_multiplier(value: float, rate: float, budget: float, distance: float) -> float:
-    r"""
-    Multiplier :math:`\lambda` of the squared fair distance after a mini-batch.
+    r"""Multiplier :math:`\lambda` of the squared fair distance after a mini-batch.
 
     .. math:: \lambda_{t+1} = \max\{0, \lambda_t - \eta (\epsilon - \tfrac1B \sum_b d_X(x_b, x'_b))\}
 
@@ -42,8 +41,7 @@ def next_multiplier(value: float, rate: float, budget: float, distance: float) -
 
 
 def next_relative_multiplier(value: float, rate: float, budget: float, distance: float) -> float:
-    r"""
-    Multiplier after a mini-batch, by a step that depends on no scale.
+    r"""Multiplier after a mini-batch, by a step that depends on no scale.
 
     .. math:: \lambda_{t+1} = \lambda_t \exp\left(\eta \min\left\{1, \tfrac{1}{\epsilon B} \sum_b
               d_X(x_b, x'_b) - 1\right\}\right)
@@ -61,8 +59,7 @@ def next_relative_multiplier(value: float, rate: float, budget: float, distance:
 
 
 class Robustness(CrossEntropy):
-    """
-    Cross-entropy at the worst comparable treatment of each row (SenSR).
+    """Cross-entropy at the worst comparable treatment of each row (SenSR).
 
     Parameters
     ----------
@@ -101,8 +98,7 @@ class Robustness(CrossEntropy):
         return LogLoss(batch.labels)
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        r"""
-        As :meth:`CrossEntropy.criterion`: the dual objective, at the current multiplier.
+        r"""As :meth:`CrossEntropy.criterion`: the dual objective, at the current multiplier.
 
         .. math:: E[\ell(y, h(x'))] + \lambda (\epsilon - E[d_X(x, x')])
 
@@ -125,8 +121,7 @@ class Robustness(CrossEntropy):
         return float(batch.log_loss(network(found.points).double() - shift))
 
     def worst_case(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """
-        Search at the current multiplier, then update it; returns the points found and what to log.
+        """Search at the current multiplier, then update it; returns the points found and what to log.
 
         The search sees the network as it predicts: without dropout, and with fixed batch statistics.
         """

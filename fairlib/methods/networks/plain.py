@@ -21,10 +21,7 @@ from evenhand.fairlib.methods.base import (
     Float64,
     Method,
     Validation,
-    check_counts,
-    check_interval,
     check_sample_weight,
-    check_widths,
     read_tensors,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
@@ -42,8 +39,7 @@ DEFAULT_NETWORK, GIVEN_NETWORK = "perceptron", "module"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NeuralNetworkClassifier(Method):
-    r"""
-    Network on the multinomial logistic loss.
+    r"""Network on the multinomial logistic loss.
 
     By default a part of the rows is held out, and the training ends where the objective on them no longer
     improves. So one set of defaults serves small and large tables.
@@ -115,8 +111,7 @@ class NeuralNetworkClassifier(Method):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """
-        Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
+        """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
         one. The callback is called every 50 steps.
@@ -189,11 +184,11 @@ class NeuralNetworkClassifier(Method):
             raise ValueError(f"{error} Give more rows, or n_iter_no_change=None.") from None
 
     def _check_parameters(self) -> None:
-        check_counts(self, "n_steps")
-        check_counts(self, "batch_size", "n_iter_no_change", optional=True)
-        check_widths(self, "hidden")
-        check_interval(self, "[0, 1]", "class_balance")
-        check_interval(self, "(0, 1)", "validation_fraction")
+        self._check_counts("n_steps")
+        self._check_counts("batch_size", "n_iter_no_change", optional=True)
+        self._check_widths("hidden")
+        self._check_interval("[0, 1]", "class_balance")
+        self._check_interval("(0, 1)", "validation_fraction")
         if self.batch_size is not None and self.batch_size < len(self.classes_):
             raise ValueError(
                 f"batch_size must be at least the number of classes ({len(self.classes_)}), "

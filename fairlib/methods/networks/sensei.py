@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from evenhand.fairlib.methods.base import Float32, check_choice, check_interval
+from evenhand.fairlib.methods.base import Float32
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.tuning.space import Real, Space
 
@@ -20,8 +20,7 @@ BUDGET_FILE = "budget.json"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AuditedNetwork(NeuralNetworkClassifier):
-    r"""
-    Base of the networks that train against an adversary.
+    r"""Base of the networks that train against an adversary.
 
     Parameters
     ----------
@@ -56,10 +55,7 @@ class AuditedNetwork(NeuralNetworkClassifier):
         Also ``spent``, the mean squared fair distance, and ``multiplier``, :math:`\lambda`.
     """
 
-    space: ClassVar[Space] = {
-        **NeuralNetworkClassifier.space,
-        "budget_share": Real(1e-6, 0.1, log=True),
-    }
+    space: ClassVar[Space] = {**NeuralNetworkClassifier.space, "budget_share": Real(1e-6, 0.1, log=True)}
 
     metric: Any = field(default=None, kw_only=False)
     perturbation_budget: float | None = None
@@ -74,9 +70,9 @@ class AuditedNetwork(NeuralNetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "[0, inf)", "perturbation_budget", optional=True)
-        check_interval(self, "[0, inf)", "budget_share", "multiplier_start", "multiplier_rate")
-        check_choice(self, "multiplier_update", get_args(MultiplierUpdate))
+        self._check_interval("[0, inf)", "perturbation_budget", optional=True)
+        self._check_interval("[0, inf)", "budget_share", "multiplier_start", "multiplier_rate")
+        self._check_choice("multiplier_update", get_args(MultiplierUpdate))
 
     def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
         from evenhand.fairlib.distances.base import fitted_metric, mean_squared_distance
@@ -104,8 +100,7 @@ class AuditedNetwork(NeuralNetworkClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SenSeIClassifier(AuditedNetwork):
-    r"""
-    Sensitive set invariance (Yurochkin and Sun 2021, Algorithm 1), for any number of classes.
+    r"""Sensitive set invariance (Yurochkin and Sun 2021, Algorithm 1), for any number of classes.
 
     .. math::
         \min_\theta \inf_{\lambda \ge 0} E[\ell(y, h_\theta(x))] + \rho \left( \lambda \epsilon
@@ -132,7 +127,7 @@ class SenSeIClassifier(AuditedNetwork):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interval(self, "[0, inf)", "rho")
+        self._check_interval("[0, inf)", "rho")
 
     def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
         from evenhand.fairlib.methods.networks.objectives import SetInvariance
@@ -147,8 +142,7 @@ class SenSeIClassifier(AuditedNetwork):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SenSRClassifier(AuditedNetwork):
-    r"""
-    Sensitive subspace robustness (Yurochkin et al. 2020), for any number of classes.
+    r"""Sensitive subspace robustness (Yurochkin et al. 2020), for any number of classes.
 
     .. math::
         \min_\theta \; \sup_{P: W_{d_X}(P, P_n) \le \epsilon} E_P[\ell(y, h_\theta(x))]

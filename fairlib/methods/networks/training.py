@@ -31,8 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Batch:
-    """
-    A mini-batch: features (b, d), class positions (b,), and positions of its training rows (b,).
+    """A mini-batch: features (b, d), class positions (b,), and positions of its training rows (b,).
 
     ``weights`` (b,) are the rows' weights, of mean 1 over the training rows; None: all count the same.
     """
@@ -68,8 +67,7 @@ class CrossEntropy:
         return batch.log_loss(network(batch.x)), {}
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        """
-        Value of the objective on rows that the training does not see: what early stopping minimises.
+        """Value of the objective on rows that the training does not see: what early stopping minimises.
 
         `network` is as it predicts. `shift`, shape (K,), is what the training added to the log-odds of each
         class, which is taken off again.
@@ -92,8 +90,7 @@ def build_network(
     generator: torch.Generator | None,
     activation: type[nn.Module] = nn.ReLU,
 ) -> nn.Sequential:
-    """
-    Fully connected network, linear at the end.
+    """Fully connected network, linear at the end.
 
     Biases start at 0. Weights are drawn from `generator` as the activation needs it: He uniform for ReLU;
     for SELU normal with variance one over the number of inputs, with which its layers keep mean and variance
@@ -116,8 +113,7 @@ def build_network(
 
 
 def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Module:
-    """
-    Network before its first mini-batch: drawn from the seed, or a copy of the given one.
+    """Network before its first mini-batch: drawn from the seed, or a copy of the given one.
 
     Raises
     ------
@@ -143,8 +139,7 @@ def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Modul
 
 
 class Training:
-    """
-    Network, optimizer and history of one training.
+    """Network, optimizer and history of one training.
 
     A mini-batch has a fixed number of rows of each class, drawn with replacement. With validation rows, the
     objective's value on them decides when to stop, and the weights of its best value are kept.
@@ -209,18 +204,14 @@ class Training:
         self.labels = torch.arange(len(self.by_label)).repeat_interleave(torch.tensor(self.shares))
         self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "batches"))
         self.optimizer = torch.optim.Adam(
-            network.parameters(),
-            lr=estimator.learning_rate,
-            weight_decay=estimator.weight_decay,
-            fused=True,
+            network.parameters(), lr=estimator.learning_rate, weight_decay=estimator.weight_decay, fused=True
         )
         self.step = 0
         self.history: dict[str, list[float]] = {"step": [], "loss": []}
         self._sums: dict[str, float] = {}
 
     def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
-        """
-        Train until `steps` mini-batches were taken in all, or the validation rows say that it is enough.
+        """Train until `steps` mini-batches were taken in all, or the validation rows say that it is enough.
 
         Raises
         ------
@@ -339,8 +330,7 @@ def default_batch_size(n: int) -> int:
 
 
 def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list[int]:
-    r"""
-    Rows of each class in a mini-batch, proportional to :math:`n_k^{1 - \beta}`.
+    r"""Rows of each class in a mini-batch, proportional to :math:`n_k^{1 - \beta}`.
 
     Parameters
     ----------

@@ -14,8 +14,7 @@ CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
 
 
 def depends(metrics: Json) -> dict[str, float]:
-    """
-    Share of people whose decision is not the same on all copies: 1 less the consistency.
+    """Share of people whose decision is not the same on all copies: 1 less the consistency.
 
     A model that reads none of the changed columns has no such metric: none of its decisions changes.
     """

@@ -159,8 +159,7 @@ def files_by(summary: Json, status: str) -> list[Json]:
 
 
 def expected_by_attribute(documents: Json) -> dict[str, list[dict[str, Any]]]:
-    """
-    Shares of the sensitive groups by attribute, as rows of a chart; empty where nothing is known of them.
+    """Shares of the sensitive groups by attribute, as rows of a chart; empty where nothing is known of them.
 
     ``label`` is the group; ``value``, ``low`` and ``high`` are the share expected of the kept rows,
     ``baseline`` is the share of the training rows, ``limit`` the target; None where there are too few rows.

@@ -221,8 +221,7 @@ def _headline(entries: Sequence[Entry]) -> list[str]:
 def _champions(
     entries: Sequence[Entry], aliases: Mapping[str, Mapping[str, str]] | None
 ) -> list[tuple[str, Cell]]:
-    """
-    Model, alias, version and the run that published it.
+    """Model, alias, version and the run that published it.
 
     As the registry says; if it was not asked, as the newest run of each model and alias left it.
     """

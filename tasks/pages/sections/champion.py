@@ -5,13 +5,7 @@ from __future__ import annotations
 from evenhand.fairlib.catalogue import better_or_worse, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import (
-    estimate_cell,
-    gate_results,
-    lack,
-    metric_cell,
-    overlap,
-)
+from evenhand.tasks.pages.texts import estimate_cell, gate_results, lack, metric_cell, overlap
 
 PAGES = {"run": 20}
 NEEDS = ("champion", "metrics", "run")

@@ -6,11 +6,7 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import METRICS, spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.filter import (
-    expected_by_attribute,
-    is_farther,
-    without_balance,
-)
+from evenhand.tasks.pages.fronts.filter import expected_by_attribute, is_farther, without_balance
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import interval_name, lack, largest, left_out
 
@@ -73,8 +69,7 @@ def _share_row(row: Json) -> list[Any]:
 
 
 def proxy_groups(documents: Json) -> list[dict[str, Any]]:
-    """
-    Rows by proxy group, numbered as on the proxy's own page (largest first); none if no row was judged.
+    """Rows by proxy group, numbered as on the proxy's own page (largest first); none if no row was judged.
 
     Rows that are in several proxy groups by shares count by these. ``group`` is the number, ``training`` its
     share of the training rows or None, ``share`` and ``rows`` those of the batch, of which ``kept`` and

@@ -57,8 +57,7 @@ def _files(summary: Json) -> list[Block]:
 
 
 def by_folder(files: Sequence[Json], most: int = MOST_FILES) -> list[list[Any]]:
-    """
-    Add up files by folder, at the greatest depth with at most `most` folders, those with failures first.
+    """Add up files by folder, at the greatest depth with at most `most` folders, those with failures first.
 
     A row is name, files, failed, rows in, rows kept, rows set aside. A folder at that depth stands for all
     below it.

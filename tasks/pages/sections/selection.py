@@ -63,8 +63,7 @@ def build(documents: Documents) -> Section:
 
 
 def well_below(groups: Sequence[Json]) -> list[Json]:
-    """
-    Features whose probability is well below that of the others, by rising probability.
+    """Features whose probability is well below that of the others, by rising probability.
 
     Of all gaps between neighbours in the ranking whose lower end is below one half, the widest separates
     them from the others, if it is at least 0.1. Sensitive attributes do not count.

@@ -270,8 +270,8 @@ def test_the_interval_is_as_wide_as_the_spread_of_fresh_samples() -> None:
     network = linear([[0.3, 0.8]] * 2)
     metric = box([-1.0, -50.0], [1.0, 50.0])
     budgets = [0.1, 10.0]
-    values = [certify(network, rows(seed, 60), metric, budgets, draws=0).values for seed in range(40)]
-    found = certify(network, rows(50, 60), metric, budgets, draws=400)
+    values = [certify(network, rows(seed, 60), metric, budgets, draws=0).values for seed in range(24)]
+    found = certify(network, rows(50, 60), metric, budgets, draws=200)
     assert found.low is not None
     assert found.high is not None
     ratios = (found.high - found.low) / (2 * 1.96) / np.std(values, axis=0)

@@ -110,7 +110,7 @@ def test_point_is_the_difference_of_two_evaluations(pair: Pair, intersections: b
 
 
 def test_same_distribution_as_resampling_rows(pair: Pair) -> None:
-    draws = 1500
+    draws = 800
     rng = np.random.default_rng(1)
     naive: dict[str, list[float]] = {}
     for _ in range(draws):
@@ -120,16 +120,16 @@ def test_same_distribution_as_resampling_rows(pair: Pair) -> None:
             # the bins of the calibration error are those of all rows: see test_probabilities
             if name != "ece":
                 naive.setdefault(name, []).append(metric.value - baseline.metrics[name].value)
-    comparisons = {level: compare(*pair, draws=6000, seed=2, level=level) for level in (0.5, 0.8, 0.95)}
+    comparisons = {level: compare(*pair, draws=4000, seed=2, level=level) for level in (0.5, 0.8, 0.95)}
     for name, values in naive.items():
         spread = np.std(values)
         assert spread > 0.004, name
         for level, comparison in comparisons.items():
             expected = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
             low, high = ends(comparison.differences[name])
-            # a quantile of 1500 draws has a standard error below 0.07 spreads at these levels, and metrics
+            # a quantile of 800 draws has a standard error below 0.1 spreads at these levels, and metrics
             # that count rows move in steps of 1 / n
-            assert (low, high) == pytest.approx(tuple(expected), abs=0.28 * spread + 1.01 / 400), (
+            assert (low, high) == pytest.approx(tuple(expected), abs=0.3 * spread + 1.01 / 400), (
                 name,
                 level,
             )

@@ -148,7 +148,8 @@ def tune(
         str | None, typer.Option("--sampler", help="How candidates are proposed: tpe, nsga2 or nsga3.")
     ] = None,
     bound: Annotated[
-        str | None, typer.Option("--bound", help="What limits hold on: interval (default) or point.")
+        str | None,
+        typer.Option("--bound", help="What limits hold on: interval (default), point or prediction."),
     ] = None,
     folds: Annotated[int | None, typer.Option("--folds", help="Folds of the training rows.")] = None,
     workers: Annotated[

@@ -266,8 +266,9 @@ class Tune(ParallelSection):
     """Limits, such as `gap_max.sex <= 0.1`."""
     prefer: str | None = None
     """Metric by which the winner is chosen among trials within the limits; default: the first objective."""
-    bound: Literal["interval", "point"] = "interval"
-    """Whether the limits hold on the unfavourable end of the interval, or on the value itself."""
+    bound: Literal["interval", "point", "prediction"] = "interval"
+    """What limits hold on: the unfavourable end of the interval, the value itself, or the unfavourable end of
+    what the test rows may show."""
     methods: Annotated[list[str], Field(min_length=1)] | None = None
     """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also `project`."""
     space: dict[str, Any] = {}

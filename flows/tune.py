@@ -262,6 +262,8 @@ def judging(
             "level": settings.level,
             "min_cell": settings.min_cell,
             "intersections": settings.intersections,
+            "test_share": job.split.test,
+            "predicted": plan.aim.metrics if plan.aim.bound == "prediction" else [],
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
         },
     }

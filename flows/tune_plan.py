@@ -215,7 +215,7 @@ def _aim(resolved: ResolvedJob) -> Aim:
         _check_metric(resolved, f"the limit {text!r} names", limits[-1].metric)
     if tune.prefer is not None:
         _check_metric(resolved, "prefer names", tune.prefer)
-    if tune.bound == "interval" and limits and resolved.job.evaluate.draws == 0:
+    if tune.bound != "point" and limits and resolved.job.evaluate.draws == 0:
         raise InputError("limits on intervals need evaluate.draws above 0: or set tune.bound to point.")
     try:
         check_limits(limits)

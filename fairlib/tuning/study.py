@@ -13,7 +13,9 @@ from evenhand.fairlib.catalogue import better, describe
 from evenhand.fairlib.evaluation.tradeoff import Limit, pareto_front
 
 Estimates = Mapping[str, Mapping[str, float | None]]
-Bound = Literal["interval", "point"]
+Bound = Literal["interval", "point", "prediction"]
+# Keys of the ends that limits from below and from above are held against.
+ENDS: Mapping[str, tuple[str, str]] = {"interval": ("low", "high"), "prediction": ("below", "above")}
 UNKNOWN = 1.0
 """Shortfall of a metric without a number: as much as the difference of two shares can be."""
 
@@ -48,7 +50,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Aim:
-    """What a study looks for: metrics to make best, and limits that hold on a bound of the interval."""
+    """
+    What a study looks for: metrics to make best, and limits.
+
+    Limits hold on the unfavourable end of the confidence interval, on the value, or on the unfavourable end
+    of what a test may show ("prediction").
+    """
 
     objectives: tuple[str, ...]
     limits: tuple[Limit, ...] = ()
@@ -66,7 +73,7 @@ class Aim:
     def found(self, limit: Limit, metrics: Estimates) -> float | None:
         """The number that a limit is held against: the interval's unfavourable end, or the point."""
         metric = metrics.get(limit.metric, {})
-        end = metric.get("high" if limit.sign == "<=" else "low") if self.bound == "interval" else None
+        end = metric.get(ENDS[self.bound][limit.sign == "<="]) if self.bound in ENDS else None
         return metric.get("value") if end is None else end
 
     def shortfall(self, limit: Limit, metrics: Estimates) -> float:

@@ -51,7 +51,7 @@ def judge(context: StepContext) -> StepResult:
     check_folds(data, parameters["folds"])
     fold = fold_of_rows(cells_of(data), parameters["folds"], derive_seed(parameters["fold_seed"], "tune"))
     first = parameters["first"]
-    found, rows = [], []
+    found, rows, shares = [], [], []
     for number in range(1 if first else parameters["folds"]):
         trained, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         if first:
@@ -61,10 +61,14 @@ def judge(context: StepContext) -> StepResult:
             trained = trained[part == 0]
         # the many small fits of a calibration take several times as long on more threads than there are cores
         with threadpool_limits(1, user_api="blas"):
-            found.append(decisions(context, data.take(trained), data.take(held)))
+            decided, share = decisions(context, data.take(trained), data.take(held))
+        found.append(decided)
+        shares.append(share)
         rows.append(held)
         context.progress(number + 1, parameters["folds"], {})
-    content = measured(parameters, data.take(np.concatenate(rows)), list(zip(*found, strict=True)))
+    content = measured(
+        parameters, data.take(np.concatenate(rows)), list(zip(*found, strict=True)), float(np.mean(shares))
+    )
     return StepResult(context.write_json("judged", {"rules": content, "rows": sum(map(len, rows))}))
 
 
@@ -83,8 +87,12 @@ def check_folds(data: Dataset, folds: int) -> None:
         )
 
 
-def decisions(context: StepContext, data: Dataset, held: Dataset) -> list[Decisions | str]:
-    """Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule."""
+def decisions(context: StepContext, data: Dataset, held: Dataset) -> tuple[list[Decisions | str], float]:
+    """
+    Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule.
+
+    Also the share of the rows `data` by which the rules were chosen; 0 if none were.
+    """
     parameters = context.parameters
     hidden = sensitive_columns(data) if parameters["kind"] == BLIND else []
     hidden += [column for name in parameters["leave_out"] for column in data.groups.get(name, ())]
@@ -132,7 +140,7 @@ def decisions(context: StepContext, data: Dataset, held: Dataset) -> list[Decisi
             found.append(decided(rule))
         except (InputError, ValueError) as error:
             found.append(str(error))
-    return found
+    return found, 0.0 if out is None else len(out.rows) / len(data.y)
 
 
 def _chosen(
@@ -182,9 +190,17 @@ def _fewer_steps(parameters: Mapping[str, Any]) -> dict[str, int]:
 
 
 def measured(
-    parameters: Mapping[str, Any], data: Dataset, found: Sequence[Sequence[Decisions | str]]
+    parameters: Mapping[str, Any],
+    data: Dataset,
+    found: Sequence[Sequence[Decisions | str]],
+    share: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once."""
+    """
+    Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once.
+
+    `share` is that of the training rows by which rules are chosen. Metrics of ``predicted`` also get the ends
+    ``below`` and ``above`` of what the test rows may show, see :func:`reach`.
+    """
     measure = parameters["measure"]
     content: list[dict[str, Any]] = []
     known: dict[bool, dict[str, Any]] = {}
@@ -211,5 +227,26 @@ def measured(
             for name, metric in evaluation.metrics.items()
         }
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
-        content.append({"metrics": metrics | known.setdefault(undecided, scores)})
+        metrics |= known.setdefault(undecided, scores)
+        by_group = rule["decision"]["equal"] is not None
+        times = reach(measure["test_share"], share if by_group else 0.0, parameters["folds"])
+        for name in measure["predicted"]:
+            value, low, high = (metrics.get(name, {}).get(key) for key in ("value", "low", "high"))
+            if value is not None and low is not None and high is not None:
+                ends = {"below": value - times * (value - low), "above": value + times * (high - value)}
+                metrics[name] = {**metrics[name], **ends}
+        content.append({"metrics": metrics})
     return content
+
+
+def reach(test_share: float, rule_share: float, folds: int) -> float:
+    r"""
+    How much wider the interval of the test rows' metric is than that of the validation rows' metric.
+
+    Variances are taken as inverse to numbers of rows. The difference of both metrics has the variance of the
+    n validation rows, of the m test rows, and where thresholds by group are chosen on h rows, of this choice
+    in the final model and, as a mean of k folds, in the validation:
+    :math:`\sqrt{1 + n / m + (1 + 1 / k)\, n / h}`. A `rule_share` of 0 leaves out the last term.
+    """
+    chosen = (1 + 1 / folds) / rule_share if rule_share else 0.0
+    return float(np.sqrt(1 + (1 - test_share) / test_share + chosen))

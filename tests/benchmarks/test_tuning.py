@@ -117,7 +117,7 @@ def test_the_choice_is_ours(table: list[Any], criterion: str, limit: float) -> N
     ]
     ours, is_within = choose_trial(trials, f"{criterion}.g", limit, "point")
     number = common.choose(candidates, criterion, limit)
-    assert number == (None if ours is None else ours.number)
+    assert number == (None if ours is None else ours.model)
     assert number is None or is_within == (common.shortfall(candidates[number], criterion, limit) == 0)
 
 

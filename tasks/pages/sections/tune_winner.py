@@ -89,10 +89,14 @@ def _repeats(study: Json) -> list[Block]:
 
 
 def _bound(study: Json) -> str:
-    ends = "the unfavourable end of its interval" if study["bound"] == "interval" else "the value itself"
+    ends = {
+        "interval": "the unfavourable end of its interval",
+        "point": "the value itself",
+        "prediction": "the unfavourable end of what the test rows may show, as expected from its interval,",
+    }
     return (
-        f"A trial is within a limit if {ends} is, on the validation rows. Each row has the best "
-        f"`{study['prefer']}` of the trials within all limits, and within all but this one. A search "
+        f"A trial is within a limit if {ends[study['bound']]} is, on the validation rows. Each row has the "
+        f"best `{study['prefer']}` of the trials within all limits, and within all but this one. A search "
         "without the limit might have found better ones."
     )
 

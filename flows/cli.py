@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +44,12 @@ StoreOption = Annotated[
 Direct = Annotated[bool, typer.Option("--direct", help="Run the steps without Prefect.")]
 
 
+def _end_as_interrupted() -> None:
+    """Treat SIGTERM, which schedulers and containers send, as Ctrl-C: one line and exit code 4."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def main() -> None:
     """Entry point of the console script."""
     app()
@@ -59,6 +67,7 @@ def command(module: str, name: str | None = None, *, to: typer.Typer = app) -> C
         @functools.wraps(signature)
         def call(**options: Any) -> None:
             try:
+                _end_as_interrupted()
                 target = importlib.import_module(f"evenhand.flows.commands.{module}")
                 code = getattr(target, signature.__name__)(**options)
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it

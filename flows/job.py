@@ -18,7 +18,7 @@ from pydantic import (
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
-from evenhand.tasks.inputs import as_number, nearest
+from evenhand.tasks.inputs import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
@@ -32,6 +32,19 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_numbers(cls, content: Any) -> Any:
+        for key, value in content.items() if isinstance(content, dict) else ():
+            kinds = str(cls.model_fields[key].annotation) if key in cls.model_fields else "Any"
+            if isinstance(value, bool) and not ("bool" in kinds or "Any" in kinds):
+                raise ValueError(f"{key} is {str(value).lower()}, which is no value of this key")
+            try:
+                check_bound(value)
+            except ValueError as error:
+                raise ValueError(f"{key} {error}") from None
+        return content
 
 
 def check_alias(value: str) -> str:

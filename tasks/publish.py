@@ -63,6 +63,8 @@ def publish(context: StepContext) -> StepResult:
     for name in ("balance", "reference"):
         if name in context.inputs:
             shutil.copyfile(context.inputs[name], bundle / f"{name}.json")
+    if "balance" in context.inputs:
+        _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
     measured = json.loads(context.inputs["metrics"].read_text())
     known = {**parameters["evaluation"], "tested": _tested(measured)}
     (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
@@ -103,6 +105,25 @@ def publish(context: StepContext) -> StepResult:
         move_alias(client, name, alias, version, reason="run", evaluation=evaluation)
     facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return StepResult({"card": (card_folder, "card")}, facts)
+
+
+def _round_small_counts(bundle: Path, least: int) -> None:
+    """Round the counts of people in a proxy's files: its groups may be of a few people."""
+    from evenhand.fairlib.proxies.base import DESCRIPTION_FILE, rounded_counts
+
+    files = bundle / "model" / DESCRIPTION_FILE, bundle / "balance.json"
+    proxy, balance = (json.loads(path.read_text()) for path in files)
+    rows, blocks = proxy["training_rows"], [len(groups) for groups in proxy["group_names"].values()]
+    trained = [rows * share for share in proxy["masses"]]
+    counts, proxy["compositions"] = rounded_counts(
+        trained, proxy["compositions"], proxy["base_rates"], blocks, least
+    )
+    proxy["masses"] = balance["masses"] = (counts / rows).tolist()
+    for name, sizes in (("compositions", balance["rows"]), ("compositions_train", trained)):
+        counts, balance[name] = rounded_counts(sizes, balance[name], balance["base_rates"], blocks, least)
+        balance["rows"] = counts.tolist() if name == "compositions" else balance["rows"]
+    for path, content in zip(files, (proxy, balance), strict=True):
+        path.write_text(json.dumps(content, sort_keys=True))
 
 
 def _tested(measured: Mapping[str, Any]) -> dict[str, int] | None:
@@ -158,7 +179,11 @@ def _register(
     from evenhand.tasks.serving import __file__ as serving_file
 
     identifier = _experiment(client, artifact_root)
-    with mlflow.start_run(experiment_id=identifier, run_name=name) as run:
+    # the runs of publications of this content that an outage or a kill ended
+    unfinished = f"tags.`{DIGEST_TAG}` = '{content}' and attributes.status = 'RUNNING'"
+    for run in client.search_runs([identifier], unfinished):
+        client.set_terminated(run.info.run_id, "FAILED")
+    with mlflow.start_run(experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}) as run:
         mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
         mlflow.log_metrics(
             {

@@ -202,6 +202,8 @@ class Publish(Section):
     """Name in the registry; default: the job's."""
     alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
     """Alias of a model that has passed."""
+    without_policy: bool = False
+    """Make a model champion by the job's own gates alone, where `evenhand policy set` has set no policy."""
     intended_use: str | None = None
     """A sentence for the model card."""
 

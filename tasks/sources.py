@@ -211,7 +211,8 @@ def _secret(text: str) -> str:
     from prefect.blocks.system import Secret
 
     try:
-        return str(Secret.load(text.removeprefix("secret/"), _sync=True).get())
+        block: Any = Secret
+        return str(block.load(text.removeprefix("secret/"), _sync=True).get())
     except Exception as error:  # noqa: BLE001 - Prefect has many
         raise InputError(
             f"table.connection names the Prefect block {text}, which cannot be read "

@@ -22,6 +22,7 @@ from typing import Any
 import fsspec
 from filelock import FileLock, Timeout
 
+from evenhand.fairlib.file_digests import file_digests, sha256_of_file
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
 FILES = {"mlflow.db", "mlflow.db.answers.json"}
@@ -65,20 +66,13 @@ class Artifact:
     files: dict[str, str]  # digest of each file of a folder; empty for a file
 
 
-def sha256_of_file(path: Path) -> str:
-    """Digest of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def sha256_of_path(path: Path) -> tuple[str, dict[str, str], int]:
     """Digest, digest of each file (of a folder) and size in bytes."""
     if path.is_file():
         return sha256_of_file(path), {}, path.stat().st_size
-    members = sorted(item for item in path.rglob("*") if item.is_file())
-    files = {item.relative_to(path).as_posix(): sha256_of_file(item) for item in members}
+    files = file_digests(path)
     listing = json.dumps(files, sort_keys=True).encode()
-    return hashlib.sha256(listing).hexdigest(), files, sum(item.stat().st_size for item in members)
+    return hashlib.sha256(listing).hexdigest(), files, sum((path / name).stat().st_size for name in files)
 
 
 @dataclass(frozen=True)

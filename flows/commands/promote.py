@@ -66,12 +66,10 @@ def history(model: str, as_json: bool, anchor: Path | None, store_url: str | Non
         except OSError as error:
             raise InputError(f"--anchor {anchor} cannot be written ({error.strerror}).") from None
     if as_json:
-        changes = [_row(record) for record in found.records]
-        print(
-            json.dumps(
-                {"name": found.name, "changes": changes, "aliases": found.aliases, "faults": found.faults}
-            )
-        )
+        records = [_row(record) for record in found.records]
+        document = {"name": found.name, "aliases": found.aliases, "faults": found.faults}
+        moves = [row for row in records if row["kind"] == "move"]
+        print(json.dumps({**document, "changes": moves, "records": records}))
     else:
         _print(found)
     return 1 if found.faults else 0

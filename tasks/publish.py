@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
+from evenhand.fairlib.proxies.small_counts import rounded_counts
 from evenhand.tasks.audit import (
     append,
     create_model,
@@ -131,9 +132,7 @@ def publish(context: StepContext) -> StepResult:
 
 def _round_small_counts(bundle: Path, least: int) -> None:
     """Round the counts of people in a proxy's files: its groups may be of a few people."""
-    from evenhand.fairlib.proxies.base import DESCRIPTION_FILE, rounded_counts
-
-    files = bundle / "model" / DESCRIPTION_FILE, bundle / "balance.json"
+    files = bundle / "model" / "proxy.json", bundle / "balance.json"
     proxy, balance = (json.loads(path.read_text()) for path in files)
     rows, blocks = proxy["training_rows"], [len(groups) for groups in proxy["group_names"].values()]
     trained = [rows * share for share in proxy["masses"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -251,45 +251,6 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
         if graph.groups != len(proxy.acceptance_) or graph.width not in (0, proxy.n_features_in_):
             raise ValueError(f"{where} holds a proxy whose parts do not belong together.")
         return proxy
-
-
-def rounded_counts(
-    counts: ArrayLike,
-    compositions: Sequence[Any],
-    base_rates: Sequence[Any],
-    blocks: Sequence[int],
-    least: int,
-) -> tuple[Float, list[Any]]:
-    """
-    Round the counts behind proxy groups' sizes and compositions to multiples of `least` people.
-
-    Parameters
-    ----------
-    counts : array-like, shape (l,)
-        People in each proxy group.
-    compositions : sequence of l rows of K shares; a row, or a share in it, may be None and then stays so
-    base_rates : sequence of K shares, or None
-        Takes the place of a composition of which nobody is left.
-    blocks : sequence of int
-        Number of groups of every attribute; they sum to K.
-    least : int
-
-    Returns
-    -------
-    counts, compositions
-    """
-    sizes, rounded = np.asarray(counts, dtype=np.float64), []
-    for count, row in zip(sizes, compositions, strict=True):
-        if row is not None and None not in row:
-            parts = np.split(np.round(np.asarray(row) * count / least), np.cumsum(blocks)[:-1])
-            wholes = np.split(np.array(base_rates, dtype=object), np.cumsum(blocks)[:-1])
-            row = [
-                share
-                for part, whole in zip(parts, wholes, strict=True)
-                for share in (list(part / part.sum()) if part.sum() else list(whole))
-            ]
-        rounded.append(row)
-    return np.round(sizes / least) * least, rounded
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,8 @@ class EvenhandError(Exception):
     def __init__(self, message: str = "") -> None:
         # A column's name or a library's message may hold line breaks, and a list of names may be long.
         line = without_passwords(" ".join(str(message).split()))
+        # a name from a file may hold codes that a terminal obeys
+        line = "".join(character if character.isprintable() else "?" for character in line)
         super().__init__(line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 
 
 MAX_WHOLE = 2**31
+MAX_NUMBER = 1e12
 
 
 def read_yaml(path: Path, what: str) -> Any:
@@ -53,9 +55,11 @@ def parse_value(option: str, text: str) -> Any:
 
 
 def check_bound(value: Any) -> Any:
-    """Return the value; ValueError for a whole number that no count or seed needs and 32 bits cannot hold."""
+    """Return the value; ValueError for a number so large that no key needs it and libraries fail."""
     if isinstance(value, int) and abs(value) >= MAX_WHOLE:
         raise ValueError(f"is {value}, and whole numbers must be below {MAX_WHOLE:,}")
+    if isinstance(value, float) and MAX_NUMBER < abs(value) < math.inf:
+        raise ValueError(f"is {value:g}, and numbers must be at most {MAX_NUMBER:g}")
     return value
 
 

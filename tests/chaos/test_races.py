@@ -77,6 +77,7 @@ def race(uri: str, rounds: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.long
 def test_two_promotions_at_once_over_sqlite(tmp_path: Path) -> None:
     found = race(f"sqlite:///{tmp_path}/mlflow.db", 5)
     assert found.total() == 5

@@ -218,7 +218,7 @@ def append(
         )
         try:
             made = client.create_model_version(
-                f"{CHAIN}{name}", "evenhand:record", tags={RECORD_TAG: text}
+                f"{CHAIN}{name}", "evenhand:/record", tags={RECORD_TAG: text}
             ).version
         except MlflowException as error:
             if "Giving up" not in str(error):  # others have created versions at the same moment

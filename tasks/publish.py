@@ -102,8 +102,6 @@ def publish(context: StepContext) -> StepResult:
         version = next((number for number in equal if not damaged_files(uri, name, number)), None)
         if version is None:
             version = _register(client, name, content, bundle, card_folder, card, parameters["artifact_root"])
-            files = client.get_model_version(name, version).tags[FILES_TAG]
-            append(client, name, "version", {"version": version, "content": content, "files": files})
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
         # a tag and no part of the content: the same model under other names is the same version
         names = parameters.get("value_names", {})
@@ -111,6 +109,9 @@ def publish(context: StepContext) -> StepResult:
             client.set_model_version_tag(name, version, NAMES_TAG, json.dumps(names, sort_keys=True))
         evaluation = _evaluation(parameters, card["gates"], measured["metrics"])
         seen = settled_chain(client, name, alias)
+        if not seen.of("version", version):  # also if the run that registered it was killed before
+            files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
+            append(client, name, "version", {"version": version, "content": content, "files": files})
         for number in {*equal, version}:
             refusing = refusal_of(evaluations_of(client, seen, number))
             if refusing is not None:

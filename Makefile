@@ -51,6 +51,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.faias
 	$(BIN)/python -m benchmarks.two_clusters
 	$(BIN)/python -m benchmarks.decision_surfaces
+	$(BIN)/python -m benchmarks.tuning --environments $(VENV)/peers
 	$(BIN)/python -m benchmarks.page
 
 # The pins of all dependencies, from a fresh resolution.

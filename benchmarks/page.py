@@ -15,6 +15,7 @@ from benchmarks import (
     plots,
     proxies_page,
     sensei_page,
+    tuning_page,
     untuned_page,
 )
 from benchmarks.common import DOCS, RESULTS
@@ -73,6 +74,7 @@ def main() -> None:
     untuned = untuned_page.understanding(_kept("init-corpus"), _kept("init-size"), _provenance)
     untuned += untuned_page.sections(_kept("untuned"), _provenance)
     untuned += untuned_page.controls(_kept("controls"), _provenance)
+    untuned += tuning_page.sections(_kept("tuning"), _provenance)
     operations = untuned + operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
     kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}

@@ -45,7 +45,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     if "filter" in job.model_fields_set:
         raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
     _check_metric(job, contract)
-    _check_counterfactuals(job, contract)
+    check_counterfactuals(job, contract)
     if METHODS[method].needs_counterfactuals and not job.evaluate.counterfactuals:
         raise InputError(
             f"method {method} pairs people with their counterfactuals, and there are none: "
@@ -193,11 +193,13 @@ def _check_names(key: str, listed: Iterable[str] | None, known: list[str], there
             raise InputError(f"{key} names {name!r}{nearest(name, known)}; {there_are} {', '.join(known)}.")
 
 
-def _check_counterfactuals(job: Job, contract: Contract) -> None:
+def check_counterfactuals(job: Job, contract: Contract) -> None:
     """Check that every changed column is a model input, and that the contract allows every value."""
     features = {column.name: column for column in contract.features}
     for name, changes in job.evaluate.counterfactuals.items():
         where = f"the counterfactual {name!r}"
+        if not changes and job.leave_out:
+            continue  # it changed only what is left out
         if not changes:
             raise InputError(f"{where} changes nothing: name a column and its values.")
         for column_name, values in changes.items():

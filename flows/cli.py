@@ -55,6 +55,8 @@ def _end_as_interrupted() -> None:
 
 def main() -> None:
     """Entry point of the console script."""
+    # read when the numeric libraries are loaded, which some commands do before they prepare the rest
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app()
 
 
@@ -137,7 +139,7 @@ def tune(
         float | None, typer.Option("--minutes", help="For how long new trials start (default: 20).")
     ] = None,
     trials: Annotated[
-        int | None, typer.Option("--trials", help="Trials of the whole study, at most.")
+        int | None, typer.Option("--trials", help="Models that the whole study judges, at most.")
     ] = None,
     maximize: Annotated[
         list[str] | None, typer.Option("--maximize", help="Metric to make large; may be repeated.")
@@ -156,11 +158,16 @@ def tune(
     methods: Annotated[
         list[str] | None, typer.Option("--method", help="Method to try; may be repeated.")
     ] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", help="How candidates are proposed: tpe, nsga2 or nsga3.")
+    ] = None,
     bound: Annotated[
         str | None, typer.Option("--bound", help="What limits hold on: interval (default) or point.")
     ] = None,
     folds: Annotated[int | None, typer.Option("--folds", help="Folds of the training rows.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Trials at a time (default: 1).")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Models at a time (default: one per core).")
+    ] = None,
     repeats: Annotated[
         int | None, typer.Option("--repeats", help="Train the winner again with so many other seeds.")
     ] = None,

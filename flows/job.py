@@ -276,8 +276,11 @@ class Filter(ParallelSection):
     """Threads of this process, or Dask."""
 
 
-class Tune(Section):
-    """What `evenhand tune` searches for, and how long."""
+class Tune(ParallelSection):
+    """What `evenhand tune` searches for, how long, and the engine that judges models."""
+
+    engine: Literal["processes", "dask"] = "processes"
+    """Worker processes of this machine, or Dask."""
 
     maximize: list[str] = []
     """Metrics to make as large as possible; default: `balanced_accuracy`, unless `minimize` has one."""
@@ -290,17 +293,17 @@ class Tune(Section):
     bound: Literal["interval", "point"] = "interval"
     """Whether the limits hold on the unfavourable end of the interval, or on the value itself."""
     methods: Annotated[list[str], Field(min_length=1)] | None = None
-    """Methods to try; default: the job's own, `gbdt`, and `reweigh` where there is a sensitive column."""
+    """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also `project`."""
     space: dict[str, Any] = {}
-    """By method the parameters with their values or ranges; also `decision` and `tolerance`."""
+    """By method the parameters with their values or ranges; also `decision`, `tolerance` and `leave_out`."""
+    sampler: Literal["tpe", "nsga2", "nsga3"] = "tpe"
+    """How candidates are proposed: by density models of good ones, or by a genetic algorithm."""
     minutes: Annotated[float, Field(gt=0)] | None = None
     """For how long new trials start; default: 20, unless `trials` is given."""
     trials: Annotated[int, Field(ge=1)] | None = None
-    """Number of trials of the whole study."""
+    """Number of models that are judged in the whole study; each is one trial per rule of decisions."""
     folds: Annotated[int, Field(ge=2, le=50)] | None = None
     """Number of folds; default: 5, and 3 from 5,000 training rows on."""
-    workers: Annotated[int, Field(ge=1)] = 1
-    """Trials at a time, each in a process of its own."""
     repeats: Annotated[int, Field(ge=0, le=100)] = 0
     """How often the winner is trained again with another seed, and measured on the same test rows."""
     study: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
@@ -412,6 +415,8 @@ class Job(Section):
     """Seed of the split, the training and the intervals."""
     sensitive: Annotated[list[str], Field(min_length=1)] | None = None
     """Sensitive columns that the method uses, or that a proxy balances; default: all."""
+    leave_out: list[str] = []
+    """Sensitive columns of the contract that are no model inputs in this job."""
     split: Split = Split()
     """How test rows are held out."""
     balance: Balance | None = None

@@ -118,7 +118,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     """
     try:
         declared = _contract(job, folder)
-        contract = declared.without_value_names()
+        job, contract = _leave_out(job, declared.without_value_names())
         method, arguments = _method(job)
         training = _kind(method).check_job(job, contract, method, arguments)
         if training is not contract:
@@ -136,6 +136,31 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     except (InputError, ContractError) as error:
         raise InputError(f"job {job.name}: {error}") from None
     return resolved
+
+
+def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
+    """
+    Make the columns of `leave_out` no model inputs.
+
+    A counterfactual copy then changes only the other columns: one that changes none equals the person.
+    """
+    inputs = [column.name for column in contract.sensitive if column.is_feature]
+    for name in job.leave_out:
+        if name not in inputs:
+            known = f"the contract has {', '.join(inputs)}" if inputs else "the contract has none"
+            raise InputError(
+                f"leave_out names {name!r}, no sensitive column that is a model input"
+                f"{nearest(name, inputs)}; {known}."
+            )
+    if not job.leave_out:
+        return job, contract
+    classifier.check_counterfactuals(job, contract)
+    copies = {
+        name: {column: values for column, values in changes.items() if column not in job.leave_out}
+        for name, changes in job.evaluate.counterfactuals.items()
+    }
+    evaluate = job.evaluate.model_copy(update={"counterfactuals": copies})
+    return job.model_copy(update={"evaluate": evaluate}), contract.with_sensitive(job.leave_out)
 
 
 def _check_gates(resolved: ResolvedJob) -> None:

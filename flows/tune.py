@@ -6,33 +6,29 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.catalogue import better_or_worse
-from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.tuning.space import Choice, Dimension
-from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest
+from evenhand.fairlib.tuning.study import Trial, best
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.run import prepare, run_to_gate
-from evenhand.flows.tune_plan import TunePlan, decision_of, plan_of_rows, tuned_text
-from evenhand.flows.workers import WorkerPool
+from evenhand.flows.study_report import STUDIES, no_winner, notes_of, tuning, write_study_page
+from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, decision_of, plan_of_rows, tuned_text
+from evenhand.flows.workers import DaskPool, WorkerPool, cores
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import CONTROLS
-from evenhand.tasks.fingerprint import environment, now
-from evenhand.tasks.pages.build import write_page
-from evenhand.tasks.pages.fronts.tune import holds, label_of
 from evenhand.tasks.step import Step, listen, report_progress, run_step, step_key
 from evenhand.tasks.store import Artifact, Store
-from evenhand.tasks.tuning.judge import check_folds
-from evenhand.tasks.tuning.search import Candidate, Plan, Study
+from evenhand.tasks.tuning.candidates import SCORES, Candidate, Plan, Rule
+from evenhand.tasks.tuning.search import Study
 
 JUDGE = Step("judge", home="tuning.judge")
-SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
-STUDIES = "studies"
+# A page of the search is written after an improvement, at most so often.
+PAGE_EVERY_S = 30.0
 
 
 def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefect: bool = False) -> Verdict:
@@ -59,19 +55,19 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         with study.held():
             _open(study, rows)
             if plan.searches(bool(study.trials())):
-                _search(plan, rows, study, store, report_progress("tune", prefect=prefect))
+                search(plan, rows, study, store, report_progress("tune", prefect=prefect))
             trials = study.trials()
         if all(trial.kind in CONTROLS for trial in trials):
             raise InputError(
                 "there was no time for one trial beside the controls: give more --minutes or --trials; what "
                 "is finished is kept."
             )
-        document = tuning(plan, rows.plan, study.folder.name, trials)
+        document = tuning(rows.identity, plan.prefer, study.folder.name, trials)
         verdict.status, verdict.exit_code = "evaluated", 0
         documents: dict[str, Any] = {"tuning": document}
         winner = best(plan.aim, trials, plan.prefer)
         if winner is None:
-            verdict.exit_code, verdict.error = 3, no_winner(plan, trials)
+            verdict.exit_code, verdict.error = 3, no_winner(plan.aim, trials)
         else:
             _measure(plan, winner, rows, document, verdict, engine, store)
             digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
@@ -102,6 +98,9 @@ class Rows:
     @classmethod
     def read(cls, plan: TunePlan, steps: Steps) -> Rows:
         """Run the steps that all trials share, and check that the rows suffice for the folds."""
+        # imported lazily: `--status` needs no numeric library
+        from evenhand.tasks.tuning.judge import check_folds
+
         train, _ = classifier.training_rows(plan.resolved, steps)
         training = {
             name: classifier.training_step(variant, steps, train) for name, variant in plan.variants.items()
@@ -115,6 +114,10 @@ class Rows:
             "table": steps.output("ingest", "raw").sha256,
             "contract": plan.resolved.table_contract.digest,
             "aim": asdict(plan.aim),
+            "level": plan.resolved.job.evaluate.level,
+            "methods": list(searched.methods),
+            "decisions": list(dict.fromkeys(rule.decision for rule in searched.judged_under)),
+            "halving": searched.halving,
             "search": _digest([train.sha256, folds, plan.content(), describe_plan(searched)]),
         }
         return cls(
@@ -129,8 +132,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "methods": {
             name: {key: repr(item) for key, item in space.items()} for name, space in plan.methods.items()
         },
-        "decisions": list(plan.decisions),
-        "tolerance": repr(plan.tolerance),
+        "rules": [asdict(rule) for rule in plan.judged_under],
         "seed": plan.seed,
     }
 
@@ -161,28 +163,41 @@ def _open(study: Study, rows: Rows) -> None:
             )
 
 
-def _search(
+def search(
     plan: TunePlan,
     rows: Rows,
     study: Study,
     store: Store,
     report: Callable[[int, int, Mapping[str, float]], None],
 ) -> None:
-    workers = plan.tune.workers
-    pool = WorkerPool(workers) if workers > 1 else None
+    """Judge candidates until the time is up; ``report(done, total, values)`` is called after each model."""
+    workers = plan.tune.workers or len(cores())
+    pool: WorkerPool | DaskPool | None = None
+    if plan.tune.engine == "dask":
+        pool = DaskPool(plan.tune.address, workers)
+    elif workers > 1:
+        pool = WorkerPool(workers)
     most, started = plan.most, time.monotonic()
 
-    def judge(candidate: Candidate, first: bool) -> Mapping[str, Any]:
-        parameters, inputs = judging(plan, rows, candidate, first=first)
+    def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
+        parameters, inputs = judging(plan, rows, candidate, rules, first=first)
         given = (store.url, parameters, inputs, plan.modules(candidate))
-        found: Mapping[str, Any] = judged(*given) if pool is None else pool.run(judged, *given)
+        found: Sequence[Mapping[str, Any]] = judged(*given) if pool is None else pool.run(judged, *given)
         return found
+
+    shown: dict[str, Any] = {"winner": None, "at": started}
 
     def on_trial(trials: list[Trial]) -> None:
         found = best(plan.aim, trials, plan.prefer)
-        values = {} if found is None else {plan.first: found.metrics[plan.first]["value"] or 0.0}
+        is_due = time.monotonic() - shown["at"] >= PAGE_EVERY_S
+        if found is not None and found.number != shown["winner"] and is_due:
+            shown.update(winner=found.number, at=time.monotonic())
+            write_study_page(store, tuning(rows.identity, plan.prefer, study.folder.name, trials))
+        values: dict[str, float] = {"trials": len(trials)}
+        if found is not None:
+            values |= {plan.first: found.metrics[plan.first]["value"] or 0.0}
         if plan.tune.trials is not None:
-            report(min(len(trials), most), most, values)
+            report(min(len({trial.model for trial in trials}), most), most, values)
         else:
             passed = min(time.monotonic() - started, plan.seconds)
             report(int(passed), max(int(plan.seconds), 1), values)
@@ -201,31 +216,31 @@ def _search(
 
 def judged(
     store_url: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact], modules: Sequence[str]
-) -> Mapping[str, Any]:
-    """Return the metrics of a candidate, from the cache if it was judged before."""
+) -> Sequence[Mapping[str, Any]]:
+    """Return the results of a candidate by rule, from the cache if it was judged before."""
     store = Store(store_url)
     with listen(None):
         record, _ = run_step(store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs)
-    found: Mapping[str, Any] = json.loads(store.fetch(record.outputs["judged"]).read_text())["metrics"]
+    content = json.loads(store.fetch(record.outputs["judged"]).read_text())
+    found: Sequence[Mapping[str, Any]] = content["rules"]
     return found
 
 
 def judging(
-    plan: TunePlan, rows: Rows, candidate: Candidate, *, first: bool
+    plan: TunePlan, rows: Rows, candidate: Candidate, rules: Sequence[Rule], *, first: bool
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the step that judges a candidate: no test rows are among them."""
     resolved, job, own = plan.resolved, plan.resolved.job, plan.resolved.method
     is_control = candidate.kind in CONTROLS
+    searched = dict(candidate.arguments)
+    leave_out = searched.pop(LEAVE_OUT, ())
     if is_control:
         arguments = classifier.shared_arguments(own, resolved.arguments)
         parameters, inputs = {"method": own, "arguments": arguments, "seed": job.seed}, {"train": rows.train}
     else:
         given, artifacts = rows.training[candidate.method or own]
-        arguments = {**plan.base(candidate), **candidate.arguments}
-        parameters, inputs = {**given, "arguments": arguments}, dict(artifacts)
-    decision = decision_of(plan, candidate.decision, candidate.tolerance)
-    if is_control:
-        decision = decision.model_copy(update={"equal": None})
+        parameters = {**given, "arguments": {**plan.base(candidate), **searched}}
+        inputs = dict(artifacts)
     settings = job.evaluate
     named = {name.partition(".")[2] for name in plan.aim.metrics if name.startswith("consistency.")}
     copies = {name: item for name, item in settings.model_dump()["counterfactuals"].items() if name in named}
@@ -233,8 +248,9 @@ def judging(
         inputs["encoder"] = rows.encoder
     parameters |= {
         "kind": "" if not is_control else candidate.kind,
+        "leave_out": list(leave_out),
         "calibration": job.calibration,
-        "decision": decision.model_dump(),
+        "rules": [_rule(plan, rule, is_control=is_control) for rule in rules],
         "min_cell": settings.min_cell,
         "folds": rows.folds,
         "fold_seed": job.seed,
@@ -248,10 +264,18 @@ def judging(
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
         },
     }
-    if decision.equal is not None:
-        changed = job.model_copy(update={"decision": decision})
-        parameters["attribute"] = classifier.attribute(resolved.model_copy(update={"job": changed}))
     return parameters, inputs
+
+
+def _rule(plan: TunePlan, rule: Rule, *, is_control: bool) -> dict[str, Any]:
+    decision = decision_of(plan, rule.decision, rule.tolerance)
+    if is_control:
+        decision = decision.model_copy(update={"equal": None})
+    if decision.equal is None:
+        return {"decision": decision.model_dump()}
+    changed = plan.resolved.job.model_copy(update={"decision": decision})
+    attribute = classifier.attribute(plan.resolved.model_copy(update={"job": changed}))
+    return {"decision": decision.model_dump(), "attribute": attribute}
 
 
 def _measure(
@@ -290,88 +314,7 @@ def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {name: {key: metric[key] for key in ("value", "low", "high")} for name, metric in metrics.items()}
 
 
-# what a study found, for its page
-
-
-def tuning(plan: TunePlan, searched: Plan, study: str, trials: Sequence[Trial]) -> dict[str, Any]:
-    """Return the content of ``tuning.json``: plain JSON, with trials by number."""
-    aim = plan.aim
-    winner, close = best(aim, trials, plan.prefer), nearest(aim, trials)
-    shown = list(dict.fromkeys([*aim.metrics, *([plan.prefer] if plan.prefer else [])]))
-    rows = []
-    for trial in trials:
-        row = asdict(replace(trial, metrics={name: trial.metrics.get(name, {}) for name in shown}))
-        rows.append(
-            row | {"label": label_of(row), "miss": aim.miss(trial.metrics) if trial.metrics else None}
-        )
-    return {
-        "job": plan.resolved.job.name,
-        "study": study,
-        "aim": str(aim),
-        "objectives": list(aim.objectives),
-        "prefer": plan.first,
-        "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
-        "bound": aim.bound,
-        "level": plan.resolved.job.evaluate.level,
-        "methods": list(searched.methods),
-        "decisions": list(searched.decisions),
-        "halving": searched.halving,
-        "trials": rows,
-        "front": [trial.number for trial in front(aim, trials)],
-        "winner": None if winner is None else winner.number,
-        "nearest": None if close is None else close.number,
-        "costs": costs(aim, trials, plan.first),
-        "test": None,
-        "test_rows": None,
-        "test_controls": {},
-        "repeats": [],
-        "gates": None,
-        "notes": [],
-        "seconds": round(sum(trial.seconds for trial in trials), 1),
-    }
-
-
-def no_winner(plan: TunePlan, trials: Sequence[Trial]) -> str:
-    """Say in one line that no trial is within the limits, and which is nearest."""
-    close = nearest(plan.aim, trials)
-    if close is None:
-        errors = [trial.error for trial in trials if trial.error]
-        return f"no trial could be judged: {errors[0] if errors else 'the time was too short'}"
-    misses = [
-        f"{limit} by {plan.aim.shortfall(limit, close.metrics):.3g}"
-        for limit in plan.aim.limits
-        if plan.aim.shortfall(limit, close.metrics) > 0
-    ]
-    return (
-        f"none of {len(trials)} trials is within the limits: the nearest, number {close.number}, misses "
-        f"{' and '.join(misses)}."
-    )
-
-
-def notes_of(document: Mapping[str, Any]) -> list[str]:
-    """Say what the reader must know of the winner: no mitigation is needed, or a limit is missed."""
-    if document["winner"] is None:
-        return []
-    by_number = {trial["number"]: trial for trial in document["trials"]}
-    winner, name = by_number[document["winner"]], document["prefer"]
-    notes = []
-    if winner["kind"] == "plain":
-        notes.append("no mitigation is needed: the control without it is the best within the limits")
-    blind = next((trial for trial in document["trials"] if trial["kind"] == "blind"), None)
-    if blind is not None and blind["state"] == "judged" and not blind["miss"]:
-        values = [trial["metrics"][name]["value"] for trial in (blind, winner)]
-        if None not in values and better_or_worse(name, values[0] - values[1]) != "worse":
-            notes.append(
-                f"the blind control does no worse ({name} {values[0]:.3f} on validation rows): think of "
-                "taking the sensitive columns out of the model inputs in the contract, and tune again"
-            )
-    if document["gates"] not in (None, "passed"):
-        notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")
-    for limit in document["limits"]:
-        found = (document["test"] or {}).get(limit["metric"], {}).get("value")
-        if found is not None and not holds(limit, document["test"]):
-            notes.append(f"on the test rows {limit['metric']} is {found:.3f}, which misses {limit['text']}")
-    return notes
+# what the page shows beside the results
 
 
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
@@ -395,41 +338,3 @@ def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
 
 def _range(dimension: Dimension) -> str:
     return f"{dimension}{'' if isinstance(dimension, Choice) or not dimension.log else ' (logarithmic)'}"
-
-
-# a study that is being searched
-
-
-def aim_of(content: Mapping[str, Any]) -> Aim:
-    """Read the aim of a study from its identity."""
-    limits = tuple(Limit(**limit) for limit in content["limits"])
-    return Aim(tuple(content["objectives"]), limits, content["bound"])
-
-
-def status(plan: TunePlan, store: Store) -> dict[str, Any]:
-    """
-    Read the newest study of a job, or the named one, and write its page as far as it is.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    root = Path(store.local, STUDIES)
-    found = sorted(root.glob("*/journal.log"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in found:
-        study = Study(path.parent)
-        identity = study.identity()
-        named = plan.tune.study in (None, path.parent.name)
-        if identity is None or not named or identity["job"] != plan.resolved.job.name:
-            continue
-        # its own aim: the command may have been given another
-        begun = replace(plan, aim=aim_of(identity["aim"]))
-        document = tuning(begun, plan_of_rows(begun, 0), path.parent.name, study.trials())
-        run = {"id": path.parent.name, "created": now(), "environment": environment(), "files": []}
-        page = write_page("tune", {"tuning": document, "run": run | {"made": []}}, store)
-        document["report"] = store.write_text(page, STUDIES, path.parent.name, "report.html")
-        return document
-    raise InputError(
-        f"there is no study of {plan.resolved.job.name!r} in this store: run without --status first."
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from evenhand.fairlib.tuning.space import (
     Dimension,
     Real,
     Space,
+    is_number,
     restricted,
     same,
     space_of,
@@ -30,17 +32,19 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.inputs import nearest
-from evenhand.tasks.tuning.search import (
-    DECISION,
+from evenhand.tasks.tuning.candidates import (
     DEFAULT,
     JOB,
-    TOLERANCE,
     Candidate,
     Plan,
+    Rule,
     check_installed,
 )
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
+# searched too where decisions about a person and the person's copies are to agree
+CONSISTENT_METHODS = ("project",)
+LEAVE_OUT, DECISION, TOLERANCE = "leave_out", "decision", "tolerance"
 MINUTES = 20.0
 LARGE_TABLE, FOLDS, FEW_FOLDS = 5000, 5, 3
 BALANCED = "balanced"
@@ -52,7 +56,9 @@ CRITERIA = {
     "gap_rms": "equalized_odds",
     "average_odds_difference": "equalized_odds",
 }
-TOLERANCES = Real(0.0, 0.2, default=0.05)
+# Tolerances of thresholds by group that are tried: shares of the limit on the metric, or where there is none
+# these.
+SHARES, GRID = (0.2, 0.4, 0.55, 0.7, 0.85, 1.0), (0.0, 0.02, 0.05, 0.075, 0.1, 0.15)
 # An absolute budget of a job is searched up to so many times smaller and larger.
 BUDGET_FACTOR = 30.0
 
@@ -62,7 +68,8 @@ class TunePlan:
     """
     A checked search.
 
-    `variants` are the job with each method's own arguments, `methods` the spaces. `target` is the file of the
+    `variants` are the job with each method's own arguments, `methods` the spaces, `rules` the rules of
+    decisions that every model is judged under. `target` is the file of the
     tuned job.
     """
 
@@ -70,8 +77,7 @@ class TunePlan:
     aim: Aim
     variants: Mapping[str, ResolvedJob]
     methods: Mapping[str, Space]
-    decisions: Sequence[str]
-    tolerance: Dimension
+    rules: Sequence[Rule]
     target: Path
 
     @property
@@ -158,6 +164,8 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
     """
     check_installed()
     job, folder = load_job(name, overrides)
+    if job.tune.engine == "dask" and importlib.util.find_spec("distributed") is None:
+        raise InputError("tune.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
     resolved = resolve(job, folder)
     if resolved.is_proxy:
         raise InputError(
@@ -167,15 +175,15 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
         raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
     try:
         aim = _aim(resolved)
-        variants = _variants(resolved)
+        variants = _variants(resolved, aim)
         methods = {method: _space(resolved, variants[method]) for method in variants}
-        decisions, tolerance = _decisions(resolved, aim)
+        rules = _rules(resolved, aim)
     except InputError as error:
         raise InputError(f"job {job.name}: tune: {error}") from None
     target = _target(name, job)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
-    return TunePlan(resolved, aim, variants, methods, decisions, tolerance, target)
+    return TunePlan(resolved, aim, variants, methods, rules, target)
 
 
 def _target(name: str, job: Job) -> Path:
@@ -231,11 +239,13 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
         raise InputError(f"{where} {name!r}: {error}.") from None
 
 
-def _variants(resolved: ResolvedJob) -> dict[str, ResolvedJob]:
+def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     """Resolve the job with each method; of the default methods, those that it can have."""
     job, own = resolved.job, resolved.method
     found: dict[str, ResolvedJob] = {}
-    for name in dict.fromkeys(job.tune.methods or (own, *DEFAULT_METHODS)):
+    copies = any(metric.startswith("consistency.") for metric in aim.metrics)
+    default = (own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ()))
+    for name in dict.fromkeys(job.tune.methods or default):
         if name not in METHODS:
             raise InputError(
                 f"method {name!r} is not known{nearest(name, [*METHODS])}; known: {', '.join(METHODS)}."
@@ -263,6 +273,10 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
         del space["budget_share"]
         low, high = budget / BUDGET_FACTOR, budget * BUDGET_FACTOR
         space["perturbation_budget"] = Real(low, high, log=True, default=budget)
+    hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
+    spec = METHODS[name]
+    if hidden and not (spec.needs_metric or spec.needs_counterfactuals):
+        space[LEAVE_OUT] = Choice(((), hidden), ())
     given = resolved.job.tune.space
     known = [method for method in METHODS if method in given]
     for key in given:
@@ -275,6 +289,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
         raise InputError(f"space.{name} must be a mapping of parameters to values or ranges.")
     parameters = inspect.signature(cls.__init__).parameters
     accepted = [item for item in list(parameters)[1:] if item not in RESERVED_ARGUMENTS]
+    accepted += [LEAVE_OUT] if LEAVE_OUT in space else []
     for key, value in given[name].items():
         if key not in accepted:
             raise InputError(
@@ -282,9 +297,8 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
                 f"{', '.join(accepted)}."
             )
         try:
-            space[key] = restricted(
-                space.get(key), value, variant.arguments.get(key, parameters[key].default)
-            )
+            default = () if key == LEAVE_OUT else variant.arguments.get(key, parameters[key].default)
+            space[key] = restricted(space.get(key), value, default)
         except ValueError as error:
             raise InputError(f"space.{name}.{key}: {error}.") from None
         if key == "perturbation_budget":
@@ -303,48 +317,54 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: Dimensi
     """Check that the method takes every value of a choice, or both ends of a range."""
     values = dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
     for value in values:
+        change = {"method": {"name": method, key: value}}
+        if key == LEAVE_OUT:
+            change = {"method": {"name": method}, key: value}
         try:
-            resolve(resolved.job.model_copy(update={"method": {"name": method, key: value}}), resolved.folder)
+            resolve(resolved.job.model_copy(update=change), resolved.folder)
         except InputError as error:
             raise InputError(
                 f"space.{method}: {str(error).removeprefix(f'job {resolved.job.name}: ')}"
             ) from None
 
 
-def _decisions(resolved: ResolvedJob, aim: Aim) -> tuple[list[str], Dimension]:
+def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     """
-    Return the names of the rules of decisions that are tried, and the range of tolerances by group.
+    Return the rules of decisions that every model is judged under.
 
     Beside the job's own: the balanced threshold where balanced accuracy is an objective, and thresholds by
     group for each metric of groups among objectives and limits.
     """
     rule = resolved.job.decision
-    names = [JOB]
+    found = {JOB: [Rule()]}
     if "balanced_accuracy" in aim.objectives and (rule.is_own or rule.threshold == "max_accuracy"):
-        names.append(BALANCED)
+        found[BALANCED] = [Rule(BALANCED)]
+    given = resolved.job.tune.space
+    tolerances = given.get(TOLERANCE, GRID)
+    listed = list(tolerances) if isinstance(tolerances, list | tuple) else [tolerances]
+    if not listed or not all(is_number(value) and 0 <= value <= 1 for value in listed):
+        raise InputError(f"space.tolerance is {tolerances!r}: give a number from 0 to 1, or a list of them.")
     if rule.rate is None and not isinstance(rule.threshold, float | int) and rule.equal is None:
         known = [column.name for column in resolved.contract.sensitive]
         for metric in aim.metrics:
             kind, _, attribute = metric.partition(".")
             if kind in CRITERIA and kind in group_metrics() and attribute in known:
-                names.append(f"{CRITERIA[kind]} by {attribute}")
-    names = list(dict.fromkeys(names))
-    given = resolved.job.tune.space
-    try:
-        tolerance = restricted(TOLERANCES, given[TOLERANCE]) if TOLERANCE in given else TOLERANCES
-    except ValueError as error:
-        raise InputError(f"space.tolerance: {error}.") from None
-    if DECISION not in given:
-        return names, tolerance
-    wanted = given[DECISION] if isinstance(given[DECISION], list) else [given[DECISION]]
-    for name in wanted:
-        if name not in names:
+                limits = [limit.value for limit in aim.limits if limit.metric == metric]
+                tried = listed
+                if limits and TOLERANCE not in given:
+                    tried = [round(share * min(limits), 4) for share in SHARES]
+                name = f"{CRITERIA[kind]} by {attribute}"
+                found.setdefault(name, []).extend(Rule(name, float(value)) for value in tried)
+    wanted = given.get(DECISION, list(found))
+    names = wanted if isinstance(wanted, list) else [wanted]
+    for name in names:
+        if name not in found:
             raise InputError(
-                f"space.decision names {name!r}{nearest(str(name), names)}; there are {', '.join(names)}."
+                f"space.decision names {name!r}{nearest(str(name), [*found])}; there are {', '.join(found)}."
             )
-    if not wanted:
+    if not names:
         raise InputError("space.decision is empty: name at least one rule.")
-    return wanted, tolerance
+    return list(dict.fromkeys(rule for name in names for rule in found[name]))
 
 
 def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionRule:
@@ -366,28 +386,16 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     """
     Return the plan of the search for so many training rows.
 
-    The trials before the search are the controls, the job as it is, each method's defaults, and each of the
-    other rules of decisions on the learner without mitigation.
+    The models before the search are the controls, the job as it is, and each method's defaults.
     """
     own, job = plan.resolved.method, plan.resolved.job
     fixed = [Candidate(name) for name in ("majority", "plain", "blind")]
     if METHODS[own].plain != own or job.decision.equal is not None:
         fixed.append(Candidate(JOB))
 
-    def default(method: str, decision: str) -> Candidate:
-        arguments = {key: item.default for key, item in plan.methods[method].items()}
-        return Candidate(
-            DEFAULT,
-            method,
-            arguments,
-            decision,
-            None if decision in (JOB, BALANCED) else plan.tolerance.default,
-        )
-
-    fixed += [default(name, plan.decisions[0]) for name in plan.methods]
-    plain = METHODS[own].plain if METHODS[own].plain in plan.methods else next(iter(plan.methods))
-    fixed += [default(plain, name) for name in plan.decisions[1:]]
-    return Plan(plan.aim, plan.methods, plan.decisions, plan.tolerance, fixed, job.seed, rows >= LARGE_TABLE)
+    for method, space in plan.methods.items():
+        fixed.append(Candidate(DEFAULT, method, {key: item.default for key, item in space.items()}))
+    return Plan(plan.aim, plan.methods, plan.rules, fixed, job.seed, rows >= LARGE_TABLE, plan.tune.sampler)
 
 
 # the tuned job
@@ -398,6 +406,7 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
     resolved, job = plan.resolved, plan.resolved.job
     decision = decision_of(plan, winner.decision, winner.tolerance)
     method: dict[str, Any]
+    leave_out = list(winner.arguments.get(LEAVE_OUT, job.leave_out))
     if winner.kind == JOB:
         method = dict(job.method)
         spec = METHODS[resolved.method]
@@ -405,7 +414,7 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
             # as it was judged: without it, a run could lower the default
             taken = inspect.signature(method_class(spec.name).__init__).parameters
             method[spec.strength[0]] = taken[spec.strength[0]].default
-    elif winner.kind == "plain":
+    elif winner.kind in ("plain", "blind"):
         given = classifier.shared_arguments(resolved.method, resolved.arguments)
         learner = method_class(resolved.method)(**given).plain(rows)
         name = METHODS[resolved.method].plain
@@ -416,11 +425,15 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
             if key not in RESERVED_ARGUMENTS and not same(value, defaults[key].default)
         }
         method, decision = {"name": name, **changed}, decision.model_copy(update={"equal": None})
+        if winner.kind == "blind":
+            leave_out = [column.name for column in resolved.contract.sensitive if column.is_feature]
     else:
         assert winner.method is not None
         candidate = Candidate(winner.kind, winner.method)
-        method = {"name": winner.method, **plan.base(candidate), **winner.arguments}
-    return job.model_copy(update={"method": method, "decision": decision, "paper": None})
+        searched = {name: value for name, value in winner.arguments.items() if name != LEAVE_OUT}
+        method = {"name": winner.method, **plan.base(candidate), **searched}
+    changes = {"method": method, "decision": decision, "leave_out": leave_out, "paper": None}
+    return job.model_copy(update=changes)
 
 
 def tuned_text(plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Worker processes of a sweep, each on its own core."""
+"""Worker processes of a sweep or a search, each on its own core, and workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ PRELOADED = (
     "evenhand.tasks.evaluate", "evenhand.tasks.train",
 )  # fmt: skip
 DIED = "the worker process died (killed, or out of memory): with fewer workers each has more memory."
-STOPPED = "the sweep was stopped."
+STOPPED = "the work was stopped."
+DASK_TIMEOUT_S = 20
 
 
 def cores() -> list[int]:
@@ -122,6 +123,54 @@ class WorkerPool:
             if kill and slot.ready.done() and slot.ready.exception() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(slot.ready.result(), signal.SIGKILL)
+
+
+class DaskPool:
+    """
+    Workers of a Dask cluster, the one at `address` or a new one here, with the calls of WorkerPool.
+
+    Raises
+    ------
+    NotCarriedOut
+        The scheduler does not answer.
+    """
+
+    def __init__(self, address: str | None, workers: int) -> None:
+        from distributed import Client, LocalCluster
+
+        try:
+            self._cluster = None if address else LocalCluster(**dask_cluster(workers))
+            self._client = Client(address or self._cluster, timeout=DASK_TIMEOUT_S)
+        except OSError:
+            raise NotCarriedOut(
+                f"the Dask scheduler at {address} does not answer: check address, or use engine processes."
+            ) from None
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """
+        Call a function in a worker and wait for it.
+
+        Raises
+        ------
+        NotCarriedOut
+            The workers died, or the cluster was closed.
+        """
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        try:
+            return self._client.submit(function, *arguments, pure=False).result()
+        except KilledWorker:
+            raise NotCarriedOut(DIED) from None
+        except CancelledError:
+            raise NotCarriedOut(STOPPED) from None
+
+    def close(self, *, kill: bool = False) -> None:
+        """Leave the cluster, and end it if it was started here; `kill` is as for WorkerPool."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
 
 
 def _start(core: int | None) -> _Slot:

@@ -50,20 +50,22 @@ def decide(context: StepContext) -> StepResult:
 
 
 def decided_rule(
-    parameters: Mapping[str, Any], held: HeldOut, groups: NDArray[np.str_] | None = None
+    parameters: Mapping[str, Any],
+    held: HeldOut,
+    groups: NDArray[np.str_] | None = None,
+    calibrated: tuple[Any, Any] | None = None,
 ) -> tuple[Any, Rule, dict[str, Any]]:
     """
     Calibration, decision rule, and a description of both without rows.
 
     `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
     ``attribute`` (name, cut points and group names); ``min_cell`` optionally. `groups` are those of the
-    held-out rows, shape (m,). Raises `InputError` for a quota that equal probabilities make impossible, or
+    held-out rows, shape (m,). `calibrated` is the result of :func:`calibrated_on` if it is known already.
+    Raises `InputError` for a quota that equal probabilities make impossible, or
     groups with too few rows.
     """
     wanted = parameters["decision"]
-    calibration, losses = fit_calibration(
-        held.probability, held.label, parameters["calibration"], shift=held.shift
-    )
+    calibration, losses = calibrated or calibrated_on(parameters, held)
     p = calibration(held.probability)
     base_rate = float(held.label.mean())
     threshold = wanted["threshold"]
@@ -88,6 +90,11 @@ def decided_rule(
         "curve": decision_curve(p, held.label, min_cell=parameters.get("min_cell", MIN_CELL)),
     }
     return calibration, rule, content
+
+
+def calibrated_on(parameters: Mapping[str, Any], held: HeldOut) -> tuple[Any, Any]:
+    """Calibration of the probabilities of held-out rows, and the losses that it was chosen by."""
+    return fit_calibration(held.probability, held.label, parameters["calibration"], shift=held.shift)
 
 
 def check_groups(

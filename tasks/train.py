@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -71,9 +72,11 @@ def train(context: StepContext) -> StepResult:
     return StepResult(outputs, facts)
 
 
-def learner_of(context: StepContext, data: Dataset) -> Learner:
+def learner_of(
+    context: StepContext, data: Dataset, changed: Mapping[str, Any] = MappingProxyType({})
+) -> Learner:
     """
-    Learner of the method, its arguments and inputs, for the rows of `data`.
+    Learner of the method, its arguments (some of them `changed`) and inputs, for the rows of `data`.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def learner_of(context: StepContext, data: Dataset) -> Learner:
         A counterfactual copy cannot be encoded.
     """
     spec, seed = METHODS[context.parameters["method"]], context.parameters["seed"]
-    arguments = dict(context.parameters["arguments"])
+    arguments = {**context.parameters["arguments"], **changed}
     if spec.needs_metric:
         arguments["metric"] = load_metric(context.inputs["metric"])
     copies = None

@@ -11,6 +11,8 @@ import pytest
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
+# threads that wait for each other in a busy loop slow all other processes down
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # before anything imports numpy: workers side by side, and what they start, must not fight for the cores
 if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

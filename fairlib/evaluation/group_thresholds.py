@@ -273,26 +273,38 @@ def fit_group_thresholds(
 
 def _solve(prices: list[Floats], limited: list[list[Floats]], tolerance: float) -> list[Floats]:
     """Weights of every group's vertices: the linear program by HiGHS, whose solution is a vertex."""
-    import cvxpy
+    from scipy.optimize import linprog
 
-    mixtures = [cvxpy.Variable(len(price), nonneg=True) for price in prices]
-    limits = [cvxpy.sum(weights) == 1 for weights in mixtures]
-    for rates in zip(*limited, strict=True):
-        # all differences are within the tolerance if all rates lie in one interval of this length
-        lowest = cvxpy.Variable()
-        for weights, rate in zip(mixtures, rates, strict=True):
-            limits += [weights @ rate >= lowest, weights @ rate <= lowest + tolerance]
+    sizes = [len(price) for price in prices]
+    ends = np.cumsum(sizes)
+    total, rates = int(ends[-1]), len(limited[0])
+    # the columns are the weights of all groups, then the lowest rate of each kind
+    sums = np.zeros((len(prices), total + rates))
+    rows, bounds = [], []
+    for group, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
+        sums[group, start:end] = 1.0
+        for k in range(rates):
+            # all differences are within the tolerance if all rates lie in one interval of this length
+            row = np.zeros(total + rates)
+            row[start:end], row[total + k] = limited[group][k], -1.0
+            rows += [row, -row]
+            bounds += [tolerance, 0.0]
     # the solver's tolerances are absolute, so the largest price becomes 1
-    scale = max(price.max() for price in prices)
-    cost = sum(weights @ (price / scale) for weights, price in zip(mixtures, prices, strict=True))
-    program = cvxpy.Problem(cvxpy.Minimize(cost), limits)
-    exact = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    program.solve(solver=cvxpy.HIGHS, highs_options={"solver": "simplex", **exact})
-    if program.status != cvxpy.OPTIMAL:
-        raise FloatingPointError(f"HiGHS ended with status {program.status}.")
-    found = []
-    for weights in mixtures:
-        value = np.asarray(weights.value, dtype=np.float64)
-        kept = np.where(value > LEAST_WEIGHT, value, 0.0)
-        found.append(kept / kept.sum())
-    return found
+    cost = np.concatenate([*prices, np.zeros(rates)])
+    found = linprog(
+        cost / cost.max(),
+        A_ub=np.array(rows),
+        b_ub=np.array(bounds),
+        A_eq=sums,
+        b_eq=np.ones(len(prices)),
+        bounds=[(0.0, None)] * total + [(None, None)] * rates,
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if found.status != 0:
+        raise FloatingPointError(f"HiGHS ended with: {found.message}")
+    mixtures = []
+    for start, end in zip(ends - sizes, ends, strict=True):
+        kept = np.where(found.x[start:end] > LEAST_WEIGHT, found.x[start:end], 0.0)
+        mixtures.append(kept / kept.sum())
+    return mixtures

@@ -119,7 +119,7 @@ def check_counterfactuals(encoder: TableEncoder, counterfactuals: Counterfactual
                     f"the counterfactual {name!r} gives {column!r} the value {unknown[0]!r}, which no "
                     "training row has: list values of the table."
                 )
-        if copies < 2:
+        if changes and copies < 2:
             raise ValueError(
                 f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has one value "
                 "in the training rows; change another column."

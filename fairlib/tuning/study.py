@@ -23,13 +23,15 @@ class Trial:
     """
     A finished trial.
 
-    `metrics` has ``value``, ``low`` and ``high`` by name. `state` is "judged", "pruned" (on fewer rows) or
+    It is the model of number `model` under its rule of decisions at the place `rule`. `metrics` has
+    ``value``, ``low`` and ``high`` by name. `state` is "judged", "pruned" (on fewer rows) or
     "failed". `kind` is "search", "default", "job", or a control.
     """
 
-    number: int
+    model: int
     kind: str
     state: Literal["judged", "pruned", "failed"]
+    rule: int = 0
     method: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     decision: str = "job"
@@ -37,6 +39,11 @@ class Trial:
     metrics: Estimates = field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None
+
+    @property
+    def number(self) -> str:
+        """Number of the model, and after a dot the place of the rule unless it is the first."""
+        return f"{self.model}.{self.rule}" if self.rule else str(self.model)
 
 
 @dataclass(frozen=True)
@@ -113,20 +120,27 @@ def beats(aim: Aim, one: Estimates, other: Estimates) -> bool:
     return all(a <= b for a, b in zip(mine, its, strict=True)) and mine != its
 
 
-def is_kept(aim: Aim, own: Estimates, others: Sequence[Estimates], factor: float) -> bool:
-    """
-    Whether a trial goes on after a rung: at most one in `factor` of the trials there is ahead of it.
+def leading(aim: Aim, results: Sequence[Estimates]) -> list[Estimates]:
+    """Results that no other one beats."""
+    return [one for one in results if not any(beats(aim, other, one) for other in results)]
 
-    With one objective this is asynchronous successive halving (Li et al., MLSys 2020); with several, the
-    order is that of domination. `others` are the results of all other trials at this rung.
+
+def is_kept(aim: Aim, own: Sequence[Estimates], others: Sequence[Sequence[Estimates]], factor: float) -> bool:
     """
-    ahead = sum(beats(aim, other, own) for other in others)
-    return ahead < max(1.0, (len(others) + 1) / factor)
+    Whether a model goes on after a rung: at most one in `factor` of the models there is ahead of it.
+
+    A model has a result for each rule of decisions. Another one is ahead of a result if one of its own beats
+    it, and the result with the fewest ahead counts. With one objective this is asynchronous successive
+    halving (Li et al., MLSys 2020); with several, the order is that of domination. `others` are all other
+    models.
+    """
+    counts = [sum(any(beats(aim, result, one) for result in other) for other in others) for one in own]
+    return bool(counts) and min(counts) < max(1.0, (len(others) + 1) / factor)
 
 
 def is_candidate(trial: Trial) -> bool:
-    """Whether a trial may win: judged on all folds, and one that a job can have: no constant, not blind."""
-    return trial.state == "judged" and trial.kind not in ("majority", "blind")
+    """Whether a trial may win: judged on all folds, and no constant."""
+    return trial.state == "judged" and trial.kind != "majority"
 
 
 def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
@@ -157,11 +171,11 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
     """
     first = prefer or aim.objectives[0]
     order = Aim((first, *(name for name in aim.objectives if name != first)), aim.limits, aim.bound)
-    ranks = {"plain": 0, "job": 1}
+    ranks = {"plain": 0, "blind": 1, "job": 2}
     found = within(order, trials)
     return min(
         found,
-        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 2), trial.number),
+        key=lambda trial: (order.losses(trial.metrics), ranks.get(trial.kind, 3), trial.model, trial.rule),
         default=None,
     )
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self, TextIO
 
 EVERY_S = 20.0
@@ -21,6 +21,7 @@ class _Count:
     first: tuple[int, float] = (0, 0.0)
     done: int = 0
     total: int = 0
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 class ProgressLines:
@@ -48,12 +49,12 @@ class ProgressLines:
         self._writer.join(1.0)  # a reader that has stopped reading must not keep the command from ending
 
     def __call__(self, step: str, done: int, total: int, values: Mapping[str, float]) -> None:
-        """Keep a step's progress."""
+        """Keep a step's progress and its latest values."""
         now = self._clock()
         count = self._steps.setdefault(step, _Count(now))
         if not count.total:  # a step that resumes from a checkpoint begins above 0
             count.first = (done, now)
-        count.done, count.total = done, total
+        count.done, count.total, count.values = done, total, values
 
     @contextmanager
     def working(self, step: str) -> Iterator[None]:
@@ -72,10 +73,11 @@ class ProgressLines:
     def _progress(self, count: _Count) -> str:
         now = self._clock()
         (first, since), share = count.first, f"{100 * count.done // count.total} %, " if count.total else ""
+        shown = "".join(f", {name} {value:.4g}" for name, value in count.values.items())
         if first < count.done < count.total:
             left = (count.total - count.done) * (now - since) / (count.done - first)
-            return f"{share}about {_duration(left)} left"
-        return f"{share}running for {_duration(now - count.begun)}"
+            return f"{share}about {_duration(left)} left{shown}"
+        return f"{share}running for {_duration(now - count.begun)}{shown}"
 
     def _write(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # a closed stream or pipe ends the lines, not the run

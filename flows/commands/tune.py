@@ -8,9 +8,8 @@ from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, estimate, print_end, print_result, print_table, run_verb
 from evenhand.flows.engine import Verdict
-from evenhand.flows.grid import as_text
-from evenhand.flows.tune import execute, status
-from evenhand.flows.tune_plan import make_plan
+from evenhand.flows.job_file import load_job
+from evenhand.flows.study_report import status
 from evenhand.tasks.pages.fronts.tune import metrics_of, trial_of
 from evenhand.tasks.store import Store
 
@@ -19,7 +18,7 @@ INTERRUPTED = "interrupted: run the same command again, the finished trials are 
 
 def overrides_of(options: Mapping[str, Any]) -> list[str]:
     """Turn the options that were given into keys of the job's section `tune`."""
-    return [f"tune.{key}={as_text(value)}" for key, value in options.items() if value not in (None, [])]
+    return [f"tune.{key}={json.dumps(value)}" for key, value in options.items() if value not in (None, [])]
 
 
 def tune(
@@ -31,6 +30,7 @@ def tune(
     where: Sequence[str] | None,
     prefer: str | None,
     methods: Sequence[str] | None,
+    sampler: str | None,
     bound: str | None,
     folds: int | None,
     workers: int | None,
@@ -53,6 +53,7 @@ def tune(
         "where": list(where or []),
         "prefer": prefer,
         "methods": list(methods or []),
+        "sampler": sampler,
         "bound": bound,
         "folds": folds,
         "workers": workers,
@@ -61,13 +62,18 @@ def tune(
     }
     chosen = [*(overrides or ()), *overrides_of(given), *([f"seed={seed}"] if seed is not None else [])]
     if show_status:
-        document = status(make_plan(job, chosen, force=True), Store(store_url))
+        read, _ = load_job(job, chosen)
+        document = status(read.name, read.tune.study, Store(store_url))
         if as_json:
             print(json.dumps(document))
         else:
             _print_study(document)
             print(f"report    {document['report']}")
         return 0
+
+    # imported lazily: a look at a study needs no numeric library
+    from evenhand.flows.tune import execute
+    from evenhand.flows.tune_plan import make_plan
 
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force)
@@ -103,7 +109,8 @@ def _print_study(document: Mapping[str, Any]) -> None:
     """Print the numbers of trials, the winner or the nearest trial with its metrics, and what limits cost."""
     states = [trial["state"] for trial in document["trials"]]
     counts = ", ".join(f"{states.count(state)} {state}" for state in ("judged", "pruned", "failed"))
-    print(f"study     {document['study']}: {len(states)} trials ({counts})")
+    models = len({trial["model"] for trial in document["trials"]})
+    print(f"study     {document['study']}: {models} models, {len(states)} trials ({counts})")
     winner = trial_of(document, document["winner"])
     trial = winner or trial_of(document, document["nearest"])
     if trial is None:

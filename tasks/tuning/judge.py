@@ -1,8 +1,8 @@
-"""Judge: how good a candidate is, on folds of the training rows alone."""
+"""Judge: how good a candidate is under each rule of decisions, on folds of the training rows alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,34 +12,39 @@ from threadpoolctl import threadpool_limits
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.decided import DecidedModel
+from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
+from evenhand.fairlib.methods.registry import method_class
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.tasks.controls import control_learner, sensitive_columns, without_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.decide import check_groups, decided_rule
+from evenhand.tasks.decide import calibrated_on, check_groups, decided_rule
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.controls import BLIND, MAJORITY, PLAIN, Blind, Majority
-from evenhand.tasks.evaluating.decisions import Decisions, acquire, decide_rows
+from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majority
+from evenhand.tasks.evaluating.decisions import Decisions, acquire
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
-from evenhand.tasks.training import Learner
+from evenhand.tasks.tuning.candidates import SCORES
 
-# Share of a fold's training rows that the first rung takes: one in so many.
+# The first rung has one in so many of a fold's training rows and of the training steps of a method.
 FIRST_RUNG = 3
 
 
 def judge(context: StepContext) -> StepResult:
     """
-    Write ``judged.json``: the metrics of a candidate on rows that its models were not trained on.
+    Write ``judged.json``: for each rule of decisions the metrics on rows that the models were not trained on.
 
     Every fold's rows are predicted by a model of the other folds, calibrated and with a decision rule chosen
     on held-out rows of these. The decisions of all folds together give the metrics and their intervals. On
-    the first rung only one fold is predicted, by a model of a third of the other rows, without intervals.
+    the first rung only one fold is predicted, without intervals, by a model of a third of the other rows and
+    with at most a third of the method's steps. A rule that a fold does not allow has an ``error`` instead.
 
     The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, and the ``encoder`` for
-    counterfactual copies. Parameters are those of the steps `train` and `decide`, and ``kind`` (a control's
-    name, or another), ``folds``, ``first``, and ``measure`` with the settings of the evaluation.
+    counterfactual copies. Parameters are those of the steps `train` and `decide`, with a list of ``rules``
+    (``decision`` and ``attribute``) for the decision, and ``kind`` (a control's name, or another),
+    ``leave_out`` (sensitive columns that the model does not see), ``folds``, ``first``, and ``measure`` with
+    the settings of the evaluation.
     """
     parameters = context.parameters
     data = read_dataset(context.inputs["train"])
@@ -56,11 +61,11 @@ def judge(context: StepContext) -> StepResult:
             trained = trained[part == 0]
         # the many small fits of a calibration take several times as long on more threads than there are cores
         with threadpool_limits(1, user_api="blas"):
-            found.append(_decisions(context, data.take(trained), data.take(held)))
+            found.append(decisions(context, data.take(trained), data.take(held)))
         rows.append(held)
         context.progress(number + 1, parameters["folds"], {})
-    metrics = _measure(parameters, data.take(np.concatenate(rows)), Decisions.concatenate(found))
-    return StepResult(context.write_json("judged", {"metrics": metrics, "rows": sum(map(len, rows))}))
+    content = measured(parameters, data.take(np.concatenate(rows)), list(zip(*found, strict=True)))
+    return StepResult(context.write_json("judged", {"rules": content, "rows": sum(map(len, rows))}))
 
 
 def cells_of(data: Dataset) -> NDArray[np.int64]:
@@ -78,63 +83,128 @@ def check_folds(data: Dataset, folds: int) -> None:
         )
 
 
-def _decisions(context: StepContext, data: Dataset, held: Dataset) -> Decisions:
-    """Decisions about the rows `held` by a model trained on the rows of `data`."""
-    copies = context.parameters["measure"]["counterfactuals"]
-    encoder: Any = TableEncoder.load(context.inputs["encoder"]) if copies else None
-    model = _model(context, data)
-    sensitive = {name: values.astype(str) for name, values in held.sensitive.items()}
-    return decide_rows(model, encoder, held.X, copies, acquire(model, held.X), sensitive=sensitive)
+def decisions(context: StepContext, data: Dataset, held: Dataset) -> list[Decisions | str]:
+    """Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule."""
+    parameters = context.parameters
+    hidden = sensitive_columns(data) if parameters["kind"] == BLIND else []
+    hidden += [column for name in parameters["leave_out"] for column in data.groups[name]]
+    data, held = without_columns(data, hidden), without_columns(held, hidden)
+    model, out = _trained(context, data)
+    # what is the same for all rules is computed once
+    acquired = acquire(model, held.X)
+    score = model.predict_proba(held.X)[:, 1] if acquired is None else acquired.probability
+    views = [(held.X, score)]
+    copies = parameters["measure"]["counterfactuals"]
+    if copies:
+        encoder = TableEncoder.load(context.inputs["encoder"])
+    sizes = {}
+    for name, changes in copies.items():
+        made = encoded_copies(encoder, held.X, changes)
+        for copy in made:
+            copy[:, hidden] = np.float32(0.0)
+            views.append((copy, model.predict_proba(copy)[:, 1]))
+        sizes[name] = len(made)
+    asked = None if acquired is None else (acquired.order >= 0).sum(axis=1)
+    calibrated = None if out is None else calibrated_on(parameters, out)
+
+    def decided(rule: Mapping[str, Any]) -> Decisions:
+        groups = None
+        if out is None:
+            labels = [model.predict(X) for X, _ in views]
+            p = score
+        else:
+            chosen, groups = _chosen(parameters, data, held, rule, out, calibrated)
+            whole = DecidedModel(model, *chosen)
+            p = whole.calibration(score)
+            own = chosen[1] == ThresholdRule() and acquired is None
+            labels = [
+                model.predict(X) if own else whole.decide(whole.calibration(q), X, groups) for X, q in views
+            ]
+        consistent, start = {}, 1
+        for name, size in sizes.items():
+            same = np.stack(labels[start : start + size])
+            consistent[name], start = (same == same[0]).all(axis=0), start + size
+        return Decisions(p, np.asarray(labels[0]).astype(np.int64), consistent, asked)
+
+    found: list[Decisions | str] = []
+    for rule in parameters["rules"]:
+        try:
+            found.append(decided(rule))
+        except (InputError, ValueError) as error:
+            found.append(str(error))
+    return found
 
 
-def _model(context: StepContext, data: Dataset) -> Any:
-    parameters, kind = context.parameters, context.parameters["kind"]
-    if kind == MAJORITY:
-        return Majority(float(data.y.mean()))
-    if kind == BLIND:
-        columns = sensitive_columns(data)
-        return Blind(
-            _trained(parameters, control_learner(parameters, len(data.y)), without_columns(data, columns)),
-            columns,
-        )
-    learner = control_learner(parameters, len(data.y)) if kind == PLAIN else learner_of(context, data)
-    return _trained(parameters, learner, data)
+def _chosen(
+    parameters: Mapping[str, Any],
+    data: Dataset,
+    held: Dataset,
+    rule: Mapping[str, Any],
+    out: Any,
+    calibrated: Any,
+) -> tuple[tuple[Any, Any], NDArray[np.str_] | None]:
+    """Calibration and decision rule chosen on the rows `out`, and the groups of the rows `held`."""
+    settings = {**parameters, **rule}
+    if not rule["decision"]["equal"]:
+        return decided_rule(settings, out, None, calibrated)[:2], None
+    name = rule["attribute"]["name"]
+    everybody = data.sensitive[name].astype(str)
+    check_groups(settings, everybody, everybody[out.rows], out.label)
+    return decided_rule(settings, out, everybody[out.rows], calibrated)[:2], held.sensitive[name].astype(str)
 
 
-def _trained(parameters: Mapping[str, Any], learner: Learner, data: Dataset) -> Any:
-    """A model of the rows, with the calibration and the decision rule that the candidate has."""
+def _trained(context: StepContext, data: Dataset) -> tuple[Any, Any]:
+    """A model of the rows, and the held-out rows by which decisions are chosen; None if none are needed."""
+    parameters = context.parameters
+    if parameters["kind"] == MAJORITY:
+        return Majority(float(data.y.mean())), None
+    if parameters["kind"] in CONTROLS:
+        learner = control_learner(parameters, len(data.y))
+    else:
+        learner = learner_of(context, data, _fewer_steps(parameters) if parameters["first"] else {})
     model: Any = learner.fit(data)
-    decision = parameters["decision"]
-    if parameters["calibration"] == "none" and decision["threshold"] == "own":
-        return model
-    held, groups = learner.held_out(model, data, parameters["seed"]), None
-    if decision["equal"]:
-        everybody = data.sensitive[parameters["attribute"]["name"]].astype(str)
-        groups = everybody[held.rows]
-        check_groups(parameters, everybody, groups, held.label)
-    calibration, rule, _ = decided_rule(parameters, held, groups)
-    return DecidedModel(model, calibration, rule)
+    is_own = all(rule["decision"]["threshold"] == "own" for rule in parameters["rules"])
+    if parameters["calibration"] == "none" and is_own:
+        return model, None
+    return model, learner.held_out(model, data, parameters["seed"])
 
 
-def _measure(parameters: Mapping[str, Any], data: Dataset, found: Decisions) -> dict[str, Any]:
+def _fewer_steps(parameters: Mapping[str, Any]) -> dict[str, int]:
+    """Argument that gives a boosted method a part of its steps; none for other methods."""
+    steps = parameters["arguments"].get(
+        "n_steps", getattr(method_class(parameters["method"]), "n_steps", None)
+    )
+    return {} if steps is None else {"n_steps": max(1, -(-steps // FIRST_RUNG))}
+
+
+def measured(
+    parameters: Mapping[str, Any], data: Dataset, found: Sequence[Sequence[Decisions | str]]
+) -> list[dict[str, Any]]:
+    """Metrics of each rule, or why it has none; metrics of probabilities are computed once."""
     measure = parameters["measure"]
-    outcomes = Outcomes(
-        y_true=data.y,
-        y_pred=found.predicted,
-        score=found.score,
-        sensitive={name: values.astype(str) for name, values in data.sensitive.items()},
-        consistent=found.consistent,
-    )
-    evaluation = evaluate(
-        outcomes,
-        draws=0 if parameters["first"] else measure["draws"],
-        level=measure["level"],
-        min_cell=measure["min_cell"],
-        intersections=measure["intersections"],
-        score_intervals=measure["score_intervals"],
-        seed=derive_seed(parameters["seed"], "bootstrap"),
-    )
-    return {
-        name: {"value": metric.value, "low": metric.low, "high": metric.high}
-        for name, metric in evaluation.metrics.items()
-    }
+    content: list[dict[str, Any]] = []
+    scores: dict[str, Any] = {}
+    sensitive = {name: values.astype(str) for name, values in data.sensitive.items()}
+    for parts in found:
+        errors = [part for part in parts if isinstance(part, str)]
+        if errors:
+            content.append({"error": errors[0]})
+            continue
+        whole = Decisions.concatenate([part for part in parts if isinstance(part, Decisions)])
+        outcomes = Outcomes(data.y, whole.predicted, whole.score, sensitive, whole.consistent)
+        evaluation = evaluate(
+            outcomes,
+            draws=0 if parameters["first"] else measure["draws"],
+            level=measure["level"],
+            min_cell=measure["min_cell"],
+            intersections=measure["intersections"],
+            score_intervals=measure["score_intervals"] and not scores,
+            seed=derive_seed(parameters["seed"], "bootstrap"),
+        )
+        metrics = {
+            name: {"value": metric.value, "low": metric.low, "high": metric.high}
+            for name, metric in evaluation.metrics.items()
+        }
+        scores = scores or {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
+        content.append({"metrics": metrics | scores})
+    return content

@@ -138,3 +138,18 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
     assert "auc is" in failed["state"]["message"]
     assert statuses(folder, "campaign")[-1] == "gated"
     assert json.loads(shell("evenhand history campaign --json").stdout)["aliases"]["champion"] == "1"
+
+    # a search finds another job, and the next night publishes it
+    project = folder / "project"
+    few = json.dumps(["tune.trials=6", "tune.workers=1"])
+    search = shell(f"prefect deployment run tune/campaign-tune --watch --param 'overrides={few}'")
+    assert search.returncode == 0, search.stderr
+    assert statuses(folder, "campaign-tune") == ["evaluated"]
+    tuned = project / "campaign.tuned.yaml"
+    assert "study" in tuned.read_text()
+    night = shell(f"prefect deployment run retrain/campaign --watch --param 'job=\"{tuned}\"'")
+    assert night.returncode == 0, night.stderr
+    assert statuses(folder, "campaign")[-1] == "published"
+    again = shell(f"prefect deployment run retrain/campaign --watch --param 'job=\"{tuned}\"'")
+    assert again.returncode == 0, again.stderr
+    assert statuses(folder, "campaign")[-1] == "up_to_date"

@@ -53,7 +53,13 @@ def uneven_people() -> pa.Table:
 def searching(publishing: Bench) -> Bench:
     publishing.table = uneven_people()
     publishing.job["calibration"] = "sigmoid"
-    publishing.job["tune"] = {"where": [LIMIT], "trials": 10, "folds": 2, "space": {"reweigh": SMALL}}
+    publishing.job["tune"] = {
+        "where": [LIMIT],
+        "trials": 10,
+        "folds": 2,
+        "workers": 1,
+        "space": {"reweigh": SMALL},
+    }
     return publishing
 
 

@@ -37,10 +37,11 @@ def front(documents: Documents) -> Front:
 def headline(study: Json) -> list[str]:
     """Say what was tried, what won, how it did on the test rows, and what a limit costs."""
     trials = study["trials"]
-    judged = sum(trial["state"] == "judged" for trial in trials)
+    models = [trial for trial in trials if trial["rule"] == 0]
+    judged = sum(trial["state"] == "judged" for trial in models)
     sentences = [
-        f"{formats.plural(len(trials), 'trial')} of {formats.join(study['methods'])}; {judged} were judged "
-        "on all folds of the training rows."
+        f"{formats.plural(len(models), 'model')} of {formats.join(study['methods'])}; {judged} were judged "
+        f"on all folds of the training rows. With their rules of decisions these are {len(trials):,} trials."
     ]
     winner = trial_of(study, study["winner"])
     if winner is None:
@@ -77,7 +78,7 @@ def holds(limit: Json, metrics: Json) -> bool:
     return bool(value >= limit["value"] if limit["sign"] == ">=" else value <= limit["value"])
 
 
-def trial_of(study: Json, number: int | None) -> Json | None:
+def trial_of(study: Json, number: str | None) -> Json | None:
     """The trial of a number."""
     return next((trial for trial in study["trials"] if trial["number"] == number), None)
 
@@ -87,8 +88,8 @@ def label_of(trial: Mapping[str, Any]) -> str:
     if trial["kind"] in KINDS:
         return KINDS[trial["kind"]]
     if trial["method"] is None:
-        return f"number {trial['number']}"
-    values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items()]
+        return f"model {trial['model']}"
+    values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items() if value != []]
     text = f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])
     if trial["decision"] == "job":
         return text

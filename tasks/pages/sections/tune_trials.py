@@ -36,6 +36,8 @@ def _chart(study: Json) -> list[Block] | None:
         trial
         for trial in study["trials"]
         if trial["state"] == "judged"
+        # far from all others: the rest would look like one point
+        and trial["kind"] != "majority"
         and all((trial["metrics"].get(name) or {}).get("value") is not None for name in names[:2])
     ]
     if len(names) < 2 or len(judged) < 2:
@@ -70,7 +72,8 @@ def _chart(study: Json) -> list[Block] | None:
     said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
     lead = (
         f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these two "
-        "metrics, and the controls. Lines across a mark are its intervals; dashed lines are limits."
+        "metrics, and the controls but the commonest answer. Lines across a mark are its intervals; "
+        "dashed lines are limits."
     )
     return [lead, Chart("tradeoffs.tradeoff", data, f"{title(y)} against {title(x)}", said)]
 

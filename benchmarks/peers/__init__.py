@@ -1,0 +1,1 @@
+"""Searches with other people's tools, each run in an environment of its own: see benchmarks/tuning.py."""

@@ -77,7 +77,8 @@ def as_number(value: Any) -> Any:
 # A password in a URL, a token in its query, and keys that are recognised by their form. $NAME is none.
 CREDENTIAL = re.compile(
     r"\w://[^\s/:@]*:(?!\$)[^\s@]+@"
-    r"|\w://\S*[?&][\w-]*(?:token|sig|signature|secret|passw|pwd|api[-_]?key|credential)[\w-]*=(?!\$)[^\s&]"
+    r"|\w://\S*[?&](?:[\w-]*token|(?:[\w-]*[-_])?(?:sig|signature|secret|passw(?:or)?d|pwd|api[-_]?key"
+    r"|credential))=(?!\$)[^\s&]"
     r"|\bpassw(?:or)?d\s*=\s*['\"]?(?!\$)\w|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|-----BEGIN [A-Z ]*PRIV",
     re.IGNORECASE,
 )

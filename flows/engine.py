@@ -310,6 +310,9 @@ def recorded_verdict(
         verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
         # Prefect logs an error's causes, whose text may quote a person's value
         raise named from (error if os.environ.get("EVENHAND_LOG") else None)
+    except BaseException:  # an interrupt: what was found so far is no result
+        verdict.status, verdict.error = "failed", None
+        raise
     finally:
         if steps is not None:
             verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}

@@ -12,7 +12,14 @@ import pytest
 
 import evenhand.flows.run
 from evenhand.flows.commands import terminal
-from evenhand.flows.engine import CacheMiss, DirectEngine, Verdict, read_verdict, write_verdict
+from evenhand.flows.engine import (
+    CacheMiss,
+    DirectEngine,
+    Verdict,
+    read_verdict,
+    recorded_verdict,
+    write_verdict,
+)
 from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
 from evenhand.tasks.step import STEPS as STEP_TABLE
 from evenhand.tasks.store import Store
@@ -306,3 +313,17 @@ def test_json_has_the_documented_keys(bench: Any) -> None:
     assert {"run_id", "status", "metrics", "model", "artifacts", "seconds", "cached"} <= set(done.json)
     assert json.loads(json.dumps(done.json)) == done.json
     assert {"auc", "auc.low", "auc.high", "gap_max.sex", "consistency.work"} <= set(done.json["metrics"])
+
+
+def test_an_interrupt_after_the_result_was_found_leaves_no_verdict(tmp_path: Path) -> None:
+    """SIGTERM between the decision and the pages: a verdict would name a report that does not exist."""
+    store = Store(str(tmp_path / "store"))
+
+    def interrupted() -> None:
+        with recorded_verdict(store, "some-run") as verdict:
+            verdict.status, verdict.exit_code = "evaluated", 3
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert read_verdict(store, "some-run") is None

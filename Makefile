@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-all lint docs bench constraints clean
+.PHONY: demo test test-all lint docs bench constraints sbom clean
 
 demo: $(VENV)/.installed
 	$(BIN)/evenhand demo
@@ -53,6 +53,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.decision_surfaces
 	$(BIN)/python -m benchmarks.tuning --environments $(VENV)/peers
 	$(BIN)/python -m benchmarks.page
+
+# What is installed, as a CycloneDX bill of materials.
+sbom: $(VENV)/.installed
+	$(BIN)/python deploy/sbom.py > sbom.json
 
 # The pins of all dependencies, from a fresh resolution.
 constraints:

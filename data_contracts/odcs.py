@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from evenhand.data_contracts.column import ROLES, Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean, shorten
 from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # Meaning of each of our `customProperties`, for the reference pages.
 COLUMN_PROPERTIES = {
@@ -203,11 +204,10 @@ class ContractDocument(_Strict):
     contractCreatedTs: Any = None
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML in which every key is text and occurs once in its mapping."""
+class _Loader(StrictLoader):
+    """YAML in which every key is text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
         scalars = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
         if getattr(scalars.get("property"), "value", None) == "valueNames":
             # codes are values of a column, so they need no quotes
@@ -218,11 +218,7 @@ class _Loader(yaml.SafeLoader):
             merge = key_node.tag == "tag:yaml.org,2002:merge"
             key = key_node.value if merge else self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise ContractError(f"key {key!r} is not text: put it in quotes")
-            if key in seen:
-                line = key_node.start_mark.line + 1
-                raise ContractError(f"key '{key}' is given twice (line {line}): keep one of them")
-            seen.add(key)
+                raise StrictError(f"key {key!r} is not text: put it in quotes")
         return super().construct_mapping(node, deep=deep)
 
 
@@ -308,9 +304,9 @@ def parse_contract(text: str, source: str = "text") -> Contract:
 def _read_yaml(text: str) -> dict[str, Any]:
     try:
         data = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
-    except ContractError:
-        raise
-    except (yaml.YAMLError, ValueError) as error:
+    except StrictError as error:
+        raise ContractError(str(error)) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or "a value cannot be read"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,11 +25,14 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(help="List the store's cached steps, or delete some of them.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+policy_app = typer.Typer(help="Set or show what a model must have passed.", no_args_is_help=True)
+app.add_typer(policy_app, name="policy")
 
 JobName = Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")]
 Model = Annotated[
     str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder.")
 ]
+ModelName = Annotated[str, typer.Argument(help="Name of a model in the registry, such as adult-budro.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="KEY=VALUE, such as method.eta=0.04; may be repeated.")
 ]
@@ -40,6 +45,12 @@ StoreOption = Annotated[
     str | None, typer.Option("--store", help="Folder or URL of the store (default: EVENHAND_STORE).")
 ]
 Direct = Annotated[bool, typer.Option("--direct", help="Run the steps without Prefect.")]
+
+
+def _end_as_interrupted() -> None:
+    """Treat SIGTERM, which schedulers and containers send, as Ctrl-C: one line and exit code 4."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def main() -> None:
@@ -60,6 +71,7 @@ def command(module: str, name: str | None = None, *, to: typer.Typer = app) -> C
         @functools.wraps(signature)
         def call(**options: Any) -> None:
             try:
+                _end_as_interrupted()
                 target = importlib.import_module(f"evenhand.flows.commands.{module}")
                 code = getattr(target, signature.__name__)(**options)
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
@@ -197,8 +209,8 @@ def run_filter(
 def evaluate(
     model: Model,
     data: Annotated[
-        str, typer.Option("--data", help="Known table, file, folder or URL to evaluate the model on.")
-    ],
+        str | None, typer.Option("--data", help="Known table, file, folder or URL to evaluate the model on.")
+    ] = None,
     gates: Annotated[
         str | None, typer.Option("--gates", help="YAML file: metrics and their limits, as in a job.")
     ] = None,
@@ -210,6 +222,9 @@ def evaluate(
         Path | None,
         typer.Option("--markdown", help="Append a summary to this file, such as $GITHUB_STEP_SUMMARY."),
     ] = None,
+    use_policy: Annotated[
+        bool, typer.Option("--policy", help="Take gates and data from the model's policy.")
+    ] = False,
     contract: Annotated[
         str | None, typer.Option("--contract", help="Contract that the model must have been made under.")
     ] = None,
@@ -272,12 +287,68 @@ def promote(
 
 
 @command("promote")
-def history(
-    model: Annotated[str, typer.Argument(help="Name of a model in the registry, such as adult-budro.")],
-    as_json: Json = False,
+def approve(
+    model: Annotated[str, typer.Argument(help="Version: models:/NAME@ALIAS or models:/NAME/VERSION.")],
     store_url: StoreOption = None,
 ) -> None:
-    """Print who gave which version which alias, when, and by which evaluation."""
+    """Record that you approve a version that someone else published, where its policy asks for approvals."""
+
+
+@command("promote")
+def history(
+    model: ModelName,
+    as_json: Json = False,
+    anchor: Annotated[
+        Path | None,
+        typer.Option("--anchor", help="Write the end of the record to a file, to keep elsewhere."),
+    ] = None,
+    store_url: StoreOption = None,
+) -> None:
+    """Print who published, evaluated, approved and promoted which version, when, and by what."""
+
+
+@command("promote")
+def verify(
+    model: ModelName,
+    as_json: Json = False,
+    anchor: Annotated[
+        Path | None,
+        typer.Option("--anchor", help="File of `history --anchor` that must still hold."),
+    ] = None,
+    store_url: StoreOption = None,
+) -> None:
+    """Check a model's record and the files of all its versions; the exit code is 1 if any were changed."""
+
+
+@command("promote", "set", to=policy_app)
+def set_policy(
+    model: ModelName,
+    gates: Annotated[str, typer.Option("--gates", help="YAML file: metrics and their limits, as in a job.")],
+    holdout: Annotated[
+        str | None, typer.Option("--holdout", help="Known table, file, folder or URL to evaluate on.")
+    ] = None,
+    overrides: DataOverrides = None,
+    required: Annotated[
+        list[str] | None, typer.Option("--require", help="Metric that needs a value; may be repeated.")
+    ] = None,
+    max_overlap: Annotated[
+        float, typer.Option("--max-overlap", min=0, max=1, help="Share of rows that may be training rows.")
+    ] = 0.05,
+    min_age: Annotated[float, typer.Option("--min-age", min=0, help="Hours since publication.")] = 0,
+    approvals: Annotated[
+        int, typer.Option("--approvals", min=0, max=100, help="People other than the author who approve.")
+    ] = 0,
+    promoters: Annotated[
+        list[str] | None, typer.Option("--promoter", help="Who may promote; may be repeated (default: all).")
+    ] = None,
+    store_url: StoreOption = None,
+) -> None:
+    """Set what a model's versions must have passed before one is promoted."""
+
+
+@command("promote", "show", to=policy_app)
+def show_policy(model: ModelName, store_url: StoreOption = None) -> None:
+    """Print a model's policy."""
 
 
 @command("services")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
+from evenhand.tasks.inputs import as_number, nearest, parse_value, refuse_credentials
 
 KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
@@ -53,6 +53,8 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     table, evaluate, seed = _sections(overrides)
     if not data.strip():
         raise InputError("--data is empty: give a known table, a file, a folder or a URL.")
+    refuse_credentials(data, "--data")
+    refuse_credentials(table, "--set table")
     name, path = (data, None) if "sql" in table else _place(data)
     source = _checked(TableSource, "table", {"name": name, "path": path, **table})
     measured = _checked(Evaluate, "evaluate", evaluate)
@@ -63,7 +65,7 @@ def _place(data: str) -> tuple[str, str | None]:
     """Return the table's name, and its path if the table is not a known one."""
     if data in KNOWN_TABLES:
         return data, None
-    if "://" in data:
+    if "://" in os.path.expandvars(data):
         return UNNAMED, data
     path = Path(data).expanduser()
     if not path.exists():
@@ -91,7 +93,7 @@ def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any],
                 f"--set: unknown key {key!r}{nearest(key, [*known])}; known: {', '.join(known)}."
             )
         section, name = known[key]
-        value = _value(key, text)
+        value = as_number(parse_value(f"--set {key}", text))
         if value is None:
             # as in a job, an empty key counts as absent
             sections[section].pop(name, None)
@@ -101,14 +103,6 @@ def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any],
     if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
         raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
     return sections["table"], sections["evaluate"], seed
-
-
-def _value(key: str, text: str) -> Any:
-    """Parse a value as YAML, as in a job file."""
-    try:
-        return as_number(yaml.safe_load(text))
-    except YAML_ERRORS:
-        raise InputError(f"--set {key}: the value is not valid YAML.") from None
 
 
 def _checked(section: type[Section], name: str, content: Mapping[str, Any]) -> dict[str, Any]:

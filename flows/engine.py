@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import json
 import os
 import secrets
@@ -292,7 +293,8 @@ def recorded_verdict(
     """
     verdict = Verdict(run_id, "failed", 4)
     try:
-        yield verdict
+        with store.lease():
+            yield verdict
     except CacheMiss:
         raise
     except EvenhandError as error:
@@ -303,6 +305,9 @@ def recorded_verdict(
         verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
         # Prefect logs an error's causes, whose text may quote a person's value
         raise named from (error if os.environ.get("EVENHAND_LOG") else None)
+    except BaseException:  # an interrupt: what was found so far is no result
+        verdict.status, verdict.error = "failed", None
+        raise
     finally:
         if steps is not None:
             verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
@@ -312,9 +317,9 @@ def recorded_verdict(
             write_verdict(store, verdict)
 
 
-def describe_fault(error: Exception) -> NotCarriedOut:
+def describe_fault(error: Exception) -> EvenhandError:
     """Describe in one line an error of input or output, an error of Prefect, or an internal fault."""
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and error.strerror and error.errno != errno.ELOOP:
         place = f" at {error.filename}" if error.filename else ""
         return NotCarriedOut(
             f"input or output failed ({error.strerror}{place}): check the disk, then run again."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
@@ -16,12 +19,14 @@ from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Verdict, recorded_verdict
 from evenhand.flows.run import ingest
+from evenhand.tasks.audit import actor, current_policy, record_evaluation
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
-from evenhand.tasks.fingerprint import now
-from evenhand.tasks.gate import check_evaluation_gates, digest_of_gates, judge, read_limits
-from evenhand.tasks.registry import actor, record_evaluation, registry_client, tracking_uri
+from evenhand.tasks.fingerprint import code_digest, now
+from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
+from evenhand.tasks.registry import registry_client, tracking_uri
+from evenhand.tasks.row_digests import digest_of_rows, overlap
 from evenhand.tasks.store import Artifact, Store
 
 SAME_TABLE = "was trained on rows of this table: its metrics here are better than on people who are new to it"
@@ -75,6 +80,13 @@ class Evaluation:
         """Digest of the table."""
         return self.steps.output("ingest", "raw").sha256
 
+    def overlap(self) -> float | None:
+        """Share of the table's rows that the model was trained on; None if an older version published it."""
+        reference = self.model.folder / "reference.json"
+        known = json.loads(reference.read_text()).get("membership") if reference.is_file() else None
+        checked = self.steps.store.fetch(self.steps.output("contract", "checked"))
+        return None if known is None else overlap(pq.read_table(checked), self.model.contract, known)
+
 
 def plan_evaluation(
     model: str,
@@ -118,9 +130,9 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
         if plan.gates:
             documents["decision"] = decision
         _fill(verdict, found, documents, decision)
-        _write(verdict, found, documents, decision)
         if plan.record and plan.gates and found.model.version is not None:
             _record(verdict, found, decision)
+        _write(verdict, found, documents, decision)
     return verdict
 
 
@@ -272,9 +284,12 @@ def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> 
 
 
 def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> None:
-    """Record the gates' decision on the version: promotion depends on it."""
-    model, steps = found.model, found.steps
+    """Add the gates' decision to the model's chain: promotion depends on it."""
+    model, steps, uri = found.model, found.steps, tracking_uri(found.steps.store)
     assert model.version is not None
+    metrics = steps.read("measure_model", "metrics")["metrics"]
+    policy = current_policy(uri, model.name)
+    holdout = policy["holdout"] if policy else None
     evaluation = {
         "kind": "evaluate",
         "when": now(),
@@ -282,11 +297,23 @@ def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) ->
         "run_id": verdict.run_id,
         "verdict": decision["verdict"],
         "data_fingerprint": found.fingerprint,
-        "gates": digest_of_gates(found.plan.gates),
+        "gates": found.plan.gates,
+        "values": {name: metric["value"] for name, metric in metrics.items()},
+        "model": model.digest,
+        "code": code_digest(["evenhand.tasks.measure_model", "evenhand.tasks.gate"]),
+        "overlap": found.overlap(),
         "baseline": None if found.baseline is None else found.baseline.uri,
         "metrics": steps.output("measure_model", "metrics").sha256,
         "settings": {key: found.settings[key] for key in ("draws", "level", "min_cell", "intersections")},
         "same_table": model.trained_on(found.fingerprint),
     }
-    with registry_client(tracking_uri(steps.store)) as client:
+    if holdout:
+        raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
+        evaluation["holdout"] = digest_of_rows(raw, holdout["salt"])
+        if evaluation["holdout"] != holdout["digest"]:
+            verdict.notes.append(
+                f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
+                "for no promotion"
+            )
+    with registry_client(uri) as client:
         record_evaluation(client, model.name, model.version, evaluation)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
+from evenhand.data_contracts.yaml_loader import load_strictly
 from evenhand.fairlib.evaluation.tradeoff import Goal, parse_goal
 from evenhand.flows.engine import CacheMiss, DirectEngine, Steps, describe_fault
 from evenhand.flows.job import Job
@@ -102,7 +103,7 @@ def parse_axis(text: str) -> Axis:
         if key.partition(".")[0] == name:
             raise InputError(f"--over {key} is not possible: {cure}.")
     try:
-        values = yaml.safe_load(f"[{listed}\n]")
+        values = load_strictly(f"[{listed}\n]")
     except YAML_ERRORS:
         values = None
     if not isinstance(values, list):
@@ -208,7 +209,8 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
     try:
         store = Store(store_url)
         steps = Steps(store, DirectEngine(store, cached_only=cached_only))
-        judged = run_to_gate(resolved, steps)
+        with store.lease():
+            judged = run_to_gate(resolved, steps)
         evaluation = json.loads(store.fetch(judged.measured.metrics).read_text())
         result.metrics = {
             name: {key: metric[key] for key in ("value", "low", "high")}

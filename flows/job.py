@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
-from evenhand.tasks.inputs import as_number, nearest
+from evenhand.tasks.inputs import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
@@ -24,6 +24,19 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_numbers(cls, content: Any) -> Any:
+        for key, value in content.items() if isinstance(content, dict) else ():
+            kinds = str(cls.model_fields[key].annotation) if key in cls.model_fields else "Any"
+            if isinstance(value, bool) and not ("bool" in kinds or "Any" in kinds):
+                raise ValueError(f"{key} is {str(value).lower()}, which is no value of this key")
+            try:
+                check_bound(value)
+            except ValueError as error:
+                raise ValueError(f"{key} {error}") from None
+        return content
 
 
 def check_alias(value: str) -> str:
@@ -180,6 +193,8 @@ class Publish(Section):
     """Name in the registry; default: the job's."""
     alias: Annotated[str, Field(pattern=ALIAS)] = "champion"
     """Alias of a model that has passed."""
+    without_policy: bool = False
+    """Make a model champion by the job's own gates alone, where `evenhand policy set` has set no policy."""
     intended_use: str | None = None
     """A sentence for the model card."""
 

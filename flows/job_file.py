@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job import METRIC_KINDS, NAME, Job, Section
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest, parse_yaml
+from evenhand.tasks.inputs import as_number, nearest, parse_value, parse_yaml, refuse_credentials
 
 
 def shipped_jobs() -> dict[str, str]:
@@ -73,11 +73,8 @@ def _apply(content: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
-    try:
-        value = yaml.safe_load(text)
-        value = value if isinstance(value, list | dict) else as_number(value)
-    except YAML_ERRORS:
-        raise InputError(f"--set {key}: the value is not valid YAML.") from None
+    value = parse_value(f"--set {key}", text)
+    value = value if isinstance(value, list | dict) else as_number(value)
     *parents, last = _path_of(key)
     node = content
     for parent in parents:
@@ -104,6 +101,10 @@ def _path_of(key: str) -> list[str]:
 
 
 def _validate(content: Mapping[str, Any], name: str) -> Job:
+    try:
+        refuse_credentials(dict(content), "")
+    except InputError as error:
+        raise InputError(f"job {name}: {error}") from None
     try:
         return Job.model_validate(_without_empty(content))
     except ValidationError as error:

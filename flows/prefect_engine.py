@@ -70,11 +70,10 @@ class PrefectEngine:
         *,
         refresh: bool,
     ) -> tuple[StepRecord, bool]:
-        """Run the step's task; Prefect's cached result is not used if the store has no valid record."""
+        """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
-        whole = not refresh and self.store.find(name, key) is not None
-        state: Any = STEP_TASKS[name].with_options(refresh_cache=not whole)(
+        state: Any = STEP_TASKS[name](
             step=name,
             key=key,
             store_url=self.store.url,
@@ -82,5 +81,5 @@ class PrefectEngine:
             inputs={label: asdict(artifact) for label, artifact in inputs.items()},
             return_state=True,
         )
-        result: dict[str, Any] = state.result()
-        return StepRecord.from_dict(result["record"]), state.name == "Cached" or result["cached"]
+        found: tuple[StepRecord, bool] = state.result()
+        return found

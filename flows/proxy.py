@@ -153,6 +153,8 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "booleans": [column.name for column in contract.features if column.logical_type == "boolean"],
         "sensitive": [column.name for column in contract.sensitive],
         "contract": resolved.table_contract.to_dict(),
+        # two proxies decide about a person independently, though their seeds are the same
+        "salt": resolved.model_name,
     }
 
 

@@ -23,7 +23,7 @@ from evenhand.flows import classifier, proxy
 from evenhand.flows.job import Job, Section
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import code_digest, library_versions
-from evenhand.tasks.inputs import as_number, nearest
+from evenhand.tasks.inputs import as_number, check_bound, nearest
 from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
@@ -265,6 +265,12 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
         ) from None
     if isinstance(found, float) and not math.isfinite(found):
         raise InputError(f"method.{key} is {value!r}: it must be a finite number.")
+    if isinstance(as_number(value), bool | str) and type(found) in (int, float):
+        raise InputError(f"method.{key} is {value!r}: write a number, without quotes.")
+    try:
+        check_bound(found)
+    except ValueError as error:
+        raise InputError(f"method.{key} {error}.") from None
     return found
 
 

@@ -21,12 +21,14 @@ from evenhand.flows.engine import (
     recorded_verdict,
 )
 from evenhand.flows.resolved_job import ResolvedJob, provenance
-from evenhand.tasks.errors import NotCarriedOut, without_secrets
+from evenhand.tasks.audit import current_policy
+from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import artifact_root, published, read_card, tracking_uri
 from evenhand.tasks.store import Store
 
 SQLITE = "sqlite:///"
+NO_POLICY = "no policy guards this model: the job's own gates decided alone"
 # Checks with a page: document, file of the page, name in the verdict, title.
 CHECKS = (
     ("result", "contract.html", "contract_page", "the table"),
@@ -52,6 +54,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict:
+        _check_policy(resolved, store)
         judged = run_to_gate(resolved, steps)
         # looked up before the alias moves
         champion = _current_champion(resolved, store)
@@ -59,6 +62,12 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
             _publish(resolved, judged, steps)
             facts = steps.facts("publish")
             verdict.model = {key: facts[key] for key in ("name", "version", "alias", "uri")}
+            if facts["held_back"]:
+                name = f"{facts['name']}/{facts['version']}"
+                verdict.notes.append(
+                    f"{name} is {facts['alias']}, not {resolved.job.publish.alias}: {facts['held_back']}. "
+                    f"`evenhand evaluate {name} --policy` and `evenhand promote {name}` are next"
+                )
         outcome = judged.decision["verdict"]
         verdict.status = "published" if judged.decision["passed"] else "gated"
         verdict.exit_code = EXIT_OF_VERDICT[outcome]
@@ -75,6 +84,18 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.controls = documents.get("controls", {}).get("controls", {})
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
+
+
+def _check_policy(resolved: ResolvedJob, store: Store) -> None:
+    """Refuse to publish a champion that no policy guards, unless the job says so."""
+    publish = resolved.job.publish
+    if publish.alias != "champion" or publish.without_policy:
+        return
+    if current_policy(tracking_uri(store), resolved.model_name) is None:
+        raise InputError(
+            f"job {resolved.job.name}: the model {resolved.model_name} has no policy: `evenhand policy set "
+            f"{resolved.model_name} --gates FILE` sets one; publish.without_policy: true does without."
+        )
 
 
 def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
@@ -133,6 +154,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
 
     job, kind = resolved.job, resolved.kind
     uri = tracking_uri(steps.store)
+    policy = current_policy(uri, resolved.model_name)
     parts = kind.published_artifacts(steps) | {
         "encoder": steps.output("preprocess", "encoder"),
         "metrics": judged.measured.metrics,
@@ -156,6 +178,8 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
                 "seed": job.seed,
                 "data_fingerprint": fingerprint,
             },
+            "gates": job.gates,
+            "policy": (policy or {}).get("digest"),
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
             "card": _model_card(resolved) | kind.card_fields(steps) | {"data_fingerprint": fingerprint},
@@ -249,7 +273,7 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
         "value_names": resolved.value_names,
         "paper": job.paper.model_dump() if job.paper else None,
         "refusal": verdict.error,
-        "notes": verdict.notes,
+        "notes": [*verdict.notes, *([] if steps.facts("publish").get("policy", True) else [NO_POLICY])],
         "model": verdict.model,
         "alpha": _alpha(resolved) if resolved.is_proxy else None,
         "steps": steps.timeline(),

@@ -35,6 +35,8 @@ DEFAULTS = {
     "GX_ANALYTICS_ENABLED": "False",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": str(SERVER_START_S),
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+    # delays of 2, 4, ... 256 seconds: a server that is away for five minutes fails no run
+    "PREFECT_CLIENT_MAX_RETRIES": "8",
     # threads that wait for each other in a busy loop take minutes where other processes need the cores
     "OMP_WAIT_POLICY": "PASSIVE",
 }

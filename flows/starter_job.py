@@ -30,6 +30,10 @@ GATES = """\
 # Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
 # gates:
 """
+PUBLISH = """\
+# Without a policy (`evenhand policy set`) the gates above decide alone which model becomes champion.
+publish: {without_policy: true}
+"""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ def job_text(
     job["method"] = {"name": spec.name, **needs.arguments}
     text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
     if proxy:
-        return text + GATES + "#   disclosivity: {max: 0.2}\n"
+        return text + GATES + "#   disclosivity: {max: 0.2}\n" + PUBLISH
     text += CLASSIFIER_KEYS
     if flips:
         text += COPIES
@@ -169,7 +173,7 @@ def job_text(
     gates: dict[str, Any] = {"balanced_accuracy": {"min": 0.7}}
     gates |= {f"gap_max.{c.name}": {"max": 0.1, "bound": "interval"} for c in contract.sensitive}
     gates |= {f"consistency.{flip}": {"min": 0.95} for flip in flips}
-    return text + GATES + _flow("#   ", gates)
+    return text + GATES + _flow("#   ", gates) + PUBLISH
 
 
 def _flow(indent: str, content: Mapping[str, Any]) -> str:

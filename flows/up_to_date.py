@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.resolved_job import ResolvedJob, provenance
+from evenhand.tasks.audit import history
 from evenhand.tasks.registry import (
     ABSENT,
     PROVENANCE_TAG,
-    alias_history,
+    damaged_files,
     published,
     registry_client,
     tracking_uri,
@@ -78,13 +79,14 @@ def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tupl
     made = [str(v.version) for v in versions if v.tags.get(PROVENANCE_TAG) == digest and v.status == "READY"]
     if not made:
         return None
-    history = alias_history(uri, name)
-    current = history.aliases.get(alias)
+    chain = history(uri, name)
+    current = chain.aliases.get(alias)
     if current in made:
-        return str(current), current
-    moves = [change for change in history.changes if change.alias == alias]
+        # a lost or damaged version is made again
+        return None if damaged_files(uri, name, current) else (current, current)
+    moves = [record.content for record in chain.moves(alias)]
     # the last move was a person's, or was made outside Evenhand
-    decided = bool(moves) and (moves[-1].reason == "promote" or moves[-1].to_version != current)
-    had = {move.from_version for move in moves}
+    decided = bool(moves) and (moves[-1]["reason"] == "promote" or moves[-1]["to_version"] != current)
+    had = {move["from_version"] for move in moves}
     newest = max((version for version in made if version in had), key=int, default=None)
     return (newest, current) if decided and newest is not None else None

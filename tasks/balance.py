@@ -21,8 +21,6 @@ def balance(context: StepContext) -> StepResult:
 
     A row's uniform number is a hash of the seed and of the batch filter's default key.
     """
-    from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
-
     parameters = context.parameters
     name, version = parameters["proxy"], parameters["version"]
     folder = fetch_bundle(parameters["tracking_uri"], name, version, context.workdir / "published")
@@ -36,7 +34,7 @@ def balance(context: StepContext) -> StepResult:
     rows = _raw_rows(pq.read_table(context.inputs["checked"]), bundle, name).take(labels["row"])
     try:
         accepted = bundle.raw.evaluate(rows).probabilities
-        numbers = hash_uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
+        numbers = bundle.uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
     except ValueError as error:
         raise InputError(f"balance.proxy {name!r} does not fit this table: {error}") from None
     keep = numbers < accepted

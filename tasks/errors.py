@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import traceback
 from pathlib import Path
@@ -18,7 +19,9 @@ class EvenhandError(Exception):
 
     def __init__(self, message: str = "") -> None:
         # A column's name or a library's message may hold line breaks, and a list of names may be long.
-        line = " ".join(str(message).split())
+        line = without_passwords(" ".join(str(message).split()))
+        # a name from a file may hold codes that a terminal obeys
+        line = "".join(character if character.isprintable() else "?" for character in line)
         super().__init__(line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…")
 
 
@@ -42,20 +45,29 @@ class GateRefused(EvenhandError):
         self.exit_code = exit_code
 
 
+def without_passwords(text: str) -> str:
+    """Remove user and password from the URLs of a text."""
+    # A password may hold a slash.
+    return re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", text)
+
+
 def without_secrets(url: str) -> str:
     """Remove user, password and query, which may be a token, from the URLs of a text."""
-    # A password may hold a slash.
-    shown = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
+    shown = without_passwords(url)
     shown = re.sub(r"//[^/\s]*@", "//", shown)
     # Only URLs have queries: a question mark in a local path is a wildcard.
     return re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", shown)
 
 
-def internal_fault(error: BaseException) -> NotCarriedOut:
+def internal_fault(error: BaseException) -> EvenhandError:
     """Describe an unexpected error in one line: its type, and the line of our code that raised it.
+
+    A loop of symbolic links is the user's, whatever the call that found it.
 
     The error's message is left out, because libraries quote the offending value, which may be a person's.
     """
+    if getattr(error, "errno", None) == errno.ELOOP or str(error).startswith("Symlink loop"):
+        return InputError("a path is a symbolic link that leads back to itself: correct the link.")
     places = [
         f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -175,11 +174,6 @@ def read_gates(path: Path) -> dict[str, Any]:
             f"the gates file {path} holds no gates: write metrics with limits, such as auc: {{min: 0.7}}."
         )
     return content
-
-
-def digest_of_gates(gates: Mapping[str, Any]) -> str:
-    """sha256 of the gates; it does not depend on the order of keys."""
-    return hashlib.sha256(json.dumps(gates, sort_keys=True).encode()).hexdigest()
 
 
 # gates of an evaluation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,15 @@ from typing import Any
 import yaml
 
 from evenhand.data_contracts.errors import nearest as nearest_name
+from evenhand.data_contracts.yaml_loader import StrictError, load_strictly
 from evenhand.tasks.errors import InputError
 
 # ValueError: a date that does not exist; RecursionError: very deep nesting.
 YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
+
+
+MAX_WHOLE = 2**31
+MAX_NUMBER = 1e12
 
 
 def read_yaml(path: Path, what: str) -> Any:
@@ -27,13 +33,34 @@ def read_yaml(path: Path, what: str) -> Any:
 
 
 def parse_yaml(text: str, what: str) -> Any:
-    """Parse YAML; an `InputError` with the number of the invalid line."""
+    """Parse YAML; an `InputError` with the number of the invalid line, or the lines of a repeated key."""
     try:
-        return yaml.safe_load(text)
+        return load_strictly(text)
+    except StrictError as error:
+        raise InputError(f"{what}: {error}.") from None
     except YAML_ERRORS as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark else ""
         raise InputError(f"{what} is not valid YAML{place}.") from None
+
+
+def parse_value(option: str, text: str) -> Any:
+    """Parse the YAML value of a ``KEY=VALUE`` option; an `InputError` that names `option`."""
+    try:
+        return load_strictly(text)
+    except StrictError as error:
+        raise InputError(f"{option}: {error}.") from None
+    except YAML_ERRORS:
+        raise InputError(f"{option}: the value is not valid YAML.") from None
+
+
+def check_bound(value: Any) -> Any:
+    """Return the value; ValueError for a number so large that no key needs it and libraries fail."""
+    if isinstance(value, int) and abs(value) >= MAX_WHOLE:
+        raise ValueError(f"is {value}, and whole numbers must be below {MAX_WHOLE:,}")
+    if isinstance(value, float) and MAX_NUMBER < abs(value) < math.inf:
+        raise ValueError(f"is {value:g}, and numbers must be at most {MAX_NUMBER:g}")
+    return value
 
 
 def as_number(value: Any) -> Any:
@@ -45,6 +72,31 @@ def as_number(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
         return float(value)
     return value
+
+
+# A password in a URL, a token in its query, and keys that are recognised by their form. $NAME is none.
+CREDENTIAL = re.compile(
+    r"\w://[^\s/:@]*:(?!\$)[^\s@]+@"
+    r"|\w://\S*[?&](?:[\w-]*token|(?:[\w-]*[-_])?(?:sig|signature|secret|passw(?:or)?d|pwd|api[-_]?key"
+    r"|credential))=(?!\$)[^\s&]"
+    r"|\bpassw(?:or)?d\s*=\s*['\"]?(?!\$)\w|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|-----BEGIN [A-Z ]*PRIV",
+    re.IGNORECASE,
+)
+
+
+def refuse_credentials(value: Any, place: str) -> None:
+    """Raise `InputError` if a text in `value`, of the key `place`, looks like a credential."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            refuse_credentials(item, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list):
+        for item in value:
+            refuse_credentials(item, place)
+    elif isinstance(value, str) and CREDENTIAL.search(value):
+        raise InputError(
+            f"{place} looks like it holds a credential, which databases and logs would keep: put it into an "
+            "environment variable and write $NAME in its place."
+        )
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

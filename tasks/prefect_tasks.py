@@ -1,4 +1,8 @@
-"""The steps as Prefect tasks, which call :func:`evenhand.tasks.step.run_step`."""
+"""The steps as Prefect tasks, which call :func:`evenhand.tasks.step.run_step`.
+
+Prefect stores no result: a stored one names the serializer that reads it, and so could execute code. The
+store has the steps' records; a step that was found there ends in the state that Prefect calls Cached.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE, CachePolicy
-from prefect.context import TaskRunContext
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed
 from prefect.tasks import Task, exponential_backoff
 
 from evenhand.tasks.errors import EvenhandError, InputError, internal_fault
@@ -38,35 +42,20 @@ SUMMARIES = {
 }
 
 
-class StepKey(CachePolicy):
-    """The key of :func:`evenhand.tasks.step.step_key`, which the flow computes and passes to the task.
-
-    The flow also checks whether the artifacts of the key's record are unchanged, and asks for a refresh if
-    they are not.
-    """
-
-    def compute_key(
-        self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
-    ) -> str | None:
-        """Key of Prefect's own record; it contains the store, because artifacts belong to one store."""
-        return f"evenhand-{inputs['step']}-{Store.name_of(inputs['store_url'])}-{inputs['key']}"
-
-
-def _step_task(name: str) -> Task[..., dict[str, Any]]:
+def _step_task(name: str) -> Task[..., Any]:
     @task(
         name=name,
         task_run_name=name,
         description=SUMMARIES[name],
         tags={"evenhand", name},
-        cache_policy=StepKey(),
-        persist_result=True,
-        result_serializer="json",
+        cache_policy=NO_CACHE,
+        persist_result=False,
         timeout_seconds=TIMEOUT_S.get(name, HOUR_S),
         log_prints=False,
     )
     def run(
         step: str, key: str, store_url: str, parameters: dict[str, Any], inputs: dict[str, dict[str, Any]]
-    ) -> dict[str, Any]:
+    ) -> Any:
         try:
             record, cached = run_step(
                 Store(store_url),
@@ -83,7 +72,8 @@ def _step_task(name: str) -> Task[..., dict[str, Any]]:
                 raise
             # Prefect stores the message of an error, and a library's message may quote a person's value.
             raise internal_fault(error) from None
-        return {"record": asdict(record), "cached": cached}
+        found = (record, cached)
+        return Completed(name="Cached", data=found) if cached else found
 
     return run
 

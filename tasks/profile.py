@@ -16,6 +16,7 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
 from evenhand.fairlib.preprocessing.encoder import category_name
 from evenhand.tasks.leaks import leak_report
+from evenhand.tasks.row_digests import membership
 from evenhand.tasks.step import StepContext, StepResult
 
 FORMAT = 1
@@ -28,7 +29,8 @@ def profile(context: StepContext) -> StepResult:
     The reference has, for each model input, the counts of quantile bins or of categories, and of missing
     values; for each sensitive attribute, the counts of its groups and of positive labels in each; and the
     count of positive labels. Categories and groups of fewer than `min_cell` rows are counted together as
-    ``other``, and bins hold too many rows to describe a single person.
+    ``other``, and bins hold too many rows to describe a single person. ``membership`` has a bit of each row,
+    see :mod:`evenhand.tasks.row_digests`.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]
@@ -48,6 +50,7 @@ def profile(context: StepContext) -> StepResult:
             column.name: _groups(table[column.name], column, positive, least) for column in contract.sensitive
         },
         "label": {"name": label.name, "positive": int(positive.sum())},
+        "membership": membership(pq.read_table(context.inputs["checked"]).take(rows), contract),
     }
     leaks = leak_report(table, contract)
     outputs = context.write_json("reference", reference) | context.write_json("leaks", leaks)

@@ -11,16 +11,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, sha256_of_file
+from evenhand.fairlib.proxies.small_counts import rounded_counts
+from evenhand.tasks.audit import (
+    append,
+    create_model,
+    current_policy,
+    evaluations_of,
+    move_alias,
+    record_evaluation,
+    settled_chain,
+)
 from evenhand.tasks.errors import GateRefused, NotCarriedOut
 from evenhand.tasks.fingerprint import NUMERIC_LIBRARIES, code_digest, git_state, library_versions, now
+from evenhand.tasks.policy import WAITING, holds_back, refusal_of
 from evenhand.tasks.registry import (
     DIGEST_TAG,
+    FILES_TAG,
     NAMES_TAG,
     PROVENANCE_TAG,
-    move_alias,
+    damaged_files,
+    listed_files,
     published,
-    record_evaluation,
-    recorded_evaluation,
     registry_client,
     value_names,
 )
@@ -44,10 +56,12 @@ PROXY = (
 
 
 def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = None) -> bool:
-    """Whether a cached publication is still valid: its version exists, has the alias and these names."""
+    """Whether a cached publication is valid: its version has the alias, these names and all its bytes."""
     name, version = record.facts["name"], record.facts["version"]
     found = published(uri, name, record.facts["alias"])
-    return found is not None and found.version == version and value_names(uri, name, version) == (names or {})
+    if found is None or found.version != version or value_names(uri, name, version) != (names or {}):
+        return False
+    return not damaged_files(uri, name, version)
 
 
 def publish(context: StepContext) -> StepResult:
@@ -63,6 +77,8 @@ def publish(context: StepContext) -> StepResult:
     for name in ("balance", "reference"):
         if name in context.inputs:
             shutil.copyfile(context.inputs[name], bundle / f"{name}.json")
+    if "balance" in context.inputs:
+        _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
     measured = json.loads(context.inputs["metrics"].read_text())
     known = {**parameters["evaluation"], "tested": _tested(measured)}
     (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
@@ -79,9 +95,11 @@ def publish(context: StepContext) -> StepResult:
     (card_folder / "model_card.md").write_text(card_markdown(card))
     content = _content_digest(parameters)
 
-    with registry_client(parameters["tracking_uri"]) as client:
-        name, alias = parameters["name"], parameters["alias"]
-        version = _registered(client, name, content)
+    uri, name, alias = parameters["tracking_uri"], parameters["name"], parameters["alias"]
+    policy = current_policy(uri, name) if alias != WAITING else None
+    with registry_client(uri) as client:
+        equal = _registered(client, name, content)
+        version = next((number for number in equal if not damaged_files(uri, name, number)), None)
         if version is None:
             version = _register(client, name, content, bundle, card_folder, card, parameters["artifact_root"])
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
@@ -89,20 +107,45 @@ def publish(context: StepContext) -> StepResult:
         names = parameters.get("value_names", {})
         if names or NAMES_TAG in client.get_model_version(name, version).tags:
             client.set_model_version_tag(name, version, NAMES_TAG, json.dumps(names, sort_keys=True))
-        evaluation = _evaluation(parameters, card["gates"])
-        judged = recorded_evaluation(client, name, version)
-        if judged is None:
+        evaluation = _evaluation(parameters, card["gates"], measured["metrics"])
+        seen = settled_chain(client, name, alias)
+        if not seen.of("version", version):  # also if the run that registered it was killed before
+            files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
+            append(client, name, "version", {"version": version, "content": content, "files": files})
+        for number in {*equal, version}:
+            refusing = refusal_of(evaluations_of(client, seen, number))
+            if refusing is not None:
+                # The same model was published before, and a later evaluation refused it.
+                raise GateRefused(
+                    f"{name} version {number} is the same model, and the evaluation {refusing.get('run_id')} "
+                    f"did not pass it: publishing it again does not make it {alias}.",
+                    1,
+                )
+        if not seen.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
-        elif judged.get("verdict") in ("refused", "insufficient_evidence"):
-            # The same model was published before, and a later evaluation refused it.
-            raise GateRefused(
-                f"{name} version {version} is the same model, and the evaluation {judged.get('run_id')} did "
-                f"not pass it: publishing it again does not make it {alias}.",
-                1,
-            )
+        held_back = holds_back(policy, evaluation)
+        alias = WAITING if held_back else alias
         move_alias(client, name, alias, version, reason="run", evaluation=evaluation)
     facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
-    return StepResult({"card": (card_folder, "card")}, facts)
+    more = {"held_back": held_back, "policy": policy is not None}
+    return StepResult({"card": (card_folder, "card")}, facts | more)
+
+
+def _round_small_counts(bundle: Path, least: int) -> None:
+    """Round the counts of people in a proxy's files: its groups may be of a few people."""
+    files = bundle / "model" / "proxy.json", bundle / "balance.json"
+    proxy, balance = (json.loads(path.read_text()) for path in files)
+    rows, blocks = proxy["training_rows"], [len(groups) for groups in proxy["group_names"].values()]
+    trained = [rows * share for share in proxy["masses"]]
+    counts, proxy["compositions"] = rounded_counts(
+        trained, proxy["compositions"], proxy["base_rates"], blocks, least
+    )
+    proxy["masses"] = balance["masses"] = (counts / rows).tolist()
+    for name, sizes in (("compositions", balance["rows"]), ("compositions_train", trained)):
+        counts, balance[name] = rounded_counts(sizes, balance[name], balance["base_rates"], blocks, least)
+        balance["rows"] = counts.tolist() if name == "compositions" else balance["rows"]
+    for path, content in zip(files, (proxy, balance), strict=True):
+        path.write_text(json.dumps(content, sort_keys=True))
 
 
 def _tested(measured: Mapping[str, Any]) -> dict[str, int] | None:
@@ -113,7 +156,9 @@ def _tested(measured: Mapping[str, Any]) -> dict[str, int] | None:
     return {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
 
 
-def _evaluation(parameters: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluation(
+    parameters: Mapping[str, Any], decision: Mapping[str, Any], metrics: Mapping[str, Any]
+) -> dict[str, Any]:
     """Result of the run's own evaluation, for the version's record."""
     return {
         "kind": "run",
@@ -122,6 +167,8 @@ def _evaluation(parameters: Mapping[str, Any], decision: Mapping[str, Any]) -> d
         "verdict": decision["verdict"] if decision["results"] else "no_gates",
         "metrics": parameters["content"]["metrics"],
         "decision": parameters["content"]["decision"],
+        "gates": parameters["gates"],
+        "values": {name: metric["value"] for name, metric in metrics.items()},
         "data_fingerprint": parameters["card"]["data_fingerprint"],
     }
 
@@ -133,13 +180,14 @@ def _content_digest(parameters: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _registered(client: MlflowClient, name: str, content: str) -> str | None:
-    """Version of `name` with this content; None if there is none."""
+def _registered(client: MlflowClient, name: str, content: str) -> list[str]:
+    """Versions of `name` with this content, the newest first."""
     found = client.search_model_versions(f"name = '{name}'")
-    for version in found:
-        if version.tags.get(DIGEST_TAG) == content and version.status == "READY":
-            return str(version.version)
-    return None
+    return [
+        str(version.version)
+        for version in found
+        if version.tags.get(DIGEST_TAG) == content and version.status == "READY"
+    ]
 
 
 def _register(
@@ -157,8 +205,18 @@ def _register(
     from evenhand.fairlib import __file__ as fairlib_file
     from evenhand.tasks.serving import __file__ as serving_file
 
+    code = _clean_copy(Path(fairlib_file).parent, bundle.parent)
+    model_code = Path(serving_file).parent / "model_code.py"
+    listed = {f"{BUNDLE}/{path}": digest for path, digest in file_digests(bundle).items()}
+    listed |= {f"code/evenhand/{path}": digest for path, digest in file_digests(code).items()}
+    listed["model_code.py"] = sha256_of_file(model_code)
+    (bundle / LIST).write_text(json.dumps(listed, indent=1, sort_keys=True))
     identifier = _experiment(client, artifact_root)
-    with mlflow.start_run(experiment_id=identifier, run_name=name) as run:
+    # the runs of publications of this content that an outage or a kill ended
+    unfinished = f"tags.`{DIGEST_TAG}` = '{content}' and attributes.status = 'RUNNING'"
+    for run in client.search_runs([identifier], unfinished):
+        client.set_terminated(run.info.run_id, "FAILED")
+    with mlflow.start_run(experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}) as run:
         mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
         mlflow.log_metrics(
             {
@@ -175,21 +233,18 @@ def _register(
         mlflow.log_artifacts(str(card_folder), "card")
         logged = mlflow.pyfunc.log_model(
             name="model",
-            python_model=str(Path(serving_file).parent / "model_code.py"),
+            python_model=str(model_code),
             artifacts={"bundle": str(bundle)},
-            code_paths=[str(_clean_copy(Path(fairlib_file).parent, bundle.parent))],
+            code_paths=[str(code)],
             pip_requirements=[
                 # A local build label such as +cpu names no release that pip could find.
                 f"{package}=={version.partition('+')[0]}"
                 for package, version in card["packages"].items()
             ],
         )
-    try:
-        client.create_registered_model(name)
-    except mlflow.MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
-    tags = {DIGEST_TAG: content, "evenhand.contract": str(card["contract"]["version"])}
+    create_model(client, name)
+    files = listed_files(Path(mlflow.artifacts.download_artifacts(logged.model_uri)))
+    tags = {DIGEST_TAG: content, FILES_TAG: files, "evenhand.contract": str(card["contract"]["version"])}
     description = (card_folder / "model_card.md").read_text()
     version = client.create_model_version(
         name,

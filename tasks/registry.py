@@ -1,29 +1,21 @@
-"""The model registry: versions and their files, aliases, and the history of the aliases.
-
-The registry stores the history beside the aliases, as tags of the registered model, so that all people who
-publish to it share one history. Each record of a move holds the digest of the record before it: a changed or
-removed record is detected once another record follows it. Two moves at the same moment get the same number,
-and neither overwrites the other's record.
-"""
+"""The model registry: versions and their files, and the present versions of aliases."""
 
 from __future__ import annotations
 
-import getpass
-import hashlib
 import json
 import logging
 import os
-import platform
-import secrets
+import shutil
+import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand.fairlib.file_digests import BUNDLE, LIST, changed_files, file_digests, is_of_others
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.fingerprint import now
 from evenhand.tasks.registry_answers import ask_once
 from evenhand.tasks.store import Store
 
@@ -43,15 +35,13 @@ MLFLOW_DEFAULTS = {
 }
 DIGEST_TAG = "evenhand.content"
 PROVENANCE_TAG = "evenhand.provenance"
-AUDIT_TAG = "evenhand.audit."
+FILES_TAG = "evenhand.files"
 EVALUATION_TAG = "evenhand.evaluation"
 NAMES_TAG = "evenhand.value_names"
 # MLflow stores the address of this process in these variables, for its subprocesses.
 _ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # The registry's error codes for something that does not exist.
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-# Variables with the name of the acting person; the last two are set by CI systems.
-ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
 
 
 @dataclass(frozen=True)
@@ -161,14 +151,82 @@ def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
 
 
 def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
-    """Download a version's parameter files into a folder below `folder`."""
+    """
+    Copy a version's parameter files into a folder below `folder`, and check the bytes of the whole model.
+
+    Raises `InputError` if a file is not the one that was published. A version of an older evenhand has no
+    list of files, and is not checked.
+    """
+    place, listed = _files(uri, name, version)
+    place = place or _downloaded(uri, name, version, folder / "model")
+    bundle = folder / "bundle"
+    if (place / BUNDLE).is_dir():
+        shutil.copytree(place / BUNDLE, bundle)
+    faults = _compare(place, bundle, listed)
+    if faults:
+        raise InputError(
+            f"{name} version {version} is not what was published: {faults[0]}. `evenhand verify {name}` "
+            "lists all; restore the files, or publish it again."
+        )
+    return bundle
+
+
+def damaged_files(uri: str, name: str, version: str, files: str | None = None) -> list[str] | None:
+    """
+    Compare a version's bytes with the digests that it was published with, or with `files`.
+
+    Returns what was changed, in words; None if there is no list, because an older version published it.
+    """
+    place, listed = _files(uri, name, version)
+    if not (files or listed):
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        place = place or _downloaded(uri, name, version, Path(scratch))
+        return _compare(place, place / BUNDLE, files or listed)
+
+
+def _downloaded(uri: str, name: str, version: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     with registry_client(uri):
         import mlflow
 
-        place = mlflow.artifacts.download_artifacts(
-            artifact_uri=f"models:/{name}/{version}/artifacts/bundle", dst_path=str(folder)
-        )
-    return Path(place)
+        source = f"models:/{name}/{version}"
+        return Path(mlflow.artifacts.download_artifacts(artifact_uri=source, dst_path=str(folder)))
+
+
+def _compare(root: Path, bundle: Path, listed: str) -> list[str]:
+    """Compare a model's files with its list of digests, and the list with its digest in the registry."""
+    if not root.is_dir():
+        return ["its files are missing"]
+    found = file_digests(root) | {f"{BUNDLE}/{path}": digest for path, digest in file_digests(bundle).items()}
+    name = f"{BUNDLE}/{LIST}"
+    if not listed:
+        return ["the registry's list of its files was removed"] if name in found else []
+    outer: dict[str, str] = json.loads(listed)
+    if found.get(name) != outer[name]:
+        return [f"{name} is missing" if name not in found else f"{name} was changed"]
+    return changed_files(found, outer | json.loads((bundle / LIST).read_text()))
+
+
+def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
+    """Folder of a version's files, None if it is not on this machine, and their digests as published."""
+
+    def look_up() -> dict[str, str]:
+        with registry_client(uri) as client:
+            found = client.get_model_version(name, version)
+            place = str(client.get_model_version_download_uri(name, version))
+        return {"place": place.removeprefix("file://"), "files": found.tags.get(FILES_TAG, "")}
+
+    found = ask_once(uri, f"files of {name}/{version}", look_up)
+    return (Path(found["place"]) if found["place"].startswith("/") else None), found["files"]
+
+
+def listed_files(root: Path) -> str:
+    """Digests of a model's files but those that its own list has, for the registry."""
+    inner = json.loads((root / BUNDLE / LIST).read_text())
+    found = file_digests(root).items()
+    outer = {path: digest for path, digest in found if path not in inner and not is_of_others(path)}
+    return json.dumps(outer, sort_keys=True)
 
 
 def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
@@ -199,145 +257,7 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
     return card if isinstance(card, dict) else None
 
 
-def record_evaluation(client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]) -> None:
-    """Store the result of a version's latest evaluation with the version; :func:`promote` reads it."""
-    client.set_model_version_tag(name, version, EVALUATION_TAG, json.dumps(dict(evaluation), sort_keys=True))
-
-
-def recorded_evaluation(client: MlflowClient, name: str, version: str) -> dict[str, Any] | None:
-    """Result of a version's latest evaluation; None if none is recorded."""
-    tag = client.get_model_version(name, version).tags.get(EVALUATION_TAG)
-    return None if tag is None else dict(json.loads(tag))
-
-
 # aliases
-
-
-@dataclass(frozen=True)
-class AliasChange:
-    """The record of one move of an alias."""
-
-    number: int  # of the model's moves, from 1
-    when: str  # UTC, ISO 8601
-    who: str
-    alias: str
-    from_version: str | None
-    to_version: str
-    reason: str  # "run" (a retraining run published the version) or "promote"
-    evaluation: Mapping[str, Any]  # the evaluation that allowed the move
-    previous: str = ""  # digest of the record before; empty for the first
-
-    def to_json(self) -> str:
-        """Canonical JSON, of which :attr:`digest` is taken."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @property
-    def digest(self) -> str:
-        """sha256 of the record."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class History:
-    """All recorded moves of a model's aliases, oldest first, and the versions that the aliases have now."""
-
-    name: str
-    changes: Sequence[AliasChange]
-    aliases: Mapping[str, str]
-    faults: Sequence[str]  # sentences: records that were changed or removed, aliases moved without a record
-
-
-def actor() -> str:
-    """Name of the acting person: ``EVENHAND_ACTOR``, else who started the CI job, else user@machine."""
-    for name in ACTORS:
-        if os.environ.get(name):
-            return os.environ[name]
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # the user of a container may have no name
-        user = f"uid {os.getuid()}"
-    return f"{user}@{platform.node()}"
-
-
-def move_alias(
-    client: MlflowClient, name: str, alias: str, version: str, *, reason: str, evaluation: Mapping[str, Any]
-) -> AliasChange | None:
-    """
-    Record the move, then make it; None if the version has the alias already.
-
-    The record is written first. A process that is killed between the two leaves a record without a move,
-    which :func:`alias_history` reports, and never a move without a record.
-    """
-    model = client.get_registered_model(name)
-    before = dict(model.aliases).get(alias)
-    if before is not None and str(before) == version:
-        return None
-    changes = _changes(model.tags)
-    change = AliasChange(
-        number=changes[-1].number + 1 if changes else 1,
-        when=now(),
-        who=actor(),
-        alias=alias,
-        from_version=None if before is None else str(before),
-        to_version=version,
-        reason=reason,
-        evaluation=dict(evaluation),
-        previous=changes[-1].digest if changes else "",
-    )
-    # The registry has no compare-and-set. A random key keeps simultaneous moves from overwriting each other.
-    key = f"{AUDIT_TAG}{change.number:06d}.{secrets.token_hex(4)}"
-    client.set_registered_model_tag(name, key, change.to_json())
-    client.set_registered_model_alias(name, alias, version)
-    return change
-
-
-def promote(uri: str, name: str, version: str, alias: str) -> AliasChange | None:
-    """
-    Give a version an alias if its recorded evaluation passed; None if it has the alias already.
-
-    Raises `InputError` if no gates judged the version, or they did not pass it.
-    """
-    with registry_client(uri) as client:
-        evaluation = recorded_evaluation(client, name, version) or {}
-        reason = _refusal(evaluation) or _outdated(client, name, version, alias, evaluation)
-        if reason:
-            raise InputError(
-                f"{name} version {version} cannot become {alias}: {reason}. `evenhand evaluate "
-                f"models:/{name}/{version} --data … --gates …` evaluates it."
-            )
-        return move_alias(client, name, alias, version, reason="promote", evaluation=evaluation)
-
-
-def _refusal(evaluation: Mapping[str, Any]) -> str | None:
-    """Reason why an evaluation does not allow a promotion; None if it does."""
-    verdict = evaluation.get("verdict")
-    if verdict == "passed":
-        same = "its recorded evaluation is on the table that it learned from"
-        return same if evaluation.get("same_table") else None
-    reasons = {
-        None: "no evaluation of it is recorded",
-        "no_gates": "it was never judged by gates",
-        "refused": "its recorded evaluation was refused by the gates",
-    }
-    return reasons.get(verdict, "its recorded evaluation lacks evidence for a gate")
-
-
-def _outdated(
-    client: MlflowClient, name: str, version: str, alias: str, evaluation: Mapping[str, Any]
-) -> str | None:
-    """
-    Reason why the evaluation's baseline no longer counts: another version has the alias now.
-
-    A version that had the alias before may get it back: a rollback is always possible.
-    """
-    model = client.get_registered_model(name)
-    current, baseline = dict(model.aliases).get(alias), str(evaluation.get("baseline") or "")
-    ours = baseline.startswith(f"models:/{name}/")
-    if current is None or not ours or baseline == f"models:/{name}/{current}" or str(current) == version:
-        return None
-    if any(change.alias == alias and change.from_version == version for change in _changes(model.tags)):
-        return None
-    return f"it was compared with version {baseline.rpartition('/')[2]}, and version {current} is {alias} now"
 
 
 def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -349,57 +269,3 @@ def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]
             for model in client.search_registered_models(max_results=1000)
             if model.name in wanted
         }
-
-
-def alias_history(uri: str, name: str) -> History:
-    """Read a model's history; an `InputError` if there is no such model."""
-    with registry_client(uri) as client:
-        from mlflow import MlflowException
-
-        try:
-            model = client.get_registered_model(name)
-        except MlflowException as error:
-            if error.error_code in ABSENT:
-                raise InputError(
-                    f"the model {name!r} is not in the registry: `evenhand run JOB` publishes one."
-                ) from None
-            raise
-        aliases = {alias: str(version) for alias, version in dict(model.aliases).items()}
-    changes = _changes(model.tags)
-    return History(name, changes, aliases, _faults(changes, aliases))
-
-
-def _changes(tags: Mapping[str, str]) -> list[AliasChange]:
-    """Records in order; an unreadable record is left out and thus shows as a gap in the chain."""
-    found = []
-    for key, text in tags.items():
-        if not key.startswith(AUDIT_TAG):
-            continue
-        try:
-            found.append(AliasChange(**json.loads(text)))
-        except (ValueError, TypeError):
-            continue
-    return sorted(found, key=lambda change: (change.number, change.when, change.digest))
-
-
-def _faults(changes: Sequence[AliasChange], aliases: Mapping[str, str]) -> list[str]:
-    """Check the chain of digests, and each alias against the last record of a move."""
-    faults = []
-    digests: dict[int, set[str]] = {0: {""}}
-    for change in changes:
-        digests.setdefault(change.number, set()).add(change.digest)
-    for change in changes:
-        if change.previous not in digests.get(change.number - 1, set()):
-            faults.append(f"the record before number {change.number} was changed or taken out")
-    # Of several moves with the same number, any may have been made last.
-    last: dict[str, list[AliasChange]] = {}
-    for change in changes:
-        known = last.setdefault(change.alias, [])
-        last[change.alias] = [item for item in known if item.number == change.number] + [change]
-    for alias in sorted({*last, *aliases}):
-        recorded, actual = [change.to_version for change in last.get(alias, [])], aliases.get(alias)
-        if actual not in recorded:
-            place = "at no version" if actual is None else f"at version {actual}"
-            expected = f"version {recorded[-1]} by the last record" if recorded else "in no record"
-            faults.append(f"{alias} is {place}, but {expected}: it was moved without a record")
-    return faults

@@ -6,6 +6,7 @@ Fetching is not cached. The digests of the files are part of the key of the step
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
 FETCH = "fetch kB"  # name of the progress bar
 TIMEOUT_S = 60
 COPY_BYTES = 1 << 20
+# What makes a connection refuse to write. Of other databases the query is only read before.
+READ_ONLY = {
+    "sqlite": ("PRAGMA query_only = ON",),
+    "postgresql": ("SET TRANSACTION READ ONLY",),
+    "mysql": ("SET SESSION TRANSACTION READ ONLY",),
+    "mariadb": ("SET SESSION TRANSACTION READ ONLY",),
+}
+WRITING = re.compile(
+    r"\b(INSERT|UPDATE|DELETE|MERGE|INTO|DROP|ALTER|CREATE|TRUNCATE|GRANT|REVOKE|CALL|EXEC|EXECUTE|ATTACH|COPY)\b"
+    # a function or a column of that name, with its table, is none of them
+    r"(?!\s*\()(?<!\.INSERT)(?<!\.UPDATE)(?<!\.DELETE)"
+)
 
 
 def data_folder() -> Path:
@@ -178,6 +191,34 @@ def _from_path(store: Store, source: Mapping[str, Any], progress: Progress | Non
         return {path.name: store.put(path, "source") if remote else _handle(path)}
 
 
+def check_query(sql: str) -> None:
+    """Raise `InputError` unless the text is one statement that reads: a SELECT, or WITH and a SELECT."""
+    # quoted text, quoted names and comments hold no keywords
+    quoted = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$"
+    plain = re.sub(quoted, " ", sql, flags=re.DOTALL).strip().rstrip(";").upper()
+    if ";" in plain or not re.match(r"\(*\s*(SELECT|WITH|VALUES)\b", plain) or WRITING.search(plain):
+        raise InputError(
+            "table.sql must be one SELECT that changes nothing: write a single query, without INTO, FOR "
+            "UPDATE and statements that write."
+        )
+
+
+def _secret(text: str) -> str:
+    """Replace $NAME by the variable's value, or a whole secret/NAME by that of a Prefect block."""
+    if not text.startswith("secret/"):
+        return os.path.expandvars(text)
+    from prefect.blocks.system import Secret
+
+    try:
+        block: Any = Secret
+        return str(block.load(text.removeprefix("secret/"), _sync=True).get())
+    except Exception as error:  # noqa: BLE001 - Prefect has many
+        raise InputError(
+            f"table.connection names the Prefect block {text}, which cannot be read "
+            f"({type(error).__name__}): create it on the Prefect server of this run, or use $NAME."
+        ) from None
+
+
 def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     """Run a query and keep its result as Parquet."""
     import pandas as pd
@@ -185,10 +226,12 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     import pyarrow.parquet as pq
     import sqlalchemy
 
-    connection = os.path.expandvars(source.get("connection") or "")
+    check_query(source["sql"])
+    connection = _secret(source.get("connection") or "")
     if not connection or connection.startswith("$"):
         raise InputError(
-            "table.sql needs table.connection: a SQLAlchemy URL, or $NAME of a variable that has one."
+            "table.sql needs table.connection: a SQLAlchemy URL, $NAME of a variable that has one, or "
+            "secret/NAME of a Prefect block."
         )
     try:
         engine = sqlalchemy.create_engine(connection)
@@ -196,13 +239,15 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
         raise InputError(
             f"table.connection cannot be used ({type(error).__name__}): is its driver installed?"
         ) from None
-    database = engine.url.database
+    backend, database = engine.url.get_backend_name(), engine.url.database
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
-    if engine.url.get_backend_name() == "sqlite" and is_file and not Path(str(database)).is_file():
+    if backend == "sqlite" and is_file and not Path(str(database)).is_file():
         # SQLite would create an empty database under a misspelt name.
         raise InputError(f"table.connection names the file {database}, which does not exist: correct it.")
     try:
         with engine.connect() as opened:
+            for statement in READ_ONLY.get(backend, ()):
+                opened.exec_driver_sql(statement)
             frame = pd.read_sql(sqlalchemy.text(source["sql"]), opened)
     except (sqlalchemy.exc.SQLAlchemyError, pd.errors.DatabaseError) as error:
         cause = error.__cause__ or error  # pandas wraps some errors

@@ -8,9 +8,11 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -18,12 +20,34 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
+from evenhand.fairlib.file_digests import file_digests, sha256_of_file
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
+FILES = {"mlflow.db", "mlflow.db.answers.json"}
+FOLDERS = FILES | {
+    *(
+        "artifacts",
+        "charts",
+        "leases",
+        "locks",
+        "mlflow-artifacts",
+        "prefect",
+        "runs",
+        "steps",
+        "studies",
+        "tmp",
+    )
+}
 LOCK_TIMEOUT_S = 6 * 3600.0
 ABANDONED_S = 72 * 3600.0  # longer than the time limit of any step
+
+
+# coarse clocks of file systems
+CLOCK_S = 2.0
+# Leases of this process, by the store's local folder.
+_LEASED: Counter[str] = Counter()
 
 
 def default_store_url() -> str:
@@ -42,20 +66,13 @@ class Artifact:
     files: dict[str, str]  # digest of each file of a folder; empty for a file
 
 
-def sha256_of_file(path: Path) -> str:
-    """Digest of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def sha256_of_path(path: Path) -> tuple[str, dict[str, str], int]:
     """Digest, digest of each file (of a folder) and size in bytes."""
     if path.is_file():
         return sha256_of_file(path), {}, path.stat().st_size
-    members = sorted(item for item in path.rglob("*") if item.is_file())
-    files = {item.relative_to(path).as_posix(): sha256_of_file(item) for item in members}
+    files = file_digests(path)
     listing = json.dumps(files, sort_keys=True).encode()
-    return hashlib.sha256(listing).hexdigest(), files, sum(item.stat().st_size for item in members)
+    return hashlib.sha256(listing).hexdigest(), files, sum((path / name).stat().st_size for name in files)
 
 
 @dataclass(frozen=True)
@@ -105,7 +122,7 @@ class Store:
                 "registry cannot hold: choose another folder."
             )
         try:
-            self.local.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._make_private()
             probe = self.local / f".write-{uuid.uuid4().hex}"
             probe.touch()
             probe.unlink()
@@ -118,6 +135,25 @@ class Store:
                 f"the store {without_secrets(self.url)!r} cannot be written ({reason}): "
                 "set EVENHAND_STORE to a folder or URL that can."
             ) from None
+
+    def _make_private(self) -> None:
+        """
+        Create the local folder; one that exists is closed to other users if it is a store, or empty.
+
+        A folder with the set-group-id bit is shared on purpose and stays as it is. In a folder that holds
+        other things too, the store's own folders are closed.
+        """
+        self.local.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = self.local.stat()
+        if not status.st_mode & 0o077 or status.st_mode & stat.S_ISGID or status.st_uid != os.getuid():
+            return
+        found = {item.name for item in self.local.iterdir()}
+        if found <= FOLDERS or "artifacts" in found:
+            self.local.chmod(0o700)
+        else:
+            for name in FOLDERS - FILES:
+                (self.local / name).mkdir(exist_ok=True, mode=0o700)
+            (self.local / "mlflow.db").touch(mode=0o600)
 
     @staticmethod
     def local_folder(url: str) -> Path:
@@ -168,6 +204,45 @@ class Store:
         with FileLock(folder / f"{name}.lock", timeout=LOCK_TIMEOUT_S):
             yield
 
+    @contextmanager
+    def lease(self) -> Iterator[None]:
+        """
+        Keep :meth:`prune` from what this process uses within the block, and from what other leases use.
+
+        The operating system holds the lease, so that a killed run holds none. What a run finds or stores is
+        marked as used now; `prune` keeps what was used since the oldest lease began.
+        """
+        folder, place = self.local / "leases", str(self.local.resolve())
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / f"{time.time_ns()}-{uuid.uuid4().hex}"
+        held = FileLock(path)
+        with self.lock("prune"):  # else prune could take it for that of a killed run
+            held.acquire()
+        _LEASED[place] += 1
+        try:
+            yield
+        finally:
+            _LEASED[place] -= 1
+            path.unlink(missing_ok=True)
+            held.release()
+
+    def _oldest_lease(self) -> float | None:
+        """Time since which what was used is kept; None if no run holds a lease."""
+        started = []
+        for path in (self.local / "leases").glob("*-*"):
+            try:
+                with FileLock(path, timeout=0):
+                    path.unlink(missing_ok=True)  # of a killed run
+            except Timeout:
+                started.append(int(path.name.partition("-")[0]) / 1e9)
+        return min(started) - CLOCK_S if started else None
+
+    def _use(self, path: str) -> None:
+        """Mark a file or folder as used now, where a lease is held."""
+        if self.is_local and _LEASED[str(self.local.resolve())]:
+            with self.lock("prune"), suppress(FileNotFoundError):
+                os.utime(path)
+
     # artifacts
 
     def put(self, source: Path, kind: str) -> Artifact:
@@ -180,6 +255,7 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.exists() and sha256_of_path(target)[0] != digest:
                 _remove(target)
+            self._use(final)
             if not target.exists():
                 try:
                     source.rename(target)
@@ -286,6 +362,7 @@ class Store:
 
     def find(self, step: str, key: str) -> StepRecord | None:
         """Record of a finished step, if all its outputs are unchanged; else None."""
+        self._use(self._path("steps", step, f"{key}.json"))
         text = self.read_text("steps", step, f"{key}.json")
         if text is None:
             return None
@@ -310,24 +387,26 @@ class Store:
     def _records(self) -> Iterator[tuple[str, StepRecord | None]]:
         """Every record's path and content; None for a damaged one."""
         for path in self.filesystem.glob(self._path("steps", "*", "*.json")):
-            yield path, _record(self.filesystem.cat_file(path))
+            with suppress(FileNotFoundError):  # a run has just removed it
+                yield path, _record(self.filesystem.cat_file(path))
 
     def usage(self) -> list[dict[str, Any]]:
         """Every step record with the size of its outputs and its age, newest first."""
-        now = datetime.datetime.now(datetime.UTC)
+        now = time.time()
         rows = []
         for path, record in self._records():
             if record is None:
                 continue
-            modified = self.filesystem.modified(path)
-            if modified.tzinfo is None:
-                modified = modified.replace(tzinfo=datetime.UTC)
+            try:
+                modified = self._used(path)
+            except FileNotFoundError:
+                continue
             rows.append(
                 {
                     "step": record.step,
                     "key": record.key,
                     "bytes": sum(artifact.size for artifact in record.outputs.values()),
-                    "age_s": max(0.0, (now - modified).total_seconds()),
+                    "age_s": max(0.0, now - modified),
                 }
             )
         return sorted(rows, key=lambda row: row["age_s"])
@@ -336,19 +415,20 @@ class Store:
         """
         Keep the newest `keep` records of every step, and their artifacts; delete all others.
 
-        Cached images of charts are deleted too: pages contain copies. Returns the numbers of deleted records
-        and bytes.
+        Cached images of charts are deleted too: pages contain copies. What runs use that are under way is
+        kept. Returns the numbers of deleted records and bytes. Raises `NotCarriedOut` for a remote store that
+        a run of this machine uses.
         """
+        if not self.is_local and self._oldest_lease() is not None:
+            raise NotCarriedOut("a run uses this store: delete cached steps when it has ended.")
         seen: dict[str, int] = {}
         removed = 0
         for path in [path for path, record in self._records() if record is None]:
-            self.filesystem.rm(path)
-            removed += 1
+            removed += self._delete(path)
         for row in self.usage():
             seen[row["step"]] = seen.get(row["step"], 0) + 1
             if seen[row["step"]] > keep:
-                self.filesystem.rm(self._path("steps", row["step"], f"{row['key']}.json"))
-                removed += 1
+                removed += self._delete(self._path("steps", row["step"], f"{row['key']}.json"))
         alive = {
             artifact.uri for _, record in self._records() if record for artifact in record.outputs.values()
         }
@@ -356,10 +436,25 @@ class Store:
         pictures = self.filesystem.glob(self._path("charts", "*"))
         for path in [*self.filesystem.glob(self._path("artifacts", "*", "*")), *pictures]:
             if self._uri(path) not in alive:
-                freed += int(self.filesystem.du(path))
-                self.filesystem.rm(path, recursive=True)
+                with suppress(FileNotFoundError):
+                    size = int(self.filesystem.du(path))
+                    freed += size if self._delete(path) else 0
         self._remove_abandoned()
         return removed, freed
+
+    def _used(self, path: str) -> float:
+        """Time of a file's last use or change."""
+        modified: datetime.datetime = self.filesystem.modified(path)
+        return (modified if modified.tzinfo else modified.replace(tzinfo=datetime.UTC)).timestamp()
+
+    def _delete(self, path: str) -> bool:
+        """Delete a file or folder unless it was used since the oldest lease began; whether it was deleted."""
+        with self.lock("prune"), suppress(FileNotFoundError):
+            since = self._oldest_lease()  # again for each: a run may have just begun
+            if since is None or self._used(path) < since:
+                self.filesystem.rm(path, recursive=True)
+                return True
+        return False
 
     def _remove_abandoned(self) -> None:
         """Remove old temporary files of killed runs."""

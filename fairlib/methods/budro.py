@@ -19,8 +19,8 @@ from evenhand.fairlib.methods.gbdt import (
     prior_shift,
     thread_count,
     validation_of,
-    without_cache,
 )
+from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
 from evenhand.fairlib.tuning.space import Real, Space
@@ -203,7 +203,7 @@ class BudroClassifier(GBDTClassifier):
             self.validation_ = _predictions([training], training.best_step)
         self.history_, self.best_step_ = training.history, training.best_step
         # and the plain step
-        self.booster_ = without_cache(training.booster[: self.best_step_ + 1])
+        self.booster_ = between_values(training.booster[: self.best_step_ + 1], data)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
         self.prior_shift_ = prior_shift(training.class_weights)
         for file in files:

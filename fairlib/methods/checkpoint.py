@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,11 @@ class Checkpoint:
         digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
             return None
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+            return None
         return arrays if str(arrays.pop("training", "")) == self.training else None
 
     def due(self) -> bool:

@@ -15,6 +15,7 @@ from scipy.special import expit, softmax
 from evenhand.fairlib.execution import available_cores, derive_seed
 from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, check_sample_weight
 from evenhand.fairlib.methods.groups import hold_out
+from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -157,7 +158,7 @@ class GBDTClassifier(Method):
             booster.update(matrix, step)
             if callback is not None and stop is None:
                 callback(step + 1, self.n_steps, {})
-        self.booster_ = without_cache(booster)
+        self.booster_ = between_values(booster, rows)
         if self.categories_:
             self.booster_.set_attr(categories=json.dumps(self.categories_))
         self.prior_shift_ = prior_shift(importance)
@@ -410,10 +411,3 @@ def thread_count(n_jobs: int | None, n: int, small: int = SMALL_TABLE) -> int:
     if n_jobs is not None and n_jobs < 0:
         return max(1, available + 1 + n_jobs)
     return n_jobs or (1 if n < small else available)
-
-
-def without_cache(booster: xgb.Booster) -> xgb.Booster:
-    """A copy with the trees only: a trained booster keeps its training matrix in memory."""
-    import xgboost as xgb
-
-    return xgb.Booster(model_file=booster.save_raw("ubj"))

@@ -100,7 +100,8 @@ def evaluate(
     direct: bool,
     overrides: Sequence[str] | None,
     no_record: bool,
-    **options: str | None,
+    use_policy: bool,
+    **options: Any,
 ) -> int:
     """Evaluate, print, and write the reports.
 
@@ -113,6 +114,10 @@ def evaluate(
         from evenhand.flows.evaluate import execute, plan_evaluation
 
         arguments: dict[str, Any] = {"model": model, "overrides": list(overrides or ()), **options}
+        if use_policy:
+            _take_policy(arguments, store_url)
+        if arguments["data"] is None:
+            raise InputError("--data is missing: give the table, or --policy where the policy has a holdout.")
         found = plan_evaluation(**arguments, record=not no_record)
         return Verb(
             found.run_name,
@@ -126,6 +131,24 @@ def evaluate(
     if fault is not None:
         verdict.exit_code, verdict.error = 4, verdict.error or fault
     return print_result(verdict, verdict.to_dict() if as_json else None, lambda: _print(verdict, seconds))
+
+
+def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
+    """Replace the gates, and the data if the policy has a holdout, by those of the model's policy."""
+    from evenhand.tasks.audit import current_policy
+    from evenhand.tasks.bundle import parse_address
+    from evenhand.tasks.registry import tracking_uri
+
+    name = parse_address(arguments["model"]).name
+    policy = current_policy(tracking_uri(Store(store_url)), name)
+    if policy is None:
+        raise InputError(f"--policy: the model {name!r} has no policy: `evenhand policy set` sets one.")
+    holdout = policy["holdout"]
+    if arguments["gates"] is not None or (holdout and arguments["data"] is not None):
+        raise InputError("--policy gives the gates and the data: leave --gates and --data out.")
+    arguments["gates"] = policy["gates"]
+    if holdout:
+        arguments |= {"data": holdout["data"], "overrides": [*holdout["overrides"], *arguments["overrides"]]}
 
 
 def _check_plain(junit: Path) -> None:

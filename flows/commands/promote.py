@@ -1,25 +1,30 @@
-"""``evenhand promote`` and ``evenhand history``: move an alias, and print the record of all moves."""
+"""Commands about aliases and their evidence: promote, approve, history, verify and policy."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.job import check_alias
 from evenhand.flows.runtime import prepare_environment
-from evenhand.tasks import registry as model_registry
+from evenhand.tasks import audit, policy
+from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import AliasChange, History, alias_history, tracking_uri
+from evenhand.tasks.registry import damaged_files, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
 
 
 def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> None:
-    """Give a version an alias if its recorded evaluation passed, and print the change."""
+    """Give a version an alias if its recorded evaluations allow it, and print the change."""
     try:
         check_alias(alias)
     except ValueError as error:
@@ -27,39 +32,159 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
     try:
         address, registry = _address(model, store_url)
         version = find_version(registry, address).version
-        change = model_registry.promote(registry, address.name, version, alias)
+        change = policy.promote(registry, address.name, version, alias)
     except KeyboardInterrupt:
         raise NotCarriedOut(INTERRUPTED) from None
     if as_json:
-        print(json.dumps({"name": address.name, "version": version, "change": change and asdict(change)}))
+        print(json.dumps({"name": address.name, "version": version, "change": change and _row(change)}))
     elif change is None:
         print(f"{address.name} version {version} is {alias} already: nothing was changed.")
     else:
-        before = f", in place of version {change.from_version}" if change.from_version else ""
+        from_version = change.content["from_version"]
+        before = f", in place of version {from_version}" if from_version else ""
         print(f"{address.name} version {version} is now {alias}{before}.")
-        print(f"record {change.number}: {change.when}, {change.who}, {describe_evaluation(change)}")
+        print(f"record {change.number}: {change.when}, {change.who}, {_describe(change)}")
 
 
-def history(model: str, as_json: bool, store_url: str | None) -> int:
-    """Print every recorded move of a model's aliases; the exit code is 1 if the record has faults."""
+def approve(model: str, store_url: str | None) -> None:
+    """Record that the acting person approves a version."""
     address, registry = _address(model, store_url)
-    found = alias_history(registry, address.name)
+    version = find_version(registry, address).version
+    made = policy.approve(registry, address.name, version)
+    print(f"record {made.number}: {made.who} approves {address.name} version {version}")
+
+
+def history(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
+    """Print every record of a model's chain; the exit code is 1 if it has faults."""
+    address, registry = _address(model, store_url)
+    found = audit.history(registry, address.name)
+    if anchor is not None:
+        if found.faults:
+            raise InputError(f"nothing was written to {anchor}: {found.faults[0]}.")
+        try:
+            anchor.write_text(json.dumps(audit.anchor_of(found), indent=1) + "\n")
+        except OSError as error:
+            raise InputError(f"--anchor {anchor} cannot be written ({error.strerror}).") from None
     if as_json:
-        changes = [{**asdict(change), "digest": change.digest} for change in found.changes]
-        print(json.dumps({**asdict(found), "changes": changes}))
+        records = [_row(record) for record in found.records]
+        document = {"name": found.name, "aliases": found.aliases, "faults": found.faults}
+        moves = [row for row in records if row["kind"] == "move"]
+        print(json.dumps({**document, "changes": moves, "records": records}))
     else:
         _print(found)
     return 1 if found.faults else 0
 
 
-def describe_evaluation(change: AliasChange) -> str:
-    """Describe the evaluation that allowed a change."""
-    evaluation = change.evaluation
+def verify(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
+    """Check a model's chain, its beginning against an anchor, and the bytes of every version."""
+    address, registry = _address(model, store_url)
+    found = audit.history(registry, address.name)
+    faults = list(found.faults)
+    if anchor is not None:
+        faults += audit.check_anchor(found, _read_anchor(anchor))
+    checked, unlisted = 0, []
+    with registry_client(registry) as client:
+        versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
+        numbers = sorted((str(item.version) for item in versions), key=int)
+    recorded = {record.content["version"]: record.content["files"] for record in found.of("version")}
+    for number in sorted({*numbers, *recorded}, key=int):
+        if number not in numbers:
+            faults.append(f"version {number} was deleted")
+            continue
+        changed = damaged_files(registry, address.name, number, recorded.get(number))
+        if changed is None:
+            unlisted.append(number)
+        else:
+            checked += 1
+            faults += [f"version {number}: {fault}" for fault in changed]
+    if as_json:
+        document = {"name": address.name, "records": len(found.records), "versions": checked}
+        print(json.dumps({**document, "without_list": unlisted, "faults": faults}))
+    else:
+        print(f"{address.name}: {len(found.records)} records, the files of {checked} versions")
+        if unlisted:
+            print(f"without a list of files, by an older version: {', '.join(unlisted)}")
+        for fault in faults:
+            print(f"evenhand: {fault}", file=sys.stderr)
+        print("faults were found" if faults else "nothing was changed")
+    return 1 if faults else 0
+
+
+def _read_anchor(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"--anchor {path} cannot be read ({type(error).__name__}).") from None
+    if not isinstance(found, dict):
+        raise InputError(f"--anchor {path} holds no anchor: `evenhand history --anchor FILE` writes one.")
+    return found
+
+
+# policies
+
+
+def set_policy(
+    model: str,
+    gates: str,
+    holdout: str | None,
+    overrides: Sequence[str] | None,
+    required: Sequence[str] | None,
+    max_overlap: float,
+    min_age: float,
+    approvals: int,
+    promoters: Sequence[str] | None,
+    store_url: str | None,
+) -> None:
+    """Check a policy, add it to the model's chain, and print it."""
+    from evenhand.flows.policy import make_policy
+
+    address, registry = _address(model, store_url)
+    rules = make_policy(
+        Store(store_url),
+        gates,
+        holdout,
+        overrides or (),
+        required=required or (),
+        limits={"max_overlap": max_overlap, "min_age": min_age, "approvals": approvals},
+        promoters=promoters or (),
+    )
+    with registry_client(registry) as client:
+        made = audit.append(client, address.name, "policy", rules)
+    print(f"record {made.number}: {made.who} sets the policy of {address.name}")
+
+
+def show_policy(model: str, store_url: str | None) -> None:
+    """Print the policy of a model as JSON."""
+    address, registry = _address(model, store_url)
+    found = audit.current_policy(registry, address.name)
+    if found is None:
+        raise InputError(f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`.")
+    print(json.dumps(found, indent=1))
+
+
+# printing
+
+
+def _row(record: Record) -> dict[str, Any]:
+    """A record as one mapping, its content beside its other fields."""
+    fields = asdict(record)
+    return {**fields.pop("content"), **fields}
+
+
+def _describe(record: Record) -> str:
+    """Describe a record's content in a few words."""
+    content = record.content
+    if record.kind == "version":
+        return f"files {hashlib.sha256(content['files'].encode()).hexdigest()[:12]}"
+    if record.kind == "policy":
+        return f"gates on {', '.join(content['gates'])}" if content.get("gates") else "removed"
+    if record.kind == "approval":
+        return ""
+    evaluation = content["evaluation"] if record.kind == "move" else content
     kind = evaluation.get("run_id") or "the gates of its own run"
     verdict = str(evaluation.get("verdict", "not recorded")).replace("_", " ")
     data = str(evaluation.get("data_fingerprint") or "")[:12]
-    on = f" on data {data}" if data else ""
-    return f"{verdict} by {kind}{on}"
+    return f"{verdict} by {kind}{f' on data {data}' if data else ''}"
 
 
 def _address(model: str, store_url: str | None) -> tuple[ModelAddress, str]:
@@ -70,23 +195,16 @@ def _address(model: str, store_url: str | None) -> tuple[ModelAddress, str]:
     return address, tracking_uri(Store(store_url))
 
 
-def _print(history: History) -> None:
-    rows = [("no", "when", "alias", "from", "to", "who", "why", "evaluation")]
-    for change in history.changes:
-        rows.append(
-            (
-                str(change.number),
-                change.when,
-                change.alias,
-                change.from_version or "-",
-                change.to_version,
-                change.who,
-                change.reason,
-                describe_evaluation(change),
-            )
-        )
+def _print(chain: Chain) -> None:
+    rows = [("no", "when", "what", "version", "who", "why")]
+    for record in chain.records:
+        content, what, version = record.content, record.kind, record.content.get("version", "")
+        if record.kind == "move":
+            what, version = content["alias"], f"{content['from_version'] or '-'} to {content['to_version']}"
+        reason = f"{content['reason']}, " if record.kind == "move" else ""
+        rows.append((str(record.number), record.when, what, version, record.who, reason + _describe(record)))
     print_table(rows)
-    now = ", ".join(f"{alias} is version {version}" for alias, version in sorted(history.aliases.items()))
-    print(f"\n{history.name}: {now or 'no alias is set'}")
-    for fault in history.faults:
+    now = ", ".join(f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items()))
+    print(f"\n{chain.name}: {now or 'no alias is set'}")
+    for fault in chain.faults:
         print(f"evenhand: {fault}", file=sys.stderr)

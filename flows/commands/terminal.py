@@ -144,8 +144,15 @@ def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[Caught]:
     caught = Caught()
     try:
         yield caught
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 means a refusing gate
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_interrupt(error)):
+            raise
         caught.error = _in_one_line(error, interrupted)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C or SIGTERM ended the work; within a flow Prefect raises an exception of its own."""
+    return isinstance(error, KeyboardInterrupt) or type(error).__name__ == "TerminationSignal"
 
 
 def report_error(error: BaseException, *, as_json: bool = False) -> int:
@@ -162,7 +169,7 @@ def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
 
     With EVENHAND_LOG set, the traceback of an internal fault, and of an error with a cause, goes to stderr.
     """
-    if isinstance(error, KeyboardInterrupt):
+    if is_interrupt(error):
         return NotCarriedOut(interrupted)
     ours = isinstance(error, EvenhandError)
     if os.environ.get("EVENHAND_LOG") and not (ours and error.__cause__ is None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.proxies.raw import RawAcceptance
+from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
+from evenhand.fairlib.proxies.raw import RawAcceptance, Rows
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import sha256_of_path
 
@@ -85,6 +87,7 @@ class ProxyBundle:
     digest: str  # sha256 of the parts that decide about rows
     balance: Mapping[str, Any] | None = None  # content of balance.json
     version: str = ""  # of the registry, for display
+    salt: str = ""  # of the rows' uniform numbers; proxies of older versions have none
 
     @classmethod
     def load(cls, folder: str | Path, version: str = "") -> ProxyBundle:
@@ -109,11 +112,20 @@ class ProxyBundle:
                 digest=digest_of(place),
                 balance=json.loads(balance.read_text()) if balance.exists() else None,
                 version=version,
+                salt=str(inputs.get("salt", "")),
             )
         except (ContractError, ValueError, KeyError) as error:
             raise InputError(
                 f"the proxy in {place.name} cannot be used ({type(error).__name__}): publish it again."
             ) from error
+
+    def uniforms(self, rows: Rows, key: Sequence[str], seed: int) -> NDArray[np.float64]:
+        """
+        Uniform numbers of rows, by which they are kept, shape (n,).
+
+        They depend on the proxy's name beside the seed: proxies of one seed decide independently.
+        """
+        return hash_uniforms(rows, key, derive_seed(seed, self.salt) if self.salt else seed)
 
     def __post_init__(self) -> None:
         """Refuse an encoder of other columns."""

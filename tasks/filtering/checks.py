@@ -52,8 +52,6 @@ class RowFilter:
         Raises `ContractViolation` if the contract stops at a bad row or a column has another type, and
         `InputError` if the key cannot be hashed.
         """
-        from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
-
         contract, categorical = self.bundle.contract, self.bundle.raw.categorical
         values = {
             column.name: typed(
@@ -76,7 +74,7 @@ class RowFilter:
         rows = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
         acceptance = self.bundle.raw.evaluate(rows)
         try:
-            numbers = hash_uniforms(rows, self.key, self.settings.seed)
+            numbers = self.bundle.uniforms(rows, self.key, self.settings.seed)
         except ValueError as error:
             raise InputError(str(error)) from None
         if self.settings.probability:

@@ -13,6 +13,7 @@ import mlflow.pyfunc
 import pandas as pd
 from mlflow.models import set_model
 
+from evenhand.fairlib.file_digests import check_bundle
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TRUTH, TableEncoder
@@ -68,8 +69,16 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     """Encoder and estimator or proxy, loaded from the bundle's parameter files."""
 
     def load_context(self, context: Any) -> None:
-        """Load the bundle: JSON, safetensors and UBJSON only."""
+        """
+        Load the bundle: JSON, safetensors and UBJSON only.
+
+        Raises ValueError if a file of the model is not the one that was published: this finds damage, not an
+        attacker, who could change this code too.
+        """
         bundle = Path(context.artifacts["bundle"])
+        faults = check_bundle(bundle)
+        if faults:
+            raise ValueError(f"the model is damaged: {faults[0]}. Fetch it again, or publish it again.")
         self.bundle = bundle
         self.inputs = json.loads((bundle / "inputs.json").read_text())
         self.encoder = TableEncoder.load(bundle / "encoder.json")

@@ -31,6 +31,7 @@ JOB: dict[str, Any] = {
     "calibration": "none",
     "evaluate": {"draws": 20},
     "gates": {"auc": {"min": 0.3}},
+    "publish": {"without_policy": True},
 }
 PROXY: dict[str, Any] = {
     "name": "loans-proxy",
@@ -39,6 +40,7 @@ PROXY: dict[str, Any] = {
     "method": {"name": "naive-tree"},
     "evaluate": {"draws": 20},
     "filter": {"key": ["id"], "rows_per_unit": 1000},
+    "publish": {"without_policy": True},
 }
 AGENT: dict[str, Any] = {
     "name": "loans-agent",
@@ -56,6 +58,7 @@ AGENT: dict[str, Any] = {
     "calibration": "none",
     "evaluate": {"draws": 20},
     "gates": {"auc": {"min": 0.3}},
+    "publish": {"without_policy": True},
 }
 # what another table of the same contract is called on the command line
 OTHER = ("--data", "loans", "--set", "table.rows=600", "--set", "seed=4")

@@ -25,6 +25,7 @@ JOB = {
     "method": {"name": "naive-tree"},
     "evaluate": {"draws": 20},
     "filter": {"key": ["id"], "rows_per_unit": 1000},
+    "publish": {"without_policy": True},
 }
 
 

@@ -94,6 +94,7 @@ JOB: dict[str, Any] = {
     "method": {"name": "gbdt", "n_steps": 4, "max_depth": 2, "n_jobs": 1},
     "evaluate": {"draws": 20, "counterfactuals": {"work": {"job": "all"}}},
     "gates": {"auc": {"min": 0.3}},
+    "publish": {"without_policy": True},
 }
 
 
@@ -106,6 +107,7 @@ PROXY_JOB: dict[str, Any] = {
     "method": {"name": "proxy", "alpha": 0.3, "progress": 0.05, "min_leaf": 20},
     "evaluate": {"draws": 20},
     "gates": {"disclosivity": {"max": 0.6}},
+    "publish": {"without_policy": True},
 }
 
 
@@ -126,6 +128,7 @@ DADI_JOB: dict[str, Any] = {
     },
     "evaluate": {"draws": 20},
     "gates": {"features_asked": {"max": 5}},
+    "publish": {"without_policy": True},
 }
 
 

@@ -23,6 +23,7 @@ from tests.flows.people import STEPS
 FEATURES = ["income", "job", "owner", "since"]
 CLASSIFIER: dict[str, Any] = {
     "name": "people-balanced",
+    "publish": {"without_policy": True},
     "table": {"name": "people", "path": "people.csv"},
     "contract": "people.contract.yaml",
     "seed": 4,

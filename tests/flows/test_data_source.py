@@ -60,9 +60,12 @@ def test_a_query_has_only_a_name() -> None:
 
 
 def test_what_is_shown_has_no_secret() -> None:
-    found = parse_data("https://me:secret@host/new.csv?token=secret", [])
+    found = parse_data("https://me:$SECRET@host/new.csv?token=$TOKEN", [])
     assert found.shown == "https://host/new.csv"
-    assert "secret" in found.source["path"]
+    assert "$TOKEN" in found.source["path"]
+    for data in ("https://me:secret@host/new.csv", "https://host/new.csv?x=1&sas_token=secret"):
+        with pytest.raises(InputError, match="--data looks like it holds a credential"):
+            parse_data(data, [])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from evenhand.tasks.dataset import read_dataset
 
 CLASSIFIER: dict[str, Any] = {
     "name": "people-balanced",
+    "publish": {"without_policy": True},
     "table": {"name": "people", "path": "people.csv"},
     "contract": "people.contract.yaml",
     "seed": 4,
@@ -147,7 +148,9 @@ def test_settings_of_the_filter_change_nothing_in_a_run_of_the_job(published: An
 def test_a_published_classifier_is_no_proxy(published: Any) -> None:
     published.write()
     job = published.folder / "classifier.yaml"
-    job.write_text(yaml.safe_dump({**CLASSIFIER, "publish": {"model": "people-proxy"}}))
+    job.write_text(
+        yaml.safe_dump({**CLASSIFIER, "publish": {"model": "people-proxy", "without_policy": True}})
+    )
     assert published.run(job=job).code == 0
     done = filtered(published, code=2)
     (line,) = done.stderr.splitlines()

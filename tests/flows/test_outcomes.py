@@ -12,7 +12,14 @@ import pytest
 
 import evenhand.flows.run
 from evenhand.flows.commands import terminal
-from evenhand.flows.engine import CacheMiss, DirectEngine, Verdict, read_verdict, write_verdict
+from evenhand.flows.engine import (
+    CacheMiss,
+    DirectEngine,
+    Verdict,
+    read_verdict,
+    recorded_verdict,
+    write_verdict,
+)
 from evenhand.tasks.errors import MAX_MESSAGE, InputError, NotCarriedOut, internal_fault, without_secrets
 from evenhand.tasks.step import STEPS as STEP_TABLE
 from evenhand.tasks.store import Store
@@ -20,9 +27,10 @@ from tests.flows.people import STEPS
 
 
 def registered(store: Path) -> tuple[list[int], list[tuple[str, int]]]:
-    """Versions and aliases, read without MLflow."""
+    """Versions of the models, without those that hold records, and aliases; read without MLflow."""
     with sqlite3.connect(store / "mlflow.db") as opened:
-        versions = [row[0] for row in opened.execute("select version from model_versions order by version")]
+        models = "select version from model_versions where name not like 'evenhand.audit.%' order by version"
+        versions = [row[0] for row in opened.execute(models)]
         aliases = opened.execute("select alias, version from registered_model_aliases").fetchall()
     opened.close()
     return versions, aliases
@@ -306,3 +314,17 @@ def test_json_has_the_documented_keys(bench: Any) -> None:
     assert {"run_id", "status", "metrics", "model", "artifacts", "seconds", "cached"} <= set(done.json)
     assert json.loads(json.dumps(done.json)) == done.json
     assert {"auc", "auc.low", "auc.high", "gap_max.sex", "consistency.work"} <= set(done.json["metrics"])
+
+
+def test_an_interrupt_after_the_result_was_found_leaves_no_verdict(tmp_path: Path) -> None:
+    """SIGTERM between the decision and the pages: a verdict would name a report that does not exist."""
+    store = Store(str(tmp_path / "store"))
+
+    def interrupted() -> None:
+        with recorded_verdict(store, "some-run") as verdict:
+            verdict.status, verdict.exit_code = "evaluated", 3
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert read_verdict(store, "some-run") is None

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from evenhand.tasks.registry import AUDIT_TAG, alias_history, move_alias, record_evaluation, registry_client
+from evenhand.tasks.audit import CHAIN, RECORD_TAG, history, record_evaluation
+from evenhand.tasks.registry import registry_client
 from tests.flows.people import JOB, Bench, Done, run_all
 
 MODEL = "people-gbdt"
@@ -51,17 +52,19 @@ def test_a_version_is_promoted_and_the_way_back_is_the_same(two: Any) -> None:
     back = json.loads(call(two.store, "promote", f"models:/{MODEL}/1", "--json").stdout)
     assert (back["version"], back["change"]["from_version"]) == ("1", "2")
 
-    history = alias_history(uri(two.store), MODEL)
-    moves = [(c.number, c.alias, c.from_version, c.to_version, c.reason) for c in history.changes]
-    assert moves == [
-        (1, "champion", None, "1", "run"),
-        (2, "challenger", None, "2", "run"),
-        (3, "champion", "1", "2", "promote"),
-        (4, "champion", "2", "1", "promote"),
+    found = history(uri(two.store), MODEL)
+    kinds = ["version", "evaluation", "move"]
+    assert [record.kind for record in found.records] == [*kinds, *kinds, "move", "move"]
+    moves = [record.content for record in found.of("move")]
+    assert [(c["alias"], c["from_version"], c["to_version"], c["reason"]) for c in moves] == [
+        ("champion", None, "1", "run"),
+        ("challenger", None, "2", "run"),
+        ("champion", "1", "2", "promote"),
+        ("champion", "2", "1", "promote"),
     ]
-    assert history.faults == []
-    assert all(change.evaluation["verdict"] == "passed" for change in history.changes)
-    assert dict(history.aliases) == {"champion": "1", "challenger": "2"}
+    assert found.faults == []
+    assert all(content["evaluation"]["verdict"] == "passed" for content in moves)
+    assert dict(found.aliases) == {"champion": "1", "challenger": "2"}
 
 
 @pytest.mark.parametrize(
@@ -77,13 +80,15 @@ def test_only_what_has_passed_is_promoted(two: Any, evaluation: Any, words: str)
     with registry_client(uri(two.store)) as client:
         if evaluation is None:
             client.delete_model_version_tag(MODEL, "2", "evenhand.evaluation")
+            for number in ("6", "5"):  # the chain's records of the evaluation and the move after it
+                client.delete_model_version(f"{CHAIN}{MODEL}", number)
         else:
             record_evaluation(client, MODEL, "2", evaluation)
     done = call(two.store, "promote", f"models:/{MODEL}/2")
     assert done.exit_code == 2
     assert words in done.stderr
     assert "evenhand evaluate" in done.stderr
-    assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
+    assert dict(history(uri(two.store), MODEL).aliases)["champion"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -119,55 +124,28 @@ def test_who_acts_is_named(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call(two.store, "promote", f"models:/{MODEL}/2")
     monkeypatch.setenv("EVENHAND_ACTOR", "grace")
     call(two.store, "promote", f"models:/{MODEL}/1")
-    assert [c.who for c in alias_history(uri(two.store), MODEL).changes[2:]] == ["ada", "grace"]
-
-
-def key_of(client: Any, number: int) -> str:
-    tags = client.get_registered_model(MODEL).tags
-    return next(key for key in tags if key.startswith(f"{AUDIT_TAG}{number:06d}."))
+    assert [c.who for c in history(uri(two.store), MODEL).of("move")[2:]] == ["ada", "grace"]
 
 
 def test_what_was_done_past_us_shows(two: Any) -> None:
-    """A record that was changed, one that was taken out, and an alias that was moved without champion."""
+    """A record that was changed, one that was taken out, and an alias that was moved without a record."""
     call(two.store, "promote", f"models:/{MODEL}/2")
+    chain = f"{CHAIN}{MODEL}"
     with registry_client(uri(two.store)) as client:
-        key = key_of(client, 2)
-        second = client.get_registered_model(MODEL).tags[key]
-        client.set_registered_model_tag(MODEL, key, second.replace("challenger", "another"))
+        second = client.get_model_version(chain, "6").tags[RECORD_TAG]
+        client.set_model_version_tag(chain, "6", RECORD_TAG, second.replace("challenger", "another"))
     done = call(two.store, "history", MODEL)
     assert done.exit_code == 1
-    assert "the record before number 3 was changed or taken out" in done.stderr
+    assert "the record before number 7 was changed or taken out" in done.stderr
     with registry_client(uri(two.store)) as client:
-        client.delete_registered_model_tag(MODEL, key)
-    assert "before number 3" in call(two.store, "history", MODEL).stderr
-    with registry_client(uri(two.store)) as client:
-        client.set_registered_model_tag(MODEL, key, second)
+        client.set_model_version_tag(chain, "6", RECORD_TAG, second)
         client.set_registered_model_alias(MODEL, "champion", "1")
     done = call(two.store, "history", MODEL)
     assert "champion is at version 1, but version 2 by the last record" in done.stderr
-    assert "number 3" not in done.stderr
-
-
-def test_two_moves_at_one_moment_leave_two_records(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "number 7" not in done.stderr
     with registry_client(uri(two.store)) as client:
-        write, meanwhile = client.set_registered_model_tag, []
-
-        def race(name: str, key: str, value: str) -> None:
-            if not meanwhile:  # another process reads the same records, and writes first
-                meanwhile.append(key)
-                move_alias(client, MODEL, "canary", "1", reason="promote", evaluation={})
-            write(name, key, value)
-
-        monkeypatch.setattr(client, "set_registered_model_tag", race)
-        move_alias(client, MODEL, "champion", "2", reason="promote", evaluation={})
-    history = alias_history(uri(two.store), MODEL)
-    assert sorted((c.number, c.alias) for c in history.changes[2:]) == [(3, "canary"), (3, "champion")]
-    assert history.faults == []
-    assert dict(history.aliases) == {"champion": "2", "challenger": "2", "canary": "1"}
-    # and the next move follows them
-    assert call(two.store, "promote", f"models:/{MODEL}/1").exit_code == 0
-    history = alias_history(uri(two.store), MODEL)
-    assert (history.changes[-1].number, history.faults) == (4, [])
+        client.delete_model_version(chain, "6")
+    assert "before number 7" in call(two.store, "history", MODEL).stderr
 
 
 def test_an_evaluation_beside_a_champion_of_the_past_does_not_count(two: Any) -> None:
@@ -201,7 +179,7 @@ def test_a_refusal_is_not_forgotten_when_the_model_is_made_again(two: Any, verdi
     done = two.run("--json", "--set", "method.n_steps=6")
     assert done.code == 1
     assert "the evaluation some-evaluation did not pass it" in done.json["error"]
-    assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
+    assert dict(history(uri(two.store), MODEL).aliases)["champion"] == "1"
     assert call(two.store, "promote", f"models:/{MODEL}/2").exit_code == 2
 
 
@@ -254,7 +232,7 @@ class TestUpToDate:
         assert "version 2 is champion by a later decision" in done.json["notes"][0]
         # without the option the job's model comes back, as it always did
         assert two.run("--json").json["model"]["version"] == "1"
-        assert dict(alias_history(uri(two.store), MODEL).aliases)["champion"] == "1"
+        assert dict(history(uri(two.store), MODEL).aliases)["champion"] == "1"
 
     @pytest.mark.parametrize("with_record", [True, False])
     def test_a_version_that_never_got_its_alias_is_finished(self, champion: Any, with_record: bool) -> None:
@@ -262,7 +240,7 @@ class TestUpToDate:
         with registry_client(uri(champion.store)) as client:
             client.delete_registered_model_alias(MODEL, "champion")
             if not with_record:
-                client.delete_registered_model_tag(MODEL, key_of(client, 1))
+                client.delete_model_version(f"{CHAIN}{MODEL}", "3")
         done = champion.run("--json", "--if-changed")
         assert (done.json["status"], done.json["model"]["version"]) == ("published", "1")
 

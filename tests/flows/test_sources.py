@@ -306,8 +306,10 @@ def test_a_download_counts_what_has_come(store: Store, monkeypatch: pytest.Monke
     assert told == [(3, 7), (5, 7), (7, 7)]
 
 
-def test_a_token_in_an_address_is_not_shown(bench: Any) -> None:
-    bench.job["table"]["path"] = "http://me:pass-word@127.0.0.1:9/data.csv?token=a/b-c"
+def test_a_token_in_an_address_is_not_shown(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASS", "pass-word")
+    monkeypatch.setenv("TOKEN", "a/b-c")
+    bench.job["table"]["path"] = "http://me:$PASS@127.0.0.1:9/data.csv?token=$TOKEN"
     done = bench.run("--json")
     assert done.code == 2
     assert "127.0.0.1:9/data.csv" in done.err

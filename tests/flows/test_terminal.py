@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import NoReturn
 
 import pytest
@@ -82,3 +84,28 @@ def test_an_interruption_says_what_is_kept() -> None:
 def test_an_exit_that_was_asked_for_is_let_through() -> None:
     with pytest.raises(SystemExit), one_line_errors():
         raise SystemExit(3)
+
+
+def test_a_signal_that_prefect_turned_into_an_exception_is_an_interrupt() -> None:
+    from prefect.exceptions import TerminationSignal
+
+    with one_line_errors(interrupted="stopped") as caught:
+        raise TerminationSignal(signal=15)
+    assert caught.error is not None
+    assert (caught.error.exit_code, str(caught.error)) == (4, "stopped")
+    with pytest.raises(SystemExit), one_line_errors():
+        raise SystemExit(3)
+
+
+def test_sigterm_is_an_interrupt() -> None:
+    """A process that is asked to end: one line, exit code 4."""
+    code = (
+        "import os, signal\n"
+        "from evenhand.flows import cli\n"
+        "from evenhand.flows.commands import lists\n"
+        "lists.jobs = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "cli.app(['jobs'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == "evenhand: interrupted: run again.\n"

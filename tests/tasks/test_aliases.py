@@ -9,33 +9,38 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from evenhand.tasks import registry
-from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import (
-    ABSENT,
+from evenhand.tasks import audit, policy, registry
+from evenhand.tasks.audit import (
     ACTORS,
     AUDIT_TAG,
-    DIGEST_TAG,
-    AliasChange,
-    Published,
+    CHAIN,
+    RECORD_TAG,
+    Record,
     actor,
-    alias_history,
+    append,
+    evaluations_of,
+    history,
+    move_alias,
+    read_chain,
+    record_evaluation,
+)
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.policy import promote
+from evenhand.tasks.registry import (
+    ABSENT,
+    DIGEST_TAG,
+    Published,
     artifact_root,
     current_aliases,
-    move_alias,
-    promote,
     published,
     published_version,
     read_card,
-    record_evaluation,
-    recorded_evaluation,
     tracking_uri,
 )
 from evenhand.tasks.store import Store
@@ -51,6 +56,12 @@ class AbsentError(Exception):
         self.error_code = code
 
 
+class Page(list[Any]):
+    """One page of a search, which is the last."""
+
+    token = ""
+
+
 class Client:
     """The calls of MLflow's client that aliases need."""
 
@@ -58,6 +69,26 @@ class Client:
         self.models = {"loans": SimpleNamespace(name="loans", aliases={}, tags={})}
         self.versions: dict[str, dict[str, str]] = {str(k): {} for k in range(1, 5)}
         self.calls: list[str] = []
+        self.records: dict[int, str] = {}
+
+    def search_model_versions(self, wanted: str, **_: Any) -> Page:
+        assert wanted.startswith(f"name = '{CHAIN}")
+        return Page(
+            SimpleNamespace(version=number, tags={RECORD_TAG: text}) for number, text in self.records.items()
+        )
+
+    def create_registered_model(self, name: str) -> None:
+        if self.records:
+            raise AbsentError("RESOURCE_ALREADY_EXISTS")
+
+    def create_model_version(self, name: str, source: str, tags: dict[str, str]) -> Any:
+        self.calls.append("record")
+        number = max(self.records, default=0) + 1
+        self.records[number] = tags[RECORD_TAG]
+        return SimpleNamespace(version=number)
+
+    def delete_model_version(self, name: str, version: str) -> None:
+        del self.records[int(version)]
 
     def get_registered_model(self, name: str) -> Any:
         if name not in self.models:
@@ -80,10 +111,6 @@ class Client:
     def set_model_version_tag(self, name: str, version: str, key: str, value: str) -> None:
         self.versions[version][key] = value
 
-    def set_registered_model_tag(self, name: str, key: str, value: str) -> None:
-        self.calls.append("record")
-        self.models[name].tags[key] = value
-
     def set_registered_model_alias(self, name: str, alias: str, version: str) -> None:
         self.calls.append("move")
         self.models[name].aliases[alias] = int(version)
@@ -100,57 +127,129 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     def opened(uri: str) -> Iterator[Client]:
         yield made
 
-    monkeypatch.setattr(registry, "registry_client", opened)
-    monkeypatch.setattr(registry, "actor", lambda: "someone")
-    monkeypatch.setattr(registry, "now", lambda: f"at {len(made.calls)}")
+    for module in (registry, audit, policy):
+        monkeypatch.setattr(module, "registry_client", opened)
+    monkeypatch.setattr(audit, "actor", lambda: "someone")
+    monkeypatch.setattr(audit, "now", lambda: f"at {len(made.calls)}")
+    monkeypatch.setattr(audit.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(policy, "damaged_files", lambda *given: [])
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(MlflowException=AbsentError))
     return made
 
 
-def move(client: Client, version: str, alias: str = "champion") -> AliasChange | None:
+def move(client: Client, version: str, alias: str = "champion") -> Record | None:
     return move_alias(client, "loans", alias, version, reason="run", evaluation={"a": 1})  # type: ignore[arg-type]
 
 
 def faults(client: Client) -> list[str]:
-    return list(alias_history("uri", "loans").faults)
+    return list(history("uri", "loans").faults)
+
+
+def old_move(client: Client, number: int, version: str, previous: str = "", beside: str = "x") -> Record:
+    """A move as older versions recorded it: a tag, whose digest is that of its JSON."""
+    content = {"alias": "champion", "from_version": None, "to_version": version, "reason": "run"}
+    head = {"number": number, "when": f"then {number}", "who": "someone", "previous": previous}
+    text = json.dumps({**head, **content, "evaluation": {}}, sort_keys=True)
+    client.models["loans"].tags[f"{AUDIT_TAG}{number:06d}.{beside}"] = text
+    client.models["loans"].aliases["champion"] = int(version)
+    found = Record.read(text)
+    assert found is not None
+    return found
 
 
 def test_moves_are_recorded_first_numbered_and_chained(client: Client) -> None:
     first, second = move(client, "1"), move(client, "2")
     assert client.calls == ["record", "move"] * 2
-    assert first == AliasChange(1, "at 0", "someone", "champion", None, "1", "run", {"a": 1}, "")
-    assert second == AliasChange(2, "at 2", "someone", "champion", "1", "2", "run", {"a": 1}, first.digest)
+    assert first is not None
+    assert second is not None
+    assert (first.number, first.who, first.kind, first.previous) == (1, "someone", "move", "")
+    assert (second.number, second.previous) == (2, first.digest)
+    assert second.content == {
+        "alias": "champion",
+        "from_version": "1",
+        "to_version": "2",
+        "reason": "run",
+        "evaluation": {"a": 1},
+    }
     assert client.models["loans"].aliases == {"champion": 2}
-    keys = sorted(client.models["loans"].tags)
-    assert re.fullmatch(r"evenhand\.audit\.000001\.[0-9a-f]{8}", keys[0])
-    assert keys[1].startswith("evenhand.audit.000002.")
     # a version that has the alias keeps it, and nothing is written
     assert move(client, "2") is None
     assert len(client.calls) == 4
-    history = alias_history("uri", "loans")
-    assert (history.name, list(history.changes)) == ("loans", [first, second])
-    assert (history.aliases, list(history.faults)) == ({"champion": "2"}, [])
-
-
-def test_tags_of_others_and_records_that_cannot_be_read_are_left_out(client: Client) -> None:
-    change = move(client, "1")
-    tags = client.models["loans"].tags
-    tags |= {"note": "{}", f"{AUDIT_TAG}000002.x": "{", f"{AUDIT_TAG}000000.x": '{"number": 1}'}
-    assert list(alias_history("uri", "loans").changes) == [change]
+    found = history("uri", "loans")
+    assert (found.name, list(found.records)) == ("loans", [first, second])
+    assert (found.aliases, list(found.faults)) == ({"champion": "2"}, [])
 
 
 def test_a_record_that_was_changed_or_removed_is_a_fault(client: Client) -> None:
     for version in "123":
         move(client, version)
-    tags = client.models["loans"].tags
-    first, second, _ = sorted(tags)
-    kept = dict(tags)
-    changed = json.loads(tags[second]) | {"who": "someone else"}
-    tags[second] = json.dumps(changed)
+    kept = dict(client.records)
+    client.records[2] = json.dumps(json.loads(kept[2]) | {"who": "someone else"}, sort_keys=True)
     assert faults(client) == ["the record before number 3 was changed or taken out"]
-    tags.clear()
-    tags.update({key: text for key, text in kept.items() if key != first})
+    client.records = {number: text for number, text in kept.items() if number != 1}
     assert faults(client) == ["the record before number 2 was changed or taken out"]
+    client.records = kept | {2: "{"}
+    assert faults(client) == [
+        "the record at place 2 cannot be read: it was changed",
+        "the record before number 3 was changed or taken out",
+    ]
+
+
+def test_the_chain_goes_on_after_the_moves_of_older_versions(client: Client) -> None:
+    first = old_move(client, 1, "1")
+    second = old_move(client, 2, "2", first.digest)
+    beside = old_move(client, 2, "3", first.digest, "beside")
+    assert faults(client) == []
+    third = move(client, "4")
+    assert third is not None
+    last = sorted((second, beside), key=lambda record: record.digest)[-1]
+    assert (third.number, third.previous) == (3, last.digest)
+    assert faults(client) == []
+    del client.models["loans"].tags[f"{AUDIT_TAG}000001.x"]
+    assert set(faults(client)) == {"the record before number 2 was changed or taken out"}
+
+
+def test_of_two_records_at_one_moment_the_second_looks_again(client: Client) -> None:
+    move(client, "1")
+    create, others = client.create_model_version, []
+
+    def race(*given: Any, **more: Any) -> Any:
+        if not others:  # another process has read the same records, and writes first
+            others.append("evaluation")
+            append(client, "loans", "evaluation", {"version": "9"})  # type: ignore[arg-type]
+        return create(*given, **more)
+
+    client.create_model_version = race  # type: ignore[method-assign]
+    moved = move(client, "2")
+    assert moved is not None
+    chain = read_chain(client, "loans")  # type: ignore[arg-type]
+    assert [(record.number, record.kind) for record in chain.records] == [
+        (1, "move"),
+        (2, "evaluation"),
+        (3, "move"),
+    ]
+    assert chain.faults == []
+    # a record that lost and was left there, by a process that was killed, changes nothing
+    client.records[max(client.records) + 1] = client.records[1]
+    assert read_chain(client, "loans").records == chain.records  # type: ignore[arg-type]
+
+
+def test_of_two_moves_at_one_moment_the_second_gives_up(client: Client) -> None:
+    move(client, "1")
+    create, others = client.create_model_version, []
+
+    def race(*given: Any, **more: Any) -> Any:
+        if not others:
+            others.append("move")
+            move(client, "3")
+        return create(*given, **more)
+
+    client.create_model_version = race  # type: ignore[method-assign]
+    with pytest.raises(NotCarriedOut, match="loans version 3 became champion at the same moment, by someone"):
+        move(client, "2")
+    assert client.models["loans"].aliases == {"champion": 3}
+    assert faults(client) == []
+    assert len(client.records) == 2
 
 
 def test_an_alias_that_was_moved_without_a_record_is_a_fault(client: Client) -> None:
@@ -170,22 +269,6 @@ def test_an_alias_that_was_moved_without_a_record_is_a_fault(client: Client) -> 
     ]
 
 
-def test_of_two_moves_at_one_moment_either_may_be_the_last(client: Client) -> None:
-    move(client, "1")
-    second = move(client, "2")
-    assert second is not None
-    beside = replace(second, to_version="3", when="at 3")
-    client.models["loans"].tags[f"{AUDIT_TAG}000002.beside"] = beside.to_json()
-    for version, found in (("2", 0), ("3", 0), ("1", 1)):
-        client.models["loans"].aliases["champion"] = int(version)
-        assert len(faults(client)) == found, version
-    # the next move follows both
-    third = move(client, "4")
-    assert third is not None
-    assert (third.number, third.previous) == (3, beside.digest)
-    assert faults(client) == []
-
-
 @pytest.mark.parametrize(
     ("evaluation", "words"),
     [
@@ -203,7 +286,9 @@ def test_a_version_is_promoted_only_where_its_evaluation_allows_it(
     move(client, "2")
     if evaluation is not None:
         record_evaluation(client, "loans", "3", evaluation)  # type: ignore[arg-type]
-        assert recorded_evaluation(client, "loans", "3") == evaluation  # type: ignore[arg-type]
+        chain = read_chain(client, "loans")  # type: ignore[arg-type]
+        (found,) = evaluations_of(client, chain, "3")  # type: ignore[arg-type]
+        assert evaluation.items() <= found.items()
     with pytest.raises(InputError, match=f"^loans version 3 cannot become champion: {words}. `evenhand eval"):
         promote("uri", "loans", "3", "champion")
     assert client.models["loans"].aliases == {"champion": 2}
@@ -232,7 +317,8 @@ def test_a_baseline_that_no_longer_counts_stops_only_what_was_judged_beside_it(
         assert change is None
     else:
         assert change is not None
-        assert (change.reason, change.evaluation, change.to_version) == ("promote", evaluation, "3")
+        assert (change.content["reason"], change.content["to_version"]) == ("promote", "3")
+        assert evaluation.items() <= change.content["evaluation"].items()
     assert client.models["loans"].aliases == {"champion": 3}
 
 
@@ -247,10 +333,10 @@ def test_what_another_alias_had_is_no_way_back(client: Client) -> None:
 @pytest.mark.parametrize("code", ABSENT)
 def test_a_model_that_is_not_there_is_named(client: Client, code: str) -> None:
     with pytest.raises(InputError, match=f"^the model '{code}' is not in the registry"):
-        alias_history("uri", code)
+        history("uri", code)
     # another error is none of ours
     with pytest.raises(AbsentError, match="INTERNAL_ERROR"):
-        alias_history("uri", "INTERNAL_ERROR")
+        history("uri", "INTERNAL_ERROR")
 
 
 def test_aliases_of_the_models_that_are_asked_for(client: Client) -> None:

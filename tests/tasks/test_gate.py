@@ -18,7 +18,6 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.gate import (
     check_evaluation_gates,
     degenerate,
-    digest_of_gates,
     drift_metrics,
     judge,
     read_gates,
@@ -54,13 +53,6 @@ def test_a_file_without_gates_is_one_error_line(tmp_path: Path, content: bytes |
     with pytest.raises(InputError, match=words) as caught:
         read_gates(path)
     assert "\n" not in str(caught.value)
-
-
-def test_the_digest_is_of_the_limits_and_not_of_their_order() -> None:
-    one = {"auc": {"min": 0.7, "bound": "point"}, "accuracy": {"min": 0.6}}
-    two = {"accuracy": {"min": 0.6}, "auc": {"bound": "point", "min": 0.7}}
-    assert digest_of_gates(one) == digest_of_gates(two)
-    assert digest_of_gates(one) != digest_of_gates({**one, "accuracy": {"min": 0.61}})
 
 
 def test_a_metric_that_was_not_measured_is_an_input_error() -> None:

@@ -323,3 +323,19 @@ def test_progress_ends_with_every_row_and_unit(
     rows_in = [values["rows"] for _, _, values in reports]
     assert (rows_in[0], rows_in[-1]) == (0, 6000)
     assert rows_in == sorted(rows_in)
+
+
+def test_two_proxies_of_one_seed_decide_independently() -> None:
+    """Finding 2.12: they shared their uniform numbers, so A then B kept min(a, b) of the rows, not a b."""
+    from types import SimpleNamespace
+
+    rows = pa.table({"id": list(range(4000))})
+
+    def kept(salt: str) -> Any:
+        return ProxyBundle.uniforms(SimpleNamespace(salt=salt), rows, ["id"], 3) < 0.5  # type: ignore[arg-type]
+
+    both = (kept("one") & kept("two")).mean()
+    assert abs(both - 0.25) < 0.03
+    assert (kept("one") == kept("one")).all()
+    # a proxy of an older version has no salt, and keeps the rows that it kept
+    assert (kept("") == (hash_uniforms(rows, ["id"], 3) < 0.5)).all()

@@ -1,0 +1,64 @@
+"""YAML that is read strictly: every key occurs once in its mapping, and aliases cannot make it grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+# Values and keys of a document after its aliases are followed.
+MAX_NODES = 200_000
+
+
+class StrictError(yaml.YAMLError):
+    """A key is given twice, or aliases make the document too large; the message is part of a sentence."""
+
+
+class StrictLoader(yaml.SafeLoader):
+    """YAML's safe types. Raises :class:`StrictError`."""
+
+    def get_single_node(self) -> Any:
+        """Read the document's nodes, and count them with every alias followed."""
+        node = super().get_single_node()
+        if node is not None:
+            _size(node, {})
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Build a mapping, after all its keys were compared."""
+        lines: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key, line = self.construct_object(key_node), key_node.start_mark.line + 1
+            if key in lines:
+                raise StrictError(
+                    f"key {key!r} is given twice (lines {lines[key]} and {line}): keep one of them"
+                )
+            lines[key] = line
+        return super().construct_mapping(node, deep=deep)
+
+
+def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
+    """Number of nodes below and with this one; each is counted once and added wherever an alias names it."""
+    if id(node) in known:
+        found = known[id(node)]
+        if found is None:
+            raise StrictError("an alias contains itself: write the value out")
+        return found
+    known[id(node)] = None
+    children: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        children = [item for pair in node.value for item in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+    size = 1 + sum(_size(child, known) for child in children)
+    if size > MAX_NODES:
+        raise StrictError(f"it has more than {MAX_NODES:,} values: shorten it")
+    known[id(node)] = size
+    return size
+
+
+def load_strictly(text: str) -> Any:
+    """Read a YAML document; raises `yaml.YAMLError`, ValueError or RecursionError if it is not valid."""
+    return yaml.load(text, Loader=StrictLoader)  # noqa: S506 (a SafeLoader)

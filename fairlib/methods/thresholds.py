@@ -1,0 +1,70 @@
+"""Split thresholds that are no value of a training row."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import xgboost as xgb
+
+DIGITS = range(-6, 13)
+
+
+def between_values(booster: xgb.Booster, rows: NDArray[np.float32]) -> xgb.Booster:
+    """
+    Move every numeric split threshold of a booster off the values of the rows that it was trained on.
+
+    XGBoost sends a row left if its value is below the threshold, and takes thresholds from the rows' values.
+    The new threshold is the shortest decimal number strictly between the next smaller and the next larger
+    value, so every row takes the same way, and the model shows no row's value. Two values without a float32
+    between them keep their threshold.
+
+    Parameters
+    ----------
+    booster : Booster
+    rows : ndarray of float32, shape (n, d)
+        All training rows; NaN is a missing value.
+
+    Returns
+    -------
+    Booster
+        With the trees only: it keeps no training matrix.
+    """
+    import xgboost as xgb
+
+    content = json.loads(booster.save_raw("json"))
+    trees = content["learner"]["gradient_booster"]["model"]["trees"]
+    used: dict[int, list[tuple[list[float], int]]] = {}
+    for tree in trees:
+        nodes = zip(tree["left_children"], tree["split_type"], tree["split_indices"], strict=True)
+        for node, (left, categorical, feature) in enumerate(nodes):
+            if left >= 0 and not categorical:
+                used.setdefault(feature, []).append((tree["split_conditions"], node))
+    for feature, places in used.items():
+        known = np.unique(rows[:, feature])
+        known = known[np.isfinite(known)]
+        old = np.array([conditions[node] for conditions, node in places], dtype=np.float32)
+        for (conditions, node), value in zip(places, _moved(old, known), strict=True):
+            conditions[node] = value
+    return xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
+
+
+def _moved(thresholds: NDArray[np.float32], known: NDArray[np.float32]) -> list[Any]:
+    """Shortest decimals in the gaps of the sorted values in which the thresholds lie."""
+    above = np.searchsorted(known, thresholds)  # first value that is not below the threshold
+    bounded = np.concatenate([[-np.inf], known.astype(np.float64), [np.inf]])
+    low, high = bounded[above], bounded[above + 1]
+    width = np.where(np.isfinite(high - low), 0.0, np.maximum(1.0, np.abs(thresholds)))
+    low = np.where(np.isfinite(low), low, thresholds - 2 * width)
+    high = np.where(np.isfinite(high), high, thresholds + 2 * width)
+    found, open_ = thresholds.astype(np.float64), np.ones(len(thresholds), dtype=bool)
+    for digits in DIGITS:
+        candidate = np.round((low + high) / 2, digits)
+        rounded = candidate.astype(np.float32)
+        fits = open_ & (rounded > low) & (rounded < high)
+        found[fits], open_ = candidate[fits], open_ & ~fits
+    return list(found.tolist())

@@ -1,0 +1,373 @@
+"""The chain of a registered model: who published, judged, approved and promoted what, in an order that holds.
+
+Every record is a version of a second registered model, ``evenhand.audit.NAME``. The registry numbers versions
+one after another, also for writers at the same moment, and each record holds the digest of the one before.
+A record whose parent already has a successor lost a race: readers ignore it, and its writer looks again. A
+record that was changed or removed leaves its successor without a parent. Older versions of evenhand recorded
+moves of aliases as tags of the model; the chain continues after them.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import platform
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.fingerprint import now
+from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, registry_client
+from evenhand.tasks.registry_answers import ask_once
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+AUDIT_TAG = "evenhand.audit."  # of moves that older versions recorded
+CHAIN = "evenhand.audit."  # before the name of the model whose records it holds
+RECORD_TAG = "evenhand.record"
+ATTEMPTS = 60
+# Variables with the name of the acting person; the last two are set by CI systems.
+ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
+KINDS = ("version", "evaluation", "policy", "approval", "move")
+SUBJECTS = ("number", "when", "who", "kind", "previous")
+
+
+@dataclass(frozen=True)
+class Record:
+    """
+    One record of a chain.
+
+    `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict, gates, data),
+    ``policy``, ``approval`` (version) or ``move`` (alias, from_version, to_version, reason, evaluation).
+    """
+
+    number: int
+    when: str  # UTC, ISO 8601
+    who: str
+    kind: str
+    content: Mapping[str, Any]
+    previous: str  # digest of the record before; empty for the first
+    digest: str
+    place: str = ""  # version of the chain's model; empty for a tag
+
+    @classmethod
+    def read(cls, text: str, place: str = "") -> Record | None:
+        """Read a record's JSON; None if it is none. A record of an older version is a move without a kind."""
+        try:
+            found = json.loads(text)
+            head = {"kind": "move"} | {key: found.pop(key) for key in SUBJECTS if key in found}
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            return cls(**head, content=found.pop("content", found), digest=digest, place=place)
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Records of a model in order, the versions that its aliases have, and what is wrong, in sentences."""
+
+    name: str
+    records: Sequence[Record]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    faults: Sequence[str] = ()
+
+    def of(self, kind: str, version: str | None = None) -> list[Record]:
+        """Records of a kind, oldest first; of one version."""
+        wanted = (record for record in self.records if record.kind == kind)
+        return [record for record in wanted if version is None or record.content.get("version") == version]
+
+    @property
+    def policy(self) -> Record | None:
+        """The record of the policy that holds now."""
+        last = self.of("policy")[-1:]
+        return last[0] if last and last[0].content.get("gates") is not None else None
+
+    def moves(self, alias: str) -> list[Record]:
+        """Moves of an alias, oldest first."""
+        return [record for record in self.of("move") if record.content.get("alias") == alias]
+
+
+def actor() -> str:
+    """Name of the acting person: ``EVENHAND_ACTOR``, else who started the CI job, else user@machine."""
+    for name in ACTORS:
+        if os.environ.get(name):
+            return os.environ[name]
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # the user of a container may have no name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{platform.node()}"
+
+
+def read_chain(client: MlflowClient, name: str) -> Chain:
+    """Read a model's chain; one without records if there is no such model."""
+    from mlflow import MlflowException
+
+    tags, aliases = {}, {}
+    try:
+        model = client.get_registered_model(name)
+        tags, aliases = model.tags, {alias: str(number) for alias, number in dict(model.aliases).items()}
+    except MlflowException as error:
+        if error.error_code not in ABSENT:
+            raise
+    texts, token = [], None
+    while token != "":
+        page = client.search_model_versions(f"name = '{CHAIN}{name}'", max_results=1000, page_token=token)
+        texts += [(int(item.version), item.tags.get(RECORD_TAG, "")) for item in page]
+        token = page.token or ""
+    old = [Record.read(text) for key, text in tags.items() if key.startswith(AUDIT_TAG)]
+    records, faults = _tagged([record for record in old if record is not None])
+    linked, more = _linked(sorted(texts), records)
+    return Chain(name, linked, aliases, [*faults, *more, *_moved(linked, aliases)])
+
+
+def _tagged(records: list[Record]) -> tuple[list[Record], list[str]]:
+    """Order the moves of older versions; several at one moment may have one number."""
+    records = sorted(records, key=lambda record: (record.number, record.when, record.digest))
+    digests: dict[int, set[str]] = {0: {""}}
+    for record in records:
+        digests.setdefault(record.number, set()).add(record.digest)
+    return records, [
+        _lost(record) for record in records if record.previous not in digests.get(record.number - 1, set())
+    ]
+
+
+def _linked(texts: Iterable[tuple[int, str]], before: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """Follow the chain through the records in their order; leave out those that lost a race."""
+    chain, faults = list(before), []
+    heads = {record.digest for record in before} or {""}
+    known = set(heads)
+    for place, text in texts:
+        record = Record.read(text, str(place))
+        if record is None:
+            faults.append(f"the record at place {place} cannot be read: it was changed")
+            continue
+        if record.previous not in heads:
+            if record.previous in known:
+                continue
+            faults.append(_lost(record))
+        chain.append(record)
+        heads = {record.digest}
+        known.add(record.digest)
+    return chain, faults
+
+
+def _lost(record: Record) -> str:
+    return f"the record before number {record.number} was changed or taken out"
+
+
+def _moved(records: Sequence[Record], aliases: Mapping[str, str]) -> list[str]:
+    """Compare each alias with the last record of a move of it."""
+    faults, last = [], {}  # type: list[str], dict[str, list[Record]]
+    for record in records:
+        if record.kind == "move":
+            known = last.setdefault(record.content["alias"], [])
+            # of several moves with the same number, any may have been made last
+            last[record.content["alias"]] = [*(x for x in known if x.number == record.number), record]
+    for alias in sorted({*last, *aliases}):
+        recorded = [record.content["to_version"] for record in last.get(alias, [])]
+        actual = aliases.get(alias)
+        if actual not in recorded:
+            place = "at no version" if actual is None else f"at version {actual}"
+            expected = f"version {recorded[-1]} by the last record" if recorded else "in no record"
+            faults.append(f"{alias} is {place}, but {expected}: it was moved without a record")
+    return faults
+
+
+def append(
+    client: MlflowClient,
+    name: str,
+    kind: str,
+    content: Mapping[str, Any],
+    *,
+    seen: Chain | None = None,
+    unless: Callable[[Record], None] = lambda record: None,
+) -> Record:
+    """
+    Add a record at the end of a model's chain.
+
+    With `seen`, `unless` is called with every record that others have added since, also at this moment, and
+    may raise: then nothing is recorded. Raises `NotCarriedOut` if others write all the time.
+    """
+    from mlflow import MlflowException
+
+    create_model(client, f"{CHAIN}{name}")
+    chain = read_chain(client, name)
+    known = len(chain.records if seen is None else seen.records)
+    for attempt in range(ATTEMPTS):
+        for record in chain.records[known:]:
+            unless(record)
+        known, last = len(chain.records), chain.records[-1] if chain.records else None
+        text = json.dumps(
+            {
+                "number": last.number + 1 if last else 1,
+                "when": now(),
+                "who": actor(),
+                "kind": kind,
+                "content": dict(content),
+                "previous": last.digest if last else "",
+            },
+            sort_keys=True,
+        )
+        try:
+            made = client.create_model_version(
+                f"{CHAIN}{name}", "evenhand:/record", tags={RECORD_TAG: text}
+            ).version
+        except MlflowException as error:
+            if "Giving up" not in str(error):  # others have created versions at the same moment
+                raise
+            made = None
+        chain = read_chain(client, name)
+        found = next((record for record in chain.records if record.place == str(made)), None)
+        if found is not None:
+            return found
+        if made is not None:
+            client.delete_model_version(f"{CHAIN}{name}", str(made))
+        time.sleep(random.SystemRandom().uniform(0.01, 0.05) * (attempt + 1))
+    raise NotCarriedOut(f"others write records of {name} all the time: run again.")
+
+
+def create_model(client: MlflowClient, name: str) -> None:
+    """Create a registered model, unless it exists."""
+    from mlflow import MlflowException
+
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+
+
+def settled_chain(client: MlflowClient, name: str, alias: str) -> Chain:
+    """Read a chain; if a move of the alias is recorded and not yet made, wait for it a moment."""
+    for _ in range(20):
+        chain = read_chain(client, name)
+        moves = chain.moves(alias)
+        if not moves or moves[-1].content["to_version"] == chain.aliases.get(alias):
+            break
+        time.sleep(0.1)
+    return chain
+
+
+def evaluations_of(client: MlflowClient, chain: Chain, version: str) -> list[dict[str, Any]]:
+    """Evaluations of a version, oldest first; of an older evenhand only the newest is kept, as a tag."""
+    found = [{**record.content, "when": record.when} for record in chain.of("evaluation", version)]
+    tag = client.get_model_version(chain.name, version).tags.get(EVALUATION_TAG)
+    return found or ([] if tag is None else [dict(json.loads(tag))])
+
+
+def record_evaluation(client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]) -> None:
+    """Add an evaluation to the chain; a tag of the version shows the newest one in MLflow's pages."""
+    append(client, name, "evaluation", {"version": version, **evaluation})
+    text = json.dumps(dict(evaluation), sort_keys=True)
+    client.set_model_version_tag(name, version, EVALUATION_TAG, text)
+
+
+def move_alias(
+    client: MlflowClient,
+    name: str,
+    alias: str,
+    version: str,
+    *,
+    reason: str,
+    evaluation: Mapping[str, Any],
+    seen: Chain | None = None,
+) -> Record | None:
+    """
+    Record the move, then make it; None if the version has the alias already.
+
+    The record is written first. A process that is killed between the two leaves a record without a move,
+    which :func:`read_chain` reports, and never a move without a record. Raises `NotCarriedOut` if the alias
+    was moved by someone else since the chain was `seen`.
+    """
+    seen = seen or settled_chain(client, name, alias)
+    before = seen.aliases.get(alias)
+    if before == version and not any(fault.startswith(f"{alias} is ") for fault in seen.faults):
+        return None
+
+    def check(record: Record) -> None:
+        if record.kind == "move" and record.content["alias"] == alias:
+            raise NotCarriedOut(
+                f"{name} version {record.content['to_version']} became {alias} at the same moment, by "
+                f"{record.who} ({record.when}): version {version} did not. Look at it, then promote again."
+            )
+
+    content = {"alias": alias, "from_version": before, "to_version": version, "reason": reason}
+    made = append(client, name, "move", {**content, "evaluation": dict(evaluation)}, seen=seen, unless=check)
+    client.set_registered_model_alias(name, alias, version)
+    # a process that was stopped before its move may make it after a later one
+    last = read_chain(client, name).moves(alias)[-1].content["to_version"]
+    if last != version:
+        client.set_registered_model_alias(name, alias, last)
+    return made
+
+
+def history(uri: str, name: str) -> Chain:
+    """Read a model's chain; an `InputError` if there is no such model."""
+    with registry_client(uri) as client:
+        found = read_chain(client, name)
+    if not found.records and not found.aliases:
+        raise InputError(f"the model {name!r} is not in the registry: `evenhand run JOB` publishes one.")
+    return found
+
+
+def current_policy(uri: str, name: str) -> dict[str, Any] | None:
+    """Content of the policy of a model, with the digest of its record; None if it has none."""
+
+    def look_up() -> dict[str, Any]:
+        with registry_client(uri) as client:
+            record = read_chain(client, name).policy
+        return {} if record is None else {**record.content, "digest": record.digest}
+
+    path = uri.removeprefix("sqlite:///")
+    if path != uri and not Path(path).is_file():
+        return None  # a query would create the database
+    return ask_once(uri, f"policy of {name}", look_up) or None
+
+
+# anchors
+
+
+def anchor_of(chain: Chain) -> dict[str, Any]:
+    """The end of a chain, to keep where writers of the registry cannot reach it."""
+    last = chain.records[-1]
+    return {
+        "name": chain.name,
+        "first": chain.records[0].digest,
+        "number": last.number,
+        "digest": last.digest,
+        "when": now(),
+    }
+
+
+def check_anchor(chain: Chain, anchor: Mapping[str, Any]) -> list[str]:
+    """
+    Say what a chain lacks of the one whose end was kept.
+
+    Raises `InputError` for an anchor of another model or registry.
+    """
+    if not {"name", "first", "number", "digest"} <= set(anchor):
+        raise InputError("the anchor lacks a key: give a file that `evenhand history --anchor FILE` wrote.")
+    if anchor["name"] != chain.name:
+        raise InputError(f"the anchor is of the model {anchor['name']!r}, not of {chain.name!r}.")
+    digests = [record.digest for record in chain.records]
+    if anchor["digest"] in digests:
+        return []
+    if anchor["first"] not in digests:
+        raise InputError(
+            f"the anchor is of another registry, or all records of {chain.name} were replaced: its first "
+            f"record is {str(anchor['first'])[:12]}, expected one of this registry."
+        )
+    found = next((record for record in chain.records if record.number == anchor["number"]), None)
+    instead = "nothing" if found is None else found.digest[:12]
+    return [
+        f"record number {anchor['number']} was changed or taken out: the anchor has {anchor['digest'][:12]}, "
+        f"the registry {instead}"
+    ]

@@ -1,0 +1,210 @@
+"""Policies: what a version of a registered model must have passed before it gets an alias."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand.tasks.audit import Chain, Record, actor, append, evaluations_of, move_alias, settled_chain
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.registry import damaged_files, registry_client
+
+# An alias that no policy guards: versions wait there.
+WAITING = "challenger"
+# Without a policy: share of an evaluation's rows among the training rows from which it is no evidence.
+SAME_ROWS = 0.9
+
+
+def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
+    """
+    Give a version an alias if its recorded evaluations allow it; None if it has the alias already.
+
+    Raises `InputError` if the model's policy, or without one any of its evaluations, does not allow it, or
+    its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
+    """
+    with registry_client(uri) as client:
+        seen = settled_chain(client, name, alias)
+        policy = seen.policy if alias != WAITING else None
+        evaluations = evaluations_of(client, seen, version)
+        if policy is not None:
+            allowed, reason = judge(policy, seen, version, evaluations)
+        else:
+            allowed, reason = _without_policy(seen, version, alias, evaluations)
+        reason = reason or _damage(uri, seen, version, required=policy is not None)
+        if reason:
+            option = "--policy" if policy is not None else "--data … --gates …"
+            raise InputError(
+                f"{name} version {version} cannot become {alias}: {reason}. `evenhand evaluate "
+                f"models:/{name}/{version} {option}` evaluates it."
+            )
+        return move_alias(client, name, alias, version, reason="promote", evaluation=allowed, seen=seen)
+
+
+def _damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | None:
+    """What was changed in a version's files since it was published."""
+    published = chain.of("version", version)
+    faults = damaged_files(uri, chain.name, version, published[0].content["files"] if published else None)
+    if faults is None:
+        return (
+            "an older version published it without a list of its files: publish it again"
+            if required
+            else None
+        )
+    return f"its files are not what was published: {faults[0]}" if faults else None
+
+
+# with a policy
+
+
+def judge(
+    policy: Record, chain: Chain, version: str, evaluations: list[dict[str, Any]]
+) -> tuple[dict[str, Any], str | None]:
+    """The newest evaluation of a version that its policy counts, and why it does not allow a promotion."""
+    rules = policy.content
+    evidence = [item for item in evaluations if _counts(rules, item)]
+    if not evidence:
+        holdout = " on the agreed holdout" if rules.get("holdout") else ""
+        return {}, f"no evaluation of it by the policy's gates{holdout} is recorded"
+    last = evidence[-1]
+    return last, (
+        _refusal(last)
+        or _shares_rows(last, rules["max_overlap"], required=bool(rules.get("holdout")))
+        or _lacks(rules, last)
+        or _people(rules, chain, version)
+    )
+
+
+def _counts(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> bool:
+    """Whether an evaluation applied all gates of the policy, on its holdout."""
+    gates = evaluation.get("gates")
+    applied = gates if isinstance(gates, Mapping) else {}
+    strict = all(applied.get(metric) == limits for metric, limits in rules["gates"].items())
+    holdout = rules.get("holdout")
+    return strict and (not holdout or evaluation.get("holdout") == holdout["digest"])
+
+
+def _lacks(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | None:
+    values = evaluation.get("values", {})
+    lacking = next((metric for metric in rules["required"] if values.get(metric) is None), None)
+    return lacking and f"the policy requires the metric {lacking}, and the evaluation has no value of it"
+
+
+def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
+    """Whether the version is old enough, and approved by enough people; who may promote."""
+    made = chain.of("version", version)
+    if not made:
+        return "no record says who published it: publish it again"
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(made[0].when)
+    if age < datetime.timedelta(hours=rules["min_age"]):
+        return (
+            f"it is {age.total_seconds() / 3600:.1f} hours old, and the policy asks for {rules['min_age']:g}"
+        )
+    approved = sorted({record.who for record in chain.of("approval", version)} - {made[0].who})
+    if len(approved) < rules["approvals"]:
+        by = f" ({', '.join(approved)})" if approved else ""
+        return (
+            f"it has {len(approved)} of {rules['approvals']} approvals{by}: `evenhand approve "
+            f"{chain.name}/{version}`"
+        )
+    if rules["promoters"] and actor() not in rules["promoters"]:
+        return f"{actor()} may not promote it: the policy names {', '.join(rules['promoters'])}"
+    return None
+
+
+def approve(uri: str, name: str, version: str) -> Record:
+    """Record that the acting person approves a version; an `InputError` if it is the one who published it."""
+    with registry_client(uri) as client:
+        chain = settled_chain(client, name, WAITING)
+        made = chain.of("version", version)
+        if not made:
+            raise InputError(f"no record says who published {name} version {version}: publish it again.")
+        if made[0].who == actor():
+            raise InputError(
+                f"{actor()} published {name} version {version}, and an author's own approval does not count: "
+                "ask someone else."
+            )
+        return append(client, name, "approval", {"version": version, "files": made[0].content["files"]})
+
+
+def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> str | None:
+    """Why a run may publish a version, but not make it champion; None if it may."""
+    if policy is None:
+        return None
+    for key, words in (("holdout", "an evaluation on its holdout"), ("approvals", "approvals")):
+        if policy.get(key):
+            return f"the policy asks for {words}"
+    if policy["min_age"]:
+        return f"the policy asks for an age of {policy['min_age']:g} hours"
+    if not _counts(policy, evaluation):
+        return "the job's gates lack gates of the policy"
+    return _refusal(evaluation) or _lacks(policy, evaluation)
+
+
+# without one
+
+
+def _without_policy(
+    chain: Chain, version: str, alias: str, evaluations: list[dict[str, Any]]
+) -> tuple[dict[str, Any], str | None]:
+    """
+    The newest evaluation, and why it does not allow a promotion.
+
+    A refusal stands until the gates that refused have passed: other gates do not undo it.
+    """
+    last = evaluations[-1] if evaluations else {}
+    refused = refusal_of(evaluations)
+    reason = _refusal(last) or _shares_rows(last, SAME_ROWS, required=False)
+    if reason is None and refused is not None:
+        reason = f"the evaluation {refused.get('run_id')} by other gates did not pass it"
+    return last, reason or _outdated(chain, version, alias, last)
+
+
+def refusal_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The newest evaluation by gates that refused a version and have not passed it since."""
+    newest = {
+        json.dumps(item.get("gates"), sort_keys=True): item
+        for item in evaluations
+        if item.get("kind") != "run"
+    }
+    return next((item for item in newest.values() if item.get("verdict") != "passed"), None)
+
+
+def _refusal(evaluation: Mapping[str, Any]) -> str | None:
+    """Reason why an evaluation does not allow a promotion; None if it does."""
+    verdict = evaluation.get("verdict")
+    if verdict == "passed":
+        same = "its recorded evaluation is on the table that it learned from"
+        return same if evaluation.get("same_table") else None
+    reasons = {
+        None: "no evaluation of it is recorded",
+        "no_gates": "it was never judged by gates",
+        "refused": "its recorded evaluation was refused by the gates",
+    }
+    return reasons.get(verdict, "its recorded evaluation lacks evidence for a gate")
+
+
+def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool) -> str | None:
+    """Reason if too many of an evaluation's rows are training rows."""
+    share = evaluation.get("overlap")
+    if share is None:
+        return "the share of the evaluated rows that it was trained on is not known" if required else None
+    if share <= limit:
+        return None
+    return f"it was trained on {share:.0%} of the rows of its evaluation, and at most {limit:.0%} may be"
+
+
+def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, Any]) -> str | None:
+    """
+    Reason why the evaluation's baseline no longer counts: another version has the alias now.
+
+    A version that had the alias before may get it back: a rollback is always possible.
+    """
+    current, baseline = chain.aliases.get(alias), str(evaluation.get("baseline") or "")
+    ours = baseline.startswith(f"models:/{chain.name}/")
+    if current is None or not ours or baseline == f"models:/{chain.name}/{current}" or current == version:
+        return None
+    if any(move.content["from_version"] == version for move in chain.moves(alias)):
+        return None
+    return f"it was compared with version {baseline.rpartition('/')[2]}, and version {current} is {alias} now"

@@ -1,0 +1,86 @@
+"""Salted digests of rows: whether two tables hold the same rows, and how many of one are in another.
+
+The rows that a model was trained on are published as a table of bits, of which each row sets one, and about
+half are set. A training row is always found in it, any other row with probability one half: the share of a
+table's rows that were trained on can be estimated, and a person's membership can be denied.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from evenhand.data_contracts.model import Contract
+
+
+def row_digests(table: pa.Table, salt: str, columns: Sequence[str] | None = None) -> list[bytes]:
+    """A digest of 16 bytes of each row; the order of the columns does not count."""
+    names = sorted(table.column_names if columns is None else columns)
+    texts = []
+    for name in names:
+        values = table[name].combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        texts.append(pc.fill_null(values.cast(pa.string()), "\x00"))
+    joined = pc.binary_join_element_wise(*texts, "\x1f").to_pylist()
+    key = hashlib.sha256("\x1f".join([salt, *names]).encode()).digest()
+    return [hashlib.blake2b(text.encode(), digest_size=16, key=key).digest() for text in joined]
+
+
+def digest_of_rows(table: pa.Table, salt: str) -> str:
+    """sha256 of a table's rows in any order."""
+    return hashlib.sha256(b"".join(sorted(row_digests(table, salt)))).hexdigest()
+
+
+def described_columns(contract: Contract) -> list[str]:
+    """Columns by which two rows count as the same: inputs, sensitive columns and the label, no ids."""
+    wanted = (*contract.features, *contract.sensitive, contract.label)
+    return list(dict.fromkeys(column.name for column in wanted))
+
+
+def membership(table: pa.Table, contract: Contract) -> dict[str, Any]:
+    """The bits of a table's rows, for a model that is trained on them."""
+    salt = hashlib.sha256("".join(sorted(described_columns(contract))).encode()).hexdigest()[:16]
+    size = max(8, math.ceil(table.num_rows / math.log(2)))
+    bits = np.zeros(size, dtype=bool)
+    bits[_places(table, contract, salt, size)] = True
+    return {"salt": salt, "size": size, "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}
+
+
+def overlap(table: pa.Table, contract: Contract, known: Mapping[str, Any]) -> float | None:
+    """
+    Estimate the share of a table's rows that a model was trained on; None without rows.
+
+    Rows that occur more than once in the table are left out: other people share their values.
+    """
+    places = _places(table, contract, known["salt"], known["size"], once=True)
+    if not len(places):
+        return None
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(known["bits"]), np.uint8))[: known["size"]]
+    by_chance = bits.mean()
+    return float(max(0.0, (bits[places].mean() - by_chance) / (1 - by_chance))) if by_chance < 1 else 1.0
+
+
+def _places(
+    table: pa.Table, contract: Contract, salt: str, size: int, *, once: bool = False
+) -> NDArray[np.int64]:
+    """Bit of each row; with `once` only of rows that occur a single time."""
+    digests = row_digests(table, salt, described_columns(contract))
+    if once:
+        values, counts = np.unique(np.array(digests, dtype="S16"), return_counts=True)
+        digests = [bytes(value).ljust(16, b"\0") for value in values[counts == 1]]
+    return np.array([int.from_bytes(digest[:8], "big") % size for digest in digests], dtype=np.int64)
+
+
+def new_salt() -> str:
+    """A salt that nobody can guess before it is used."""
+    return secrets.token_hex(16)

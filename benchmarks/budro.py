@@ -1,5 +1,4 @@
-"""
-BuDRO at full scale: rows of the paper, trade-off curves, exactness, speed and growth.
+"""BuDRO at full scale: rows of the paper, trade-off curves, exactness, speed and growth.
 
 Run ``python -m benchmarks.budro [exact|speed|growth|rows|printed|curve ...]`` with ``EVENHAND_DATA`` set
 (default: all, about an hour on two cores). Every part replaces its own entry of

@@ -347,8 +347,7 @@ uses sex on Adult and race on COMPAS. German is by age, from `faias` on by sex; 
 
 
 def write(page: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """
-    Replace the part of the page between its markers.
+    """Replace the part of the page between its markers.
 
     Raises
     ------

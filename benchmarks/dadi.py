@@ -1,5 +1,4 @@
-"""
-DADI (Bakker et al. 2020): ``python -m benchmarks.dadi [PART ...]``.
+"""DADI (Bakker et al. 2020): ``python -m benchmarks.dadi [PART ...]``.
 
 Parts: ``loans`` (appendix D), ``curve`` (figures 2 and 3 on Adult), ``speed`` (iterations of joint training,
 beside a plain rendering of the same loop). Seeds and folds are kept one by one: an interrupted part goes on

@@ -1,5 +1,4 @@
-"""
-DADI as the paper describes it, in plain PyTorch: the reference for tests and timings of the engine.
+"""DADI as the paper describes it, in plain PyTorch: the reference for tests and timings of the engine.
 
 No memory vector is shared between people or time steps, autograd gives every gradient, and one trade-off is
 trained at a time. Random numbers are drawn in the engine's order: both see the same people and explore alike.
@@ -152,8 +151,7 @@ def _step(optimiser: torch.optim.Adam, loss: Tensor) -> None:
 
 
 class PlainDADI:
-    """
-    One trade-off's training.
+    """One trade-off's training.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
-"""
-The synthetic example of figures 1 and 3 (Yurochkin and Sun 2021): ``python -m benchmarks.decision_surfaces``.
+"""The synthetic example of figures 1 and 3 (Yurochkin and Sun 2021).
+
+Run ``python -m benchmarks.decision_surfaces``.
 
 The fair distance is the vertical distance, but labels depend on the horizontal feature too.
 Written to ``docs/decision-surfaces-sensei.svg`` and ``docs/decision-surfaces-sensr.svg``.
@@ -85,8 +86,7 @@ def main() -> None:
 
 
 def sideways(model: Method, cells: int = 40) -> float:
-    r"""
-    Share of the logit's variation over the square that lies along the protected feature.
+    r"""Share of the logit's variation over the square that lies along the protected feature.
 
     .. math:: E[Var(s | x_2)] / Var(s), \qquad s = h_1(x) - h_0(x)
 

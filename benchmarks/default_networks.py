@@ -1,5 +1,4 @@
-"""
-Defaults of the networks, DADI and FAIAS: ``python -m benchmarks.default_networks [METHOD ...]``.
+"""Defaults of the networks, DADI and FAIAS: ``python -m benchmarks.default_networks [METHOD ...]``.
 
 Every method is fitted with nothing but its default parameters and a seed, on three generated tables and the
 four known ones. On a quarter of the rows it is compared with the base rate, and with a logistic regression
@@ -99,8 +98,7 @@ def known_table(name: str) -> Sample:
 
 
 def generated_table(n: int, numbers: int, codes: int, rate: float, bias: float, seed: int) -> Sample:
-    """
-    People of two groups: numbers with heavy tails and interactions, codes of three to nine values.
+    """People of two groups: numbers with heavy tails and interactions, codes of three to nine values.
 
     A third of the numbers differ between the groups by half a standard deviation; the group itself moves the
     log-odds by `bias`, and positive labels have the share `rate`.

@@ -1,5 +1,4 @@
-"""
-Evaluation of a million people: seconds and memory of the metrics with their intervals, alone and paired.
+"""Evaluation of a million people: seconds and memory of the metrics with their intervals, alone and paired.
 
 Run ``python -m benchmarks.evaluate``; it needs no data. Synthetic people of two sensitive attributes (2 and 5
 groups) and their intersection, with continuous scores and two sets of counterfactual copies, are measured

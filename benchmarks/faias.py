@@ -1,5 +1,4 @@
-"""
-FAIAS and the group-fairness comparators: ``python -m benchmarks.faias [PART ...]``.
+"""FAIAS and the group-fairness comparators: ``python -m benchmarks.faias [PART ...]``.
 
 Parts: ``tables`` (figures 20 and 21: three tables, five splits, every method through the real pipeline),
 ``planted`` (selection where the right one is known), ``gradient`` (variance of its estimators), ``speed``

@@ -1,5 +1,4 @@
-"""
-Speed and memory of the batch filter on rows like Adult's, beside Arrow's own reading and writing.
+"""Speed and memory of the batch filter on rows like Adult's, beside Arrow's own reading and writing.
 
 Run ``python -m benchmarks.filtering --rows 2e6 20e6 60e6 --folder SCRATCH`` with ``EVENHAND_DATA`` set. For
 each size a Parquet file is made by resampling Adult with a running id, and deleted afterwards. The engine and

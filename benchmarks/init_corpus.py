@@ -1,5 +1,4 @@
-"""
-How well `evenhand init` understands tables whose truth is known.
+"""How well `evenhand init` understands tables whose truth is known.
 
 Run ``EVENHAND_DATA=FOLDER python -m benchmarks.init_corpus``. Three sets of tables are inferred: generated
 ones with planted traits of every kind; generated ones with other names, written after the rules of `init`;

@@ -1,5 +1,4 @@
-"""
-Time and memory of ``evenhand init`` on a large table, as CSV and as Parquet.
+"""Time and memory of ``evenhand init`` on a large table, as CSV and as Parquet.
 
 Run ``python -m benchmarks.init_size [--rows N] [--repeats N]`` on an idle machine. Every reading is a whole
 process; the result has the medians, and the peak of the resident memory.

@@ -1,5 +1,4 @@
-"""
-Mutants of the core for :mod:`benchmarks.mutation`: which modules, which faults, and a sample of them.
+"""Mutants of the core for :mod:`benchmarks.mutation`: which modules, which faults, and a sample of them.
 
 cosmic-ray's operators find and make the faults. Left out are faults in annotations, imports, f-strings, an
 error's arguments and compiler options: no test should depend on these.
@@ -139,8 +138,7 @@ def is_skipped(node: Any) -> bool:
 
 
 def list_places(root: Path, group: str) -> list[list[Mutant]]:
-    """
-    List all mutants of a group's modules.
+    """List all mutants of a group's modules.
 
     Mutants of one kind at one place stand together, such as all replacements of a certain ``+``.
     """
@@ -160,8 +158,7 @@ def list_places(root: Path, group: str) -> list[list[Mutant]]:
 
 
 def sample_mutants(root: Path, seed: int, count: int) -> tuple[list[tuple[Mutant, str]], dict[str, int]]:
-    """
-    Draw mutants with their code, in proportion to the number of places in each group, at most one a place.
+    """Draw mutants with their code, in proportion to the number of places in each group, at most one a place.
 
     Returns
     -------

@@ -1,5 +1,4 @@
-"""
-Mutation test of the core: which small faults do the tests of ``make test`` detect?
+"""Mutation test of the core: which small faults do the tests of ``make test`` detect?
 
 Run ``EVENHAND_DATA=FOLDER python -m benchmarks.mutation``. A mutant is a module with one small fault: ``<``
 for ``<=``, ``+`` for ``-``, 2 for 1, a condition negated (:mod:`benchmarks.mutants`). A sample is drawn with
@@ -67,8 +66,7 @@ class Baseline:
     lines: dict[str, dict[str, list[str]]]
 
     def select(self, mutant: Mutant, lines: range) -> tuple[list[str], list[str]]:
-        """
-        Choose files with tests, and the order of the tests, for a mutant.
+        """Choose files with tests, and the order of the tests, for a mutant.
 
         These are the files with a test that executes one of the lines. Its tests come first, the fastest at
         the start. The lines of compiled functions and of other processes are not known: then all files are

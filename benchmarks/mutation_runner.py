@@ -1,5 +1,4 @@
-"""
-Run tests again and again for :mod:`benchmarks.mutation`, each time in a fork of this process.
+"""Run tests again and again for :mod:`benchmarks.mutation`, each time in a fork of this process.
 
 The process imports pytest and the libraries once, and nothing of the checkout. A request is one line of JSON
 on standard input, and its answer one line on standard output. The request names test files, the order in

@@ -20,8 +20,7 @@ def series_panels(
     zero: Sequence[str] = (),
     width: int = 680,
 ) -> Any:
-    """
-    Lines with marks, one panel for each number, in the same colours, shapes and dashes.
+    """Lines with marks, one panel for each number, in the same colours, shapes and dashes.
 
     Parameters
     ----------
@@ -76,8 +75,7 @@ def series_panels(
 
 
 def bar_panels(rows: Rows, *, width: int = 680) -> Any:
-    """
-    Upright bars with whiskers: a row of panels for each number, a panel for each table, a bar a method.
+    """Upright bars with whiskers: a row of panels for each number, a panel for each table, a bar a method.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""
-Pictures of BuDRO's results: ``python -m benchmarks.plots [RESULTS.json]``.
+"""Pictures of BuDRO's results: ``python -m benchmarks.plots [RESULTS.json]``.
 
 The trade-off goes to ``docs/budro-trade-off.svg`` and the growth with the number of rows to
 ``docs/budro-growth.svg``; a part that the results lack leaves its picture as it is.

@@ -1,5 +1,4 @@
-"""
-Balanced filtering (Deng et al. 2023): ``python -m benchmarks.proxies [PART ...]``.
+"""Balanced filtering (Deng et al. 2023): ``python -m benchmarks.proxies [PART ...]``.
 
 Parts: ``points`` (one limit of each table, all seeds), ``curves`` (figures 1 and 2), ``equal``
 (comparators beside a tree of the same disclosivity), ``shares`` (figure 3),
@@ -209,8 +208,7 @@ def curves() -> dict[str, Any]:
 
 
 def dominance(curves_of: Mapping[str, Any], family: str, part: str) -> dict[str, Any]:
-    """
-    Whether the relaxed proxy has the least imbalance at every disclosivity that another method reaches.
+    """Whether the relaxed proxy has the least imbalance at every disclosivity that another method reaches.
 
     A method's imbalance at a disclosivity is the least of its points up to there. The margin is the largest
     amount by which another method is better, and at which disclosivity.

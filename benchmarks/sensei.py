@@ -1,5 +1,4 @@
-"""
-SenSeI, SenSR and the plain network: rows of the paper, trade-off, speed beside inFairness, and the search.
+"""SenSeI, SenSR and the plain network: rows of the paper, trade-off, speed beside inFairness, and the search.
 
 Run ``python -m benchmarks.sensei [rows|steps|sweep|speed ...]`` with ``EVENHAND_DATA`` set (default: all,
 about an hour on two cores). ``speed`` needs ``pip install inFairness==0.2.3``. Every part replaces its own

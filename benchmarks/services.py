@@ -1,5 +1,4 @@
-"""
-The real services at work: an unchanged retraining, ten at once, a killed worker, and a large evaluation.
+"""The real services at work: an unchanged retraining, ten at once, a killed worker, and a large evaluation.
 
 Run ``python -m benchmarks.services``; it needs PostgreSQL's programs and the development extra,
 no data, and some ten minutes. PostgreSQL, a Prefect server, an MLflow server and one worker are started by

@@ -1,5 +1,4 @@
-"""
-Speed: a BuDRO step on German, and the overhead of the pipeline.
+"""Speed: a BuDRO step on German, and the overhead of the pipeline.
 
 Run ``python -m benchmarks.speed`` with ``EVENHAND_DATA`` set. Every time is a median of several and printed
 with the machine; the reference implementation is measured in the same run.
@@ -68,8 +67,7 @@ def german_step() -> dict[str, Any]:
 
 
 def plain_budro(data: Dataset, metric: SensitiveSubspace, arguments: dict[str, Any]) -> xgb.Booster:
-    """
-    The paper's algorithm 3 with algorithm 7, implemented as printed, in array operations.
+    """The paper's algorithm 3 with algorithm 7, implemented as printed, in array operations.
 
     Thirty subgradients by bisection on the full matrices, a new training matrix at every step, and the margin
     predicted afresh.

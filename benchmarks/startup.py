@@ -1,5 +1,4 @@
-"""
-What a command takes beside its libraries and beside an earlier checkout, and how many files a run needs.
+"""What a command takes beside its libraries and beside an earlier checkout, and how many files a run needs.
 
 Run ``EVENHAND_DATA=FOLDER python -m benchmarks.startup [--earlier CHECKOUT]``. The commands alternate, so
 that a change of load reaches all of them. Ratios are of medians. An earlier checkout is run with the Python

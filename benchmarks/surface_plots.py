@@ -29,8 +29,7 @@ TIP = 6.0
 def decision_surfaces(
     panels: Sequence[Mapping[str, Any]], *, x_title: str, y_title: str, width: int = 980
 ) -> Any:
-    """
-    Probabilities of label 1 over two features as shades, with the border between predictions and people.
+    """Probabilities of label 1 over two features as shades, with the border between predictions and people.
 
     Parameters
     ----------
@@ -133,8 +132,7 @@ def _arrows(
 
 
 def rectangles(chosen: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
-    """
-    Cover the chosen cells of a grid once each with rectangles.
+    """Cover the chosen cells of a grid once each with rectangles.
 
     Returns
     -------

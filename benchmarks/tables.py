@@ -1,5 +1,4 @@
-"""
-Tables 5, 7 and 9 of Vargo et al. 2021: our shipped jobs on ten splits, beside the printed rows.
+"""Tables 5, 7 and 9 of Vargo et al. 2021: our shipped jobs on ten splits, beside the printed rows.
 
 Run ``python -m benchmarks.tables [JOB ...]`` with ``EVENHAND_DATA`` set. Every number is computed by
 the same steps as in ``evenhand run``, with the job's seed set to 0..9.
@@ -68,8 +67,7 @@ def measure(store: Store, name: str) -> dict[str, Any]:
 
 
 def consistency_after_projection(store: Store, run: Steps, resolved: Any) -> dict[str, float]:
-    """
-    Consistency with the copies made after the projection, as the paper's numbers for "project" suggest.
+    """Consistency with the copies made after the projection, as the paper's numbers for "project" suggest.
 
     A person whose raw row changes is encoded, then projected: what `consistency.NAME` measures. Here the
     columns of the projected matrix are overwritten instead, so that the projection never sees the change.

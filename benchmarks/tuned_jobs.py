@@ -1,5 +1,4 @@
-"""
-The shipped jobs of BuDRO, SenSeI and FAIAS beside what ``evenhand tune`` finds from the default space.
+"""The shipped jobs of BuDRO, SenSeI and FAIAS beside what ``evenhand tune`` finds from the default space.
 
     python -m benchmarks.tuned_jobs [--jobs J ...] [--minutes M]
 

@@ -1,5 +1,4 @@
-"""
-`evenhand tune` beside searches with other tools: what each hands over at a limit, after equal CPU time.
+"""`evenhand tune` beside searches with other tools: what each hands over at a limit, after equal CPU time.
 
     python -m benchmarks.tuning --environments FOLDER [--tables T ...] [--splits N ...] [--systems S ...]
 

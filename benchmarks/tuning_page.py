@@ -58,8 +58,7 @@ Splits = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Compared:
-    """
-    A cell of a table, ours beside a peer; `difference` is the mean over splits in which both are within.
+    """A cell of a table, ours beside a peer; `difference` is the mean over splits in which both are within.
 
     `verdict` is "ahead", "tied" or "behind", or "" where there is no test.
     """
@@ -151,8 +150,7 @@ def as_difference(criterion: str, value: float) -> float:
 
 
 def hypervolume(points: Sequence[tuple[float, float]]) -> float:
-    """
-    Area that points dominate, from balanced accuracy .5 and a criterion of 1.
+    """Area that points dominate, from balanced accuracy .5 and a criterion of 1.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""
-How fast ``evenhand tune`` is on Adult: models a minute, the first trial, and the page of a large study.
+"""How fast ``evenhand tune`` is on Adult: models a minute, the first trial, and the page of a large study.
 
 Run ``python -m benchmarks.tuning_rate [--minutes M] [--trials N]`` on an idle machine. The job is the one
 that ``init`` writes for Adult; the search is ``tune`` as a process of its own, with its defaults. The page is

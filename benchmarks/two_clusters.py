@@ -1,5 +1,4 @@
-"""
-The synthetic example of appendix C.1 (Vargo et al. 2021): ``python -m benchmarks.two_clusters``.
+"""The synthetic example of appendix C.1 (Vargo et al. 2021): ``python -m benchmarks.two_clusters``.
 
 Two clusters of people whose labels follow opposite diagonals. The horizontal feature is protected: the fair
 distance is the vertical distance. Written to ``docs/two-clusters.svg``.
@@ -44,8 +43,7 @@ class Example:
 
 
 def people(seed: int = SEED) -> tuple[Float, Int, NDArray[np.bool_]]:
-    """
-    Features, labels, and whether a person belongs to the majority.
+    """Features, labels, and whether a person belongs to the majority.
 
     All features have one normal distribution. The diagonal of the bounding rectangle that rises labels
     the majority, the one that falls labels the others; only then the two move apart.

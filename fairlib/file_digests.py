@@ -39,8 +39,7 @@ def is_of_others(path: str) -> bool:
 
 
 def check_bundle(bundle: Path) -> list[str]:
-    """
-    Compare a bundle, and the model's code beside it if it lies in a model's folder, with the bundle's list.
+    """Compare a bundle, and the model's code beside it if it lies in a model's folder, with its list.
 
     Returns what was changed, in words; nothing for a bundle of an older version, which has no list. A list
     that was changed too is found only by comparison with the registry.

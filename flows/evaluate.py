@@ -98,8 +98,7 @@ def plan_evaluation(
     *,
     record: bool,
 ) -> EvaluationPlan:
-    """
-    Check the options, before a model or a table is read.
+    """Check the options, before a model or a table is read.
 
     Raises `InputError` with one line that names what is wrong and the cure.
     """
@@ -115,8 +114,7 @@ def plan_evaluation(
 
 
 def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
-    """
-    Measure, decide, and write a verdict and pages.
+    """Measure, decide, and write a verdict and pages.
 
     Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises nothing.
     Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.

@@ -27,8 +27,7 @@ def shipped_jobs() -> dict[str, str]:
 
 
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str]:
-    """
-    Read a shipped job or a job file and apply ``KEY=VALUE`` overrides.
+    """Read a shipped job or a job file and apply ``KEY=VALUE`` overrides.
 
     Returns
     -------

@@ -28,8 +28,7 @@ def make_policy(
     limits: Mapping[str, float],
     promoters: Sequence[str],
 ) -> dict[str, Any]:
-    """
-    Check the rules of a policy, and read its holdout.
+    """Check the rules of a policy, and read its holdout.
 
     Raises `InputError` for a metric that does not exist, or a gate that no value satisfies.
     """

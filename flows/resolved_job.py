@@ -138,8 +138,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
 
 
 def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
-    """
-    Make the columns of `leave_out` no model inputs.
+    """Make the columns of `leave_out` no model inputs.
 
     A counterfactual copy then changes only the other columns: one that changes none equals the person.
     """

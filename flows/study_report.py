@@ -22,8 +22,7 @@ STUDIES = "studies"
 def tuning(
     identity: Mapping[str, Any], prefer: str | None, study: str, trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """
-    Return the content of ``tuning.json``: plain JSON, with all trials.
+    """Return the content of ``tuning.json``: plain JSON, with all trials.
 
     `identity` is what the study was begun with; `prefer` a metric to choose the winner by.
     """
@@ -114,8 +113,7 @@ def write_study_page(store: Store, document: dict[str, Any]) -> None:
 
 
 def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
-    """
-    Read the newest study of a job, or the named one, and write its page as far as it is.
+    """Read the newest study of a job, or the named one, and write its page as far as it is.
 
     Raises
     ------

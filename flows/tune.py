@@ -32,8 +32,7 @@ PAGE_EVERY_S = 30.0
 
 
 def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefect: bool = False) -> Verdict:
-    """
-    Search until the time is up, then train the winner on all training rows and measure it on the test rows.
+    """Search until the time is up, then train the winner on all training rows and measure it on test rows.
 
     The search gets the training rows, the fair metric and the encoder; the steps that read the test rows run
     after it. The tuned job is written only if a trial is within the limits.
@@ -143,8 +142,7 @@ def _digest(content: Any) -> str:
 
 
 def _open(study: Study, rows: Rows) -> None:
-    """
-    Open the study, or begin it.
+    """Open the study, or begin it.
 
     Raises
     ------

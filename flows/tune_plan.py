@@ -65,8 +65,7 @@ BUDGET_FACTOR = 30.0
 
 @dataclass(frozen=True)
 class TunePlan:
-    """
-    A checked search.
+    """A checked search.
 
     `variants` are the job with each method's own arguments, `methods` the spaces, `rules` the rules of
     decisions that every model is judged under. `target` is the file of the
@@ -145,8 +144,7 @@ class TunePlan:
 
 
 def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) -> TunePlan:
-    """
-    Check a search before anything runs.
+    """Check a search before anything runs.
 
     Parameters
     ----------
@@ -352,8 +350,7 @@ def _ends(dimension: Dimension) -> Sequence[Any]:
 
 
 def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
-    """
-    Return the rules of decisions that every model is judged under.
+    """Return the rules of decisions that every model is judged under.
 
     Beside the job's own: the balanced threshold where balanced accuracy is an objective, and thresholds by
     group for each metric of groups among objectives and limits.
@@ -406,8 +403,7 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
 
 
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
-    """
-    Return the plan of the search for so many training rows.
+    """Return the plan of the search for so many training rows.
 
     The models before the search are the controls, the job as it is, and each method's defaults.
     """

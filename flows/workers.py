@@ -131,8 +131,7 @@ class WorkerPool:
 
 
 class DaskPool:
-    """
-    Workers of a Dask cluster, the one at `address` or a new one here, with the calls of WorkerPool.
+    """Workers of a Dask cluster, the one at `address` or a new one here, with the calls of WorkerPool.
 
     Raises
     ------
@@ -152,8 +151,7 @@ class DaskPool:
             ) from None
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """
-        Call a function in a worker and wait for it.
+        """Call a function in a worker and wait for it.
 
         Raises
         ------

@@ -41,8 +41,7 @@ SUBJECTS = ("number", "when", "who", "kind", "previous")
 
 @dataclass(frozen=True)
 class Record:
-    """
-    One record of a chain.
+    """One record of a chain.
 
     `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict, gates, data),
     ``policy``, ``approval`` (version) or ``move`` (alias, from_version, to_version, reason, evaluation).
@@ -190,8 +189,7 @@ def append(
     seen: Chain | None = None,
     unless: Callable[[Record], None] = lambda record: None,
 ) -> Record:
-    """
-    Add a record at the end of a model's chain.
+    """Add a record at the end of a model's chain.
 
     With `seen`, `unless` is called with every record that others have added since, also at this moment, and
     may raise: then nothing is recorded. Raises `NotCarriedOut` if others write all the time.
@@ -280,8 +278,7 @@ def move_alias(
     evaluation: Mapping[str, Any],
     seen: Chain | None = None,
 ) -> Record | None:
-    """
-    Record the move, then make it; None if the version has the alias already.
+    """Record the move, then make it; None if the version has the alias already.
 
     The record is written first. A process that is killed between the two leaves a record without a move,
     which :func:`read_chain` reports, and never a move without a record. Raises `NotCarriedOut` if the alias
@@ -348,8 +345,7 @@ def anchor_of(chain: Chain) -> dict[str, Any]:
 
 
 def check_anchor(chain: Chain, anchor: Mapping[str, Any]) -> list[str]:
-    """
-    Say what a chain lacks of the one whose end was kept.
+    """Say what a chain lacks of the one whose end was kept.
 
     Raises `InputError` for an anchor of another model or registry.
     """

@@ -32,8 +32,7 @@ PARTS = ("encoder.json", "inputs.json", "model")
 
 @dataclass(frozen=True)
 class ModelAddress:
-    """
-    The name that a person gives a model.
+    """The name that a person gives a model.
 
     A model of the registry has `name`, and either `alias` or `version`; a folder has only `folder`.
     """
@@ -52,8 +51,7 @@ class ModelAddress:
 
 
 def parse_address(text: str, *, default_alias: str = "champion") -> ModelAddress:
-    """
-    Read ``NAME``, ``NAME@ALIAS`` or ``NAME/VERSION``, with or without ``models:/``, or an existing folder.
+    """Read ``NAME``, ``NAME@ALIAS`` or ``NAME/VERSION``, with or without ``models:/``, or an existing folder.
 
     Raises `InputError` for any other text.
     """
@@ -140,8 +138,7 @@ class Bundle:
 
 
 def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
-    """
-    Download a model's bundle into a folder below `scratch`, or read it from its own folder.
+    """Download a model's bundle into a folder below `scratch`, or read it from its own folder.
 
     `text` is an address for :func:`parse_address`. A folder is a bundle, or has one in ``artifacts/bundle``,
     as a downloaded MLflow model has. Raises `InputError` if there is no such model, or a part of it is

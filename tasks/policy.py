@@ -18,8 +18,7 @@ SAME_ROWS = 0.9
 
 
 def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
-    """
-    Give a version an alias if its recorded evaluations allow it; None if it has the alias already.
+    """Give a version an alias if its recorded evaluations allow it; None if it has the alias already.
 
     Raises `InputError` if the model's policy, or without one any of its evaluations, does not allow it, or
     its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
@@ -148,8 +147,7 @@ def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) 
 def _without_policy(
     chain: Chain, version: str, alias: str, evaluations: list[dict[str, Any]]
 ) -> tuple[dict[str, Any], str | None]:
-    """
-    The newest evaluation, and why it does not allow a promotion.
+    """The newest evaluation, and why it does not allow a promotion.
 
     A refusal stands until the gates that refused have passed: other gates do not undo it.
     """
@@ -196,8 +194,7 @@ def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool)
 
 
 def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, Any]) -> str | None:
-    """
-    Reason why the evaluation's baseline no longer counts: another version has the alias now.
+    """Reason why the evaluation's baseline no longer counts: another version has the alias now.
 
     A version that had the alias before may get it back: a rollback is always possible.
     """

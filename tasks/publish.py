@@ -65,8 +65,7 @@ def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = N
 
 
 def publish(context: StepContext) -> StepResult:
-    """
-    Register the bundle, unless its content is registered already, then move the alias in one call.
+    """Register the bundle, unless its content is registered already, then move the alias in one call.
 
     If the alias could not be moved, the next run finds the registered version and uses it.
     """

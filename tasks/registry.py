@@ -66,8 +66,7 @@ def artifact_root(store: Store, uri: str) -> str | None:
 
 @contextmanager
 def registry_client(uri: str) -> Iterator[MlflowClient]:
-    """
-    Open MLflow without log output and telemetry; every connection error becomes a `NotCarriedOut`.
+    """Open MLflow without log output and telemetry; every connection error becomes a `NotCarriedOut`.
 
     The address in the environment is restored afterwards. Otherwise the next store that this process opens
     would take this registry for the user's choice, and publish to it.
@@ -151,8 +150,7 @@ def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
 
 
 def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
-    """
-    Copy a version's parameter files into a folder below `folder`, and check the bytes of the whole model.
+    """Copy a version's parameter files into a folder below `folder`, and check the bytes of the whole model.
 
     Raises `InputError` if a file is not the one that was published. A version of an older evenhand has no
     list of files, and is not checked.
@@ -172,8 +170,7 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
 
 
 def damaged_files(uri: str, name: str, version: str, files: str | None = None) -> list[str] | None:
-    """
-    Compare a version's bytes with the digests that it was published with, or with `files`.
+    """Compare a version's bytes with the digests that it was published with, or with `files`.
 
     Returns what was changed, in words; None if there is no list, because an older version published it.
     """
@@ -230,8 +227,7 @@ def listed_files(root: Path) -> str:
 
 
 def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
-    """
-    Model card that a version was published with; None if it cannot be read.
+    """Model card that a version was published with; None if it cannot be read.
 
     An unreachable registry raises no error here, because the card is only shown.
     """

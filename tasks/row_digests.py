@@ -57,8 +57,7 @@ def membership(table: pa.Table, contract: Contract) -> dict[str, Any]:
 
 
 def overlap(table: pa.Table, contract: Contract, known: Mapping[str, Any]) -> float | None:
-    """
-    Estimate the share of a table's rows that a model was trained on; None without rows.
+    """Estimate the share of a table's rows that a model was trained on; None without rows.
 
     Rows that occur more than once in the table are left out: other people share their values.
     """

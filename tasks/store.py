@@ -99,8 +99,7 @@ def is_local(filesystem: Any) -> bool:
 
 
 class Store:
-    """
-    A folder of artifacts (`artifacts/`), step records (`steps/`) and runs (`runs/`).
+    """A folder of artifacts (`artifacts/`), step records (`steps/`) and runs (`runs/`).
 
     Files are written under a temporary name and renamed, so that a crash leaves no incomplete file under a
     final name. On an object store, where a put is atomic, a folder's files are written first and its record
@@ -137,8 +136,7 @@ class Store:
             ) from None
 
     def _make_private(self) -> None:
-        """
-        Create the local folder; one that exists is closed to other users if it is a store, or empty.
+        """Create the local folder; one that exists is closed to other users if it is a store, or empty.
 
         A folder with the set-group-id bit is shared on purpose and stays as it is. In a folder that holds
         other things too, the store's own folders are closed.
@@ -194,8 +192,7 @@ class Store:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """
-        Exclusive lock between processes of this machine.
+        """Exclusive lock between processes of this machine.
 
         The operating system holds it on an open file, so that a killed process releases it.
         """
@@ -206,8 +203,7 @@ class Store:
 
     @contextmanager
     def lease(self) -> Iterator[None]:
-        """
-        Keep :meth:`prune` from what this process uses within the block, and from what other leases use.
+        """Keep :meth:`prune` from what this process uses within the block, and from what other leases use.
 
         The operating system holds the lease, so that a killed run holds none. What a run finds or stores is
         marked as used now; `prune` keeps what was used since the oldest lease began.
@@ -276,8 +272,7 @@ class Store:
         return str(Path(path).resolve()) if self.is_local else str(self.filesystem.unstrip_protocol(path))
 
     def fetch(self, artifact: Artifact) -> Path:
-        """
-        Local path of an artifact, whose bytes are checked against the digest.
+        """Local path of an artifact, whose bytes are checked against the digest.
 
         Raises `NotCarriedOut` if the artifact is missing or was changed.
         """
@@ -412,8 +407,7 @@ class Store:
         return sorted(rows, key=lambda row: row["age_s"])
 
     def prune(self, keep: int) -> tuple[int, int]:
-        """
-        Keep the newest `keep` records of every step, and their artifacts; delete all others.
+        """Keep the newest `keep` records of every step, and their artifacts; delete all others.
 
         Cached images of charts are deleted too: pages contain copies. What runs use that are under way is
         kept. Returns the numbers of deleted records and bytes. Raises `NotCarriedOut` for a remote store that

@@ -1,5 +1,4 @@
-"""
-Shared by the peers: rows, metrics, the choice of thresholds and of candidates, and the search.
+"""Shared by the peers: rows, metrics, the choice of thresholds and of candidates, and the search.
 
 A peer is a module with `draw` and `train`; :func:`run` is its command line. It runs in an environment of its
 own, where the project is not installed. So this module needs NumPy alone and has the metrics again; a test
@@ -49,8 +48,7 @@ class TimeIsUp(BaseException):
 
 @dataclass(frozen=True)
 class Rows:
-    """
-    Encoded rows, shape (n, d), their labels and group codes, shape (n,), and what a flip overwrites.
+    """Encoded rows, shape (n, d), their labels and group codes, shape (n,), and what a flip overwrites.
 
     `flip_columns`, shape (k,), are the columns of the sensitive attribute, and `flip_values`, shape (c, k),
     their values for each of its groups; both are empty where the attribute is no model input.
@@ -126,8 +124,7 @@ def join(*parts: Rows) -> Rows:
 
 
 def measure(rows: Rows, decide: Decide) -> Metrics:
-    """
-    Metrics of the decisions about rows; None where a cell has fewer than ``MIN_CELL`` rows.
+    """Metrics of the decisions about rows; None where a cell has fewer than ``MIN_CELL`` rows.
 
     A flip changes the columns of the model, not the recorded group, by which some methods choose thresholds.
     """
@@ -236,8 +233,7 @@ def shortfall(metrics: Mapping[str, float | None], criterion: str, limit: float)
 
 
 def choose(candidates: Sequence[Mapping[str, float | None]], criterion: str, limit: float) -> int | None:
-    """
-    Position of the candidate with the best balanced accuracy within a limit, or of the nearest to the limit.
+    """Position of the candidate with the best balanced accuracy within a limit, or of the nearest.
 
     Ties are broken by the order. None if no candidate has both metrics.
     """
@@ -297,8 +293,7 @@ Train = Callable[[Settings, Rows, Rows], Iterator[tuple[Settings, Decide]]]
 
 
 def run(draw: Callable[[np.random.Generator], Settings], train: Train, *, again: bool = True) -> None:
-    """
-    Command line of a peer: search for some CPU seconds, and write all candidates and the chosen ones.
+    """Command line of a peer: search for some CPU seconds, and write all candidates and the chosen ones.
 
     `again` says whether the chosen candidates are trained again on more rows; see :func:`search`.
     """
@@ -326,8 +321,7 @@ def search(
     seed: int,
     again: bool = True,
 ) -> dict[str, Any]:
-    """
-    Train random settings until the CPU time is spent, and with `again` the chosen candidates on more rows.
+    """Train random settings until the CPU time is spent, and with `again` the chosen candidates on more rows.
 
     The time is that of training, of choosing thresholds and of validation. What a candidate does on the test
     rows is measured off the clock, as are the last trainings: their fit rows are those of the search and the

@@ -52,8 +52,7 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
 
 
 def relaxed(rule: Settings, score: Callable[[Any], Any], held: Rows) -> Decide:
-    """
-    Choose thresholds by group, some of them random.
+    """Choose thresholds by group, some of them random.
 
     A fitted rule continues its random numbers from call to call. Rows and their copies must get the same
     numbers, or a copy would be decided otherwise by chance, so every call is made by a new copy of the rule.

@@ -46,8 +46,7 @@ def draw(rng: np.random.Generator) -> Settings:
 
 
 def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings, Decide]]:
-    """
-    Train one reduction.
+    """Train one reduction.
 
     ExponentiatedGradient decides itself, at random between its models, for the costs with which the error is
     1 less the balanced accuracy. GridSearch gives several models; each is a candidate, with the balanced

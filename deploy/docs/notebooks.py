@@ -1,5 +1,4 @@
-"""
-Hook of MkDocs: the notebooks of docs/ are pages, executed while the site is built.
+"""Hook of MkDocs: the notebooks of docs/ are pages, executed while the site is built.
 
 They are stored without outputs. With EXECUTE_NOTEBOOKS=no, and in ``mkdocs serve``, pages have only code.
 """
@@ -57,8 +56,7 @@ def read_notebook(path: Path) -> Any:
 
 
 def execute(notebook: Any, name: str) -> None:
-    """
-    Execute a notebook in a kernel of this environment; its outputs are added in place.
+    """Execute a notebook in a kernel of this environment; its outputs are added in place.
 
     Raises
     ------

@@ -1,5 +1,4 @@
-"""
-Pages of docs/reference made from the models, signatures and tables that the program itself uses.
+"""Pages of docs/reference made from the models, signatures and tables that the program itself uses.
 
 They are committed, so that links to them work in a checkout; running this file renews them.
 """
@@ -211,8 +210,7 @@ def _arguments(kind: type[Any], fixed: Mapping[str, Any]) -> str:
 
 
 def documented_parameters(kind: type[Any]) -> dict[str, str]:
-    """
-    Meaning of each constructor argument, from the numpydoc sections `Parameters` of a class and its bases.
+    """Meaning of each constructor argument, from the numpydoc sections `Parameters` of a class and its bases.
 
     "As in :class:`module.Name`" stands for what that class says.
     """

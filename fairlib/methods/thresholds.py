@@ -15,8 +15,7 @@ DIGITS = range(-6, 13)
 
 
 def between_values(booster: xgb.Booster, rows: NDArray[np.float32]) -> xgb.Booster:
-    """
-    Move every numeric split threshold of a booster off the values of the rows that it was trained on.
+    """Move every numeric split threshold of a booster off the values of the rows that it was trained on.
 
     XGBoost sends a row left if its value is below the threshold, and takes thresholds from the rows' values.
     The new threshold is the shortest decimal number strictly between the next smaller and the next larger

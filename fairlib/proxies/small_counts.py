@@ -16,8 +16,7 @@ def rounded_counts(
     blocks: Sequence[int],
     least: int,
 ) -> tuple[NDArray[np.float64], list[Any]]:
-    """
-    Round the counts behind proxy groups' sizes and compositions to multiples of `least` people.
+    """Round the counts behind proxy groups' sizes and compositions to multiples of `least` people.
 
     Parameters
     ----------

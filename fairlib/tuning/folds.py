@@ -20,8 +20,7 @@ def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> NDArray[np.in
 
 
 def fold_of_rows(cells: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
-    """
-    Fold of every row, shape (n,), stratified by cell.
+    """Fold of every row, shape (n,), stratified by cell.
 
     The rows are put in the order of their cells, within a cell at random, and dealt to the folds in turn. So
     two folds differ by at most one row in the count of each cell, however rare it is, and in their size.

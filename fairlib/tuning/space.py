@@ -11,8 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Real:
-    """
-    A real number in [low, high].
+    """A real number in [low, high].
 
     `log` searches its logarithm. `default` is what is tried first; None: that of the constructor.
     """
@@ -71,8 +70,7 @@ Space = Mapping[str, Dimension]
 
 
 def check_range(dimension: Real) -> None:
-    """
-    Check the ends of a range.
+    """Check the ends of a range.
 
     Raises
     ------
@@ -117,8 +115,7 @@ def space_of(cls: type) -> dict[str, Dimension]:
 
 
 def with_default(dimension: Dimension, value: Any) -> Dimension:
-    """
-    Give a dimension the default `value` unless it declares its own.
+    """Give a dimension the default `value` unless it declares its own.
 
     A range that does not hold the value is widened, so that what a job says can be found.
     """
@@ -136,8 +133,7 @@ def with_default(dimension: Dimension, value: Any) -> Dimension:
 
 
 def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> Dimension:
-    """
-    Replace a dimension by what a job says of it.
+    """Replace a dimension by what a job says of it.
 
     Parameters
     ----------

@@ -22,8 +22,7 @@ UNKNOWN = 1.0
 
 @dataclass(frozen=True)
 class Trial:
-    """
-    A finished trial.
+    """A finished trial.
 
     It is the model of number `model` under its rule of decisions at the place `rule`. `metrics` has
     ``value``, ``low`` and ``high`` by name. `state` is "judged", "pruned" (on fewer rows) or
@@ -50,8 +49,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Aim:
-    """
-    What a study looks for: metrics to make best, and limits.
+    """What a study looks for: metrics to make best, and limits.
 
     Limits hold on the unfavourable end of the confidence interval, on the value, or on the unfavourable end
     of what a test may show ("prediction").
@@ -96,8 +94,7 @@ class Aim:
 
 
 def check_limits(limits: Sequence[Limit]) -> None:
-    """
-    Check that limits can be met together.
+    """Check that limits can be met together.
 
     Raises
     ------
@@ -133,8 +130,7 @@ def leading(aim: Aim, results: Sequence[Estimates]) -> list[Estimates]:
 
 
 def is_kept(aim: Aim, own: Sequence[Estimates], others: Sequence[Sequence[Estimates]], factor: float) -> bool:
-    """
-    Whether a model goes on after a rung: at most one in `factor` of the models there is ahead of it.
+    """Whether a model goes on after a rung: at most one in `factor` of the models there is ahead of it.
 
     A model has a result for each rule of decisions. Another one is ahead of a result if one of its own beats
     it, and the result with the fewest ahead counts. With one objective this is asynchronous successive
@@ -171,8 +167,7 @@ def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial | None:
-    """
-    The best trial within the limits by `prefer` (default: the first objective), ties by the other objectives.
+    """The best trial within the limits by `prefer` (default: the first objective), ties by the others.
 
     Among equals a simpler one wins: a control, then the job as it is, then the first.
     """
@@ -199,8 +194,7 @@ def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:
 
 
 def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[dict[str, Any]]:
-    """
-    What each limit costs: the best objective within all limits, and within all but this one.
+    """What each limit costs: the best objective within all limits, and within all but this one.
 
     Both are of this study's trials: a search without the limit might have found a better one.
     """

@@ -23,43 +23,19 @@ def overrides_of(options: Mapping[str, Any]) -> list[str]:
 
 def tune(
     job: str,
-    minutes: float | None,
-    trials: int | None,
-    maximize: Sequence[str] | None,
-    minimize: Sequence[str] | None,
-    where: Sequence[str] | None,
-    prefer: str | None,
-    methods: Sequence[str] | None,
-    sampler: str | None,
-    bound: str | None,
-    folds: int | None,
-    workers: int | None,
-    repeats: int | None,
-    seed: int | None,
-    study: str | None,
     show_status: bool,
     force: bool,
+    seed: int | None,
     overrides: Sequence[str] | None,
     as_json: bool,
     store_url: str | None,
     direct: bool,
+    **given: Any,
 ) -> int:
-    """Search, and print the winner on validation and test rows; or print how far a study is."""
-    given = {
-        "minutes": minutes,
-        "trials": trials,
-        "maximize": list(maximize or []),
-        "minimize": list(minimize or []),
-        "where": list(where or []),
-        "prefer": prefer,
-        "methods": list(methods or []),
-        "sampler": sampler,
-        "bound": bound,
-        "folds": folds,
-        "workers": workers,
-        "repeats": repeats,
-        "study": study,
-    }
+    """Search, and print the winner on validation and test rows; or print how far a study is.
+
+    `given` are the options named like keys of the job's section `tune`.
+    """
     chosen = [*(overrides or ()), *overrides_of(given), *([f"seed={seed}"] if seed is not None else [])]
     if show_status:
         read, _ = load_job(job, chosen)

@@ -120,8 +120,7 @@ class ProxyBundle:
             ) from error
 
     def uniforms(self, rows: Rows, key: Sequence[str], seed: int) -> NDArray[np.float64]:
-        """
-        Uniform numbers of rows, by which they are kept, shape (n,).
+        """Uniform numbers of rows, by which they are kept, shape (n,).
 
         They depend on the proxy's name beside the seed: proxies of one seed decide independently.
         """

@@ -69,8 +69,7 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     """Encoder and estimator or proxy, loaded from the bundle's parameter files."""
 
     def load_context(self, context: Any) -> None:
-        """
-        Load the bundle: JSON, safetensors and UBJSON only.
+        """Load the bundle: JSON, safetensors and UBJSON only.
 
         Raises ValueError if a file of the model is not the one that was published: this finds damage, not an
         attacker, who could change this code too.
@@ -88,8 +87,7 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> pd.DataFrame:
-        """
-        Predict for raw rows.
+        """Predict for raw rows.
 
         Parameters
         ----------

@@ -43,8 +43,7 @@ Judge = Callable[[Candidate, Sequence[Rule], bool], Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """
-    What a study searches.
+    """What a study searches.
 
     `methods` has the space of each method. Every model is judged under the rules `judged_under`. `fixed` are
     the models before the search: controls, and defaults with their arguments. `halving` says whether models

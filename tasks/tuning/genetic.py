@@ -10,8 +10,7 @@ from evenhand.tasks.tuning.candidates import METHOD, Plan, distribution, optuna_
 
 
 def genetic_sampler(plan: Plan, seed: int) -> Any:
-    """
-    Build the sampler of the next trial.
+    """Build the sampler of the next trial.
 
     Optuna crosses only parameters that all trials have, and such a study has none. Here a child has the
     method of one parent. Each other value is that of either parent that has it, or with a probability of one

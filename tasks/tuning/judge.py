@@ -32,8 +32,7 @@ FIRST_RUNG = 3
 
 
 def judge(context: StepContext) -> StepResult:
-    """
-    Write ``judged.json``: for each rule of decisions the metrics on rows that the models were not trained on.
+    """Write ``judged.json``: for each rule of decisions the metrics on rows that no model was trained on.
 
     Every fold's rows are predicted by a model of the other folds, calibrated and with a decision rule chosen
     on held-out rows of these. The decisions of all folds together give the metrics and their intervals. On
@@ -88,8 +87,7 @@ def check_folds(data: Dataset, folds: int) -> None:
 
 
 def decisions(context: StepContext, data: Dataset, held: Dataset) -> tuple[list[Decisions | str], float]:
-    """
-    Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule.
+    """Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule.
 
     Also the share of the rows `data` by which the rules were chosen; 0 if none were.
     """
@@ -195,8 +193,7 @@ def measured(
     found: Sequence[Sequence[Decisions | str]],
     share: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """
-    Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once.
+    """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once.
 
     `share` is that of the training rows by which rules are chosen. Metrics of ``predicted`` also get the ends
     ``below`` and ``above`` of what the test rows may show, see :func:`reach`.
@@ -240,8 +237,7 @@ def measured(
 
 
 def reach(test_share: float, rule_share: float, folds: int) -> float:
-    r"""
-    How much wider the interval of the test rows' metric is than that of the validation rows' metric.
+    r"""How much wider the interval of the test rows' metric is than that of the validation rows' metric.
 
     Variances are taken as inverse to numbers of rows. The difference of both metrics has the variance of the
     n validation rows, of the m test rows, and where thresholds by group are chosen on h rows, of this choice

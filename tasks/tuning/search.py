@@ -44,8 +44,7 @@ DIGITS = 6
 
 
 class Study:
-    """
-    A study in a folder: what it is, and its trials.
+    """A study in a folder: what it is, and its trials.
 
     Parameters
     ----------
@@ -64,8 +63,7 @@ class Study:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """
-        Hold the study alone, and mend what a killed process left.
+        """Hold the study alone, and mend what a killed process left.
 
         Raises
         ------
@@ -133,8 +131,7 @@ class Study:
         path = self.folder / JOURNAL
 
         class Journal(JournalFileBackend):  # type: ignore[misc]
-            """
-            A journal that one process writes.
+            """A journal that one process writes.
 
             What a process has written survives its death, so nothing waits for the disk; that would take
             longer than many a trial.
@@ -170,8 +167,7 @@ class Study:
         workers: int = 1,
         on_trial: Callable[[list[Trial]], None] | None = None,
     ) -> None:
-        """
-        Judge candidates until a time or a number of models; those that were running are run again.
+        """Judge candidates until a time or a number of models; those that were running are run again.
 
         Parameters
         ----------
@@ -265,8 +261,7 @@ class Study:
         *,
         kept: bool,
     ) -> None:
-        """
-        Record the results of a model, and tell Optuna one of them.
+        """Record the results of a model, and tell Optuna one of them.
 
         It is the best one; where there are several objectives, one at random of those that no other beats.
         """

@@ -103,7 +103,7 @@ class TunePlan:
 
     @property
     def most(self) -> int:
-        """Largest number of trials of the study."""
+        """Largest number of models of the study."""
         return self.tune.trials or 10**9
 
     def searches(self, has_trials: bool) -> bool:
@@ -369,16 +369,17 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
         for metric in aim.metrics:
             kind, _, attribute = metric.partition(".")
             if kind in CRITERIA and kind in group_metrics() and attribute in known:
-                limits = [limit.value for limit in aim.limits if limit.metric == metric]
+                limits = [limit.value for limit in aim.limits if (limit.metric, limit.sign) == (metric, "<=")]
                 tried = listed
                 if limits and TOLERANCE not in given:
-                    tried = [round(share * min(limits), 4) for share in SHARES]
+                    tried = [round(min(1.0, share * min(limits)), 4) for share in SHARES]
                 name = f"{CRITERIA[kind]} by {attribute}"
                 found.setdefault(name, []).extend(Rule(name, float(value)) for value in tried)
     wanted = given.get(DECISION, list(found))
     names = wanted if isinstance(wanted, list) else [wanted]
     for name in names:
-        if name not in found:
+        # a list, as what a job names need not be hashable
+        if name not in [*found]:
             raise InputError(
                 f"space.decision names {name!r}{nearest(str(name), [*found])}; there are {', '.join(found)}."
             )

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.fairlib.execution import generator
+from evenhand.fairlib.tuning.study import Aim, beats
 from evenhand.tasks.tuning.candidates import METHOD, Plan, distribution, optuna_quietly
 
 
 def genetic_sampler(plan: Plan, seed: int) -> Any:
     """Build the sampler of the next trial.
 
-    Optuna crosses only parameters that all trials have, and such a study has none. Here a child has the
-    method of one parent. Each other value is that of either parent that has it, or with a probability of one
-    in the number of values a random one.
+    Optuna crosses only parameters that all trials have, and such a study has none. Here, as there, a parent
+    is the better of two random trials (Deb et al., IEEE Trans. Evol. Comput. 2002). A child has the method
+    of one parent. Each other value is that of either parent that has it, or with a probability of one in the
+    number of values a random one.
     """
     samplers, rng = optuna_quietly().samplers, generator(seed, "children")
     base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler
@@ -26,11 +28,24 @@ def genetic_sampler(plan: Plan, seed: int) -> Any:
         def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
             return space
 
+    free = Aim(plan.aim.objectives)
+
+    def parent(items: Sequence[Any]) -> dict[str, Any]:
+        pair = [items[index] for index in rng.integers(len(items), size=2)]
+        misses = [sum(item.constraints.values()) for item in pair]
+        told = [
+            {name: {"value": value} for name, value in zip(free.objectives, item.values, strict=True)}
+            for item in pair
+        ]
+        is_ahead = misses[1] < misses[0] or (misses[1] == misses[0] and beats(free, told[1], told[0]))
+        found: dict[str, Any] = pair[int(is_ahead)].params
+        return found
+
     def child(study: Any, space: Any, population: Sequence[Any]) -> dict[str, Any]:
-        parents = [item.params for item in population if METHOD in item.params]
-        if not parents:
+        items = [item for item in population if METHOD in item.params]
+        if not items:
             return {}
-        first, second = (parents[index] for index in rng.integers(len(parents), size=2))
+        first, second = parent(items), parent(items)
         own = [name for name in space if name == METHOD or name.startswith(f"{first[METHOD]}.")]
         values = {}
         for name in own:

@@ -208,6 +208,8 @@ class Study:
         with warnings.catch_warnings():
             # its grouping of parameters by method is called experimental
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # a model whose process was killed while it was told is told the same again
+            warnings.filterwarnings("ignore", "The reported value is ignored")
             if workers == 1:
                 work()
                 return

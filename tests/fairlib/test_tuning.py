@@ -137,7 +137,7 @@ def trial(number: int, accuracy: float | None, gap: float, kind: str = "search",
         "accuracy": {"value": accuracy, "low": None, "high": None},
         "gap_max.sex": {"value": gap, "low": gap - half, "high": gap + half},
     }
-    return Trial(number, kind, "judged", "gbdt", metrics=metrics)
+    return Trial(number, kind, "judged", method="gbdt", metrics=metrics)
 
 
 def test_a_limit_holds_on_the_unfavourable_end_of_the_interval() -> None:
@@ -183,6 +183,18 @@ def test_the_job_under_another_rule_is_no_simpler_than_a_candidate() -> None:
     assert best(AIM, [first, job]) is first
 
 
+@given(st.permutations([(model, rule) for model in (2, 9, 10) for rule in (0, 2, 10)]))
+def test_among_equals_the_first_model_wins_under_its_first_rule(places: list[tuple[int, int]]) -> None:
+    trials = [replace(trial(model, 0.8, 0.05), rule=rule) for model, rule in places]
+    order = []
+    while trials:
+        found = best(AIM, trials)
+        assert found is not None
+        order.append(found.number)
+        trials.remove(found)
+    assert order == ["2", "2.2", "2.10", "9", "9.2", "9.10", "10", "10.2", "10.10"]
+
+
 def test_the_nearest_trial_misses_least_and_then_is_best() -> None:
     trials = [trial(0, 0.9, 0.3), trial(1, 0.7, 0.2), trial(2, 0.8, 0.2)]
     assert best(AIM, trials) is None
@@ -201,7 +213,7 @@ def test_the_front_is_what_nobody_dominates(points: list[tuple[int, int]]) -> No
         for i, (accuracy, gap) in within
         if not any((a >= accuracy and g <= gap and (a, g) != (accuracy, gap)) for _, (a, g) in within)
     ]
-    assert [item.number for item in front(aim, trials)] == expected
+    assert [item.model for item in front(aim, trials)] == expected
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=15), st.integers(2, 5))

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 import evenhand.flows.tune as tuning
 from evenhand.flows.cli import app
+from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.dataset import read_dataset
+from evenhand.tasks.tuning.candidates import Rule
 from evenhand.tasks.tuning.judge import cells_of
 from tests.flows.people import Bench, Done, make_people
 
@@ -41,6 +43,12 @@ def study_of(bench: Bench, *arguments: str, code: int = 0) -> dict[str, Any]:
 def models_of(study: dict[str, Any]) -> int:
     """Number of models that were judged or ended early."""
     return len({trial["model"] for trial in study["trials"]})
+
+
+def winner_of(study: dict[str, Any]) -> dict[str, Any]:
+    """The trial that won."""
+    (found,) = [trial for trial in study["trials"] if trial["number"] == study["winner"]]
+    return found  # type: ignore[no-any-return]
 
 
 def uneven_people() -> pa.Table:
@@ -95,19 +103,20 @@ def test_a_tuned_job_runs_and_publishes_with_its_study_in_the_provenance(searchi
 
 
 def test_the_winner_is_the_best_judged_trial_within_the_limits(searching: Bench) -> None:
-    limit = 0.35
+    limit = 0.15
     study = study_of(searching, "--where", f"gap_max.sex <= {limit}", "--trials", "9")["tuning"]
-    known = [t for t in study["trials"] if t["kind"] not in ("majority", "blind") and t["state"] == "judged"]
+    known = [t for t in study["trials"] if t["kind"] != "majority" and t["state"] == "judged"]
     within = [t for t in known if t["metrics"]["gap_max.sex"]["high"] <= limit]
     assert 0 < len(within) < len(known)
-    winner = next(t for t in study["trials"] if t["number"] == study["winner"])
+    winner = winner_of(study)
     assert winner["metrics"]["balanced_accuracy"]["value"] == max(
         t["metrics"]["balanced_accuracy"]["value"] for t in within
     )
     free = max(t["metrics"]["balanced_accuracy"]["value"] for t in known)
+    assert winner["metrics"]["balanced_accuracy"]["value"] < free
     assert study["costs"] == [
         {
-            "limit": "gap_max.sex <= 0.35",
+            "limit": "gap_max.sex <= 0.15",
             "with": winner["metrics"]["balanced_accuracy"]["value"],
             "without": free,
         }
@@ -130,7 +139,7 @@ def test_the_search_reads_no_test_row(
     record = json.loads(next((searching.store / "steps" / "preprocess").iterdir()).read_text())
     other = Bench(tmp_path / "other", searching.table, searching.contract, searching.job)
     other.folder.mkdir()
-    search = tuning._search
+    search = tuning.search
 
     def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, report: Any) -> None:
         test, raw = (
@@ -144,7 +153,7 @@ def test_the_search_reads_no_test_row(
         search(plan, rows, study, store, report)
         raise Stop
 
-    monkeypatch.setattr(tuning, "_search", without_test_rows)
+    monkeypatch.setattr(tuning, "search", without_test_rows)
     done = tune(other, code=4)
     assert "internal fault (Stop" in done.stderr
     from evenhand.tasks.tuning.search import Study
@@ -211,7 +220,7 @@ def test_a_preference_chooses_from_the_front_without_new_trials(searching: Bench
     assert content["winner"] == max(front, key=lambda number: front[number]["balanced_accuracy"]["value"])
     for number, metrics in front.items():
         for trial in content["trials"]:
-            if trial["kind"] in ("majority", "blind") or trial["number"] == number:
+            if trial["kind"] == "majority" or trial["number"] == number:
                 continue
             ahead = [
                 trial["metrics"]["balanced_accuracy"]["value"] > metrics["balanced_accuracy"]["value"],
@@ -228,7 +237,7 @@ def test_thresholds_by_group_compete_where_a_metric_of_groups_is_limited(searchi
         "methods": ["gbdt"],
     }
     study = study_of(searching, "--trials", "6")["tuning"]
-    plain, winner = study["trials"][1], study["trials"][study["winner"]]
+    plain, winner = study["trials"][1], winner_of(study)
     gap = "demographic_parity_difference.sex"
     assert winner["decision"] == "demographic_parity by sex"
     assert winner["metrics"][gap]["value"] < 0.15 < plain["metrics"][gap]["value"]
@@ -240,6 +249,30 @@ def test_thresholds_by_group_compete_where_a_metric_of_groups_is_limited(searchi
     }
     assert 0.1 <= written["method"]["eta"] <= 0.2
     assert written["method"]["n_steps"] == 4  # the job's, which the space does not have
+
+
+@pytest.mark.parametrize(
+    ("tune", "tolerances"),
+    [
+        # shares of the smallest limit: 20, 40, 55, 70, 85 and 100 %
+        ({"where": ["gap_max.sex <= 0.1", "gap_max.sex <= 0.3"]}, [0.02, 0.04, 0.055, 0.07, 0.085, 0.1]),
+        ({"where": [], "minimize": ["gap_max.sex"]}, [0.0, 0.02, 0.05, 0.075, 0.1, 0.15]),
+        ({"where": ["gap_max.sex <= 0.1"], "space": {"tolerance": 0.3}}, [0.3]),
+        ({"where": ["gap_max.sex <= 0.1"], "space": {"tolerance": [0, 0.3, 0, 1]}}, [0.0, 0.3, 1.0]),
+        ({"where": ["gap_max.sex <= 1.5"]}, [0.3, 0.6, 0.825, 1.0]),  # no tolerance is above 1
+        ({"where": ["gap_max.sex >= 0"], "space": {"tolerance": 0.3}}, [0.3]),
+        ({"where": ["gap_max.sex >= 0"]}, [0.0, 0.02, 0.05, 0.075, 0.1, 0.15]),
+        ({"where": ["auc >= 0.5"]}, []),
+    ],
+)
+def test_thresholds_by_group_are_tried_at_tolerances(
+    bench: Bench, tune: dict[str, Any], tolerances: list[float]
+) -> None:
+    bench.job["tune"] = tune
+    rules = make_plan(str(bench.write())).rules
+    found = [rule for rule in rules if rule.tolerance is not None]
+    assert found == [Rule("equalized_odds by sex", tolerance) for tolerance in tolerances]
+    assert rules[0] == Rule()
 
 
 def test_limits_that_nothing_meets_end_with_three_and_the_nearest_trial(searching: Bench) -> None:
@@ -335,9 +368,16 @@ WRONG = {
     "an empty range": (["--set", "tune.space={gbdt: {eta: [0.3, 0.1]}}"], "range 0.3 to 0.1 is empty"),
     "a wrong value": (["--set", "tune.space={gbdt: {n_steps: many}}"], "method.n_steps is 'many'"),
     "unknown decision": (["--set", "tune.space={decision: equal}"], "space.decision names 'equal'"),
+    "a decision that is no name": (
+        ["--set", "tune.space={decision: [{a: 1}]}"],
+        "space.decision names {'a': 1}",
+    ),
     "too few rows": (["--folds", "50", "--set", "split.test=0.9"], "50 folds need at least 100"),
-    "no tolerance": (["--set", "tune.space={tolerance: [0.1, 2]}"], "space.tolerance is [0.1, 2], expected"),
-    "no number": (["--set", "tune.space={tolerance: many}"], "space.tolerance is 'many', expected numbers"),
+    "no tolerance": (
+        ["--set", "tune.space={tolerance: [0.1, 2]}"],
+        "space.tolerance is [0.1, 2]: give a number",
+    ),
+    "no number": (["--set", "tune.space={tolerance: many}"], "space.tolerance is 'many': give a number"),
     "unknown sampler": (["--sampler", "random"], "tune.sampler"),
     "no scheduler": (["--set", "tune.address=tcp://h:1"], "set engine to dask, or leave address out"),
     "left out": (

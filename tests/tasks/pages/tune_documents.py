@@ -17,8 +17,9 @@ def estimate(value: float, half: float) -> dict[str, float]:
     return {"value": value, "low": round(value - half, 6), "high": round(value + half, 6)}
 
 
-def trial(number: int, kind: str, values: tuple[float, float] | None, **more: Any) -> dict[str, Any]:
-    """A trial with its balanced accuracy and its gap."""
+def trial(number: str, kind: str, values: tuple[float, float] | None, **more: Any) -> dict[str, Any]:
+    """A trial with its balanced accuracy and its gap; its number is MODEL or MODEL.RULE."""
+    model, _, rule = number.partition(".")
     metrics = (
         {}
         if values is None
@@ -35,34 +36,44 @@ def trial(number: int, kind: str, values: tuple[float, float] | None, **more: An
         "metrics": metrics,
         "seconds": 1.5,
         "error": None,
-        "model": number,
+        "model": int(model),
+        "rule": int(rule or 0),
         **more,
     }
     miss = None if values is None else max(0.0, values[1] + 0.05 - 0.2)
     return {**row, "label": label_of(row), "miss": miss}
 
 
-def tune_documents(*, winner: int | None = 3, more: int = 0, rules: int = 1) -> dict[str, Any]:
+def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -> dict[str, Any]:
     """Documents of a study's page, with `more` random trials: of each model so many `rules` of decisions."""
     odds = {"decision": "equalized_odds by sex", "tolerance": 0.03}
     trials = [
-        trial(0, "majority", (0.5, 0.0)),
-        trial(1, "plain", (0.78, 0.3)),
-        trial(2, "blind", (0.76, 0.2)),
-        trial(3, "default", (0.76, 0.1), method="reweigh", arguments={"eta": 0.1, "max_depth": None}),
-        trial(4, "search", (0.8, 0.25), method="gbdt", arguments={"eta": 0.05}),
-        trial(5, "search", (0.6, 0.4), method="gbdt", arguments={"eta": 0.2}, state="pruned"),
-        trial(6, "search", (0.7, 0.12), method="gbdt", arguments={"eta": 0.05}, model=4, **odds),
-        trial(7, "search", None, method="gbdt", state="failed", error="too few rows", **odds),
+        trial("0", "majority", (0.5, 0.0)),
+        trial("1", "plain", (0.78, 0.3)),
+        trial("2", "blind", (0.76, 0.2)),
+        trial("3", "default", (0.76, 0.1), method="reweigh", arguments={"eta": 0.1, "max_depth": None}),
+        trial("4", "search", (0.8, 0.25), method="gbdt", arguments={"eta": 0.05}),
+        trial("4.1", "search", (0.7, 0.12), method="gbdt", arguments={"eta": 0.05}, **odds),
+        trial("5", "search", (0.6, 0.4), method="gbdt", arguments={"eta": 0.2}, state="pruned"),
+        trial(
+            "5.1",
+            "search",
+            None,
+            method="gbdt",
+            arguments={"eta": 0.2},
+            state="failed",
+            error="too few rows",
+            **odds,
+        ),
     ]
     rng, eta = np.random.default_rng(0), 0.0
-    for number in range(8, 8 + more):
+    for count in range(more):
         values = (float(rng.uniform(0.5, 0.75)), float(rng.uniform(0.1, 0.5)))
-        place = (number - 8) % rules
+        model, place = 6 + count // rules, count % rules
         eta = float(rng.random()) if place == 0 else eta
         rule = {"decision": "equalized_odds by sex", "tolerance": place / 100} if place else {}
-        given = {"method": "gbdt", "arguments": {"eta": eta}, "model": number - place, **rule}
-        trials.append(trial(number, "search", values, **given))
+        number = f"{model}.{place}" if place else str(model)
+        trials.append(trial(number, "search", values, method="gbdt", arguments={"eta": eta}, **rule))
     test = {"balanced_accuracy": estimate(0.74, 0.04), "gap_max.sex": estimate(0.15, 0.08)}
     repeats = [
         {"seed": seed, "metrics": {**test, "balanced_accuracy": estimate(value, 0.04)}}
@@ -81,9 +92,9 @@ def tune_documents(*, winner: int | None = 3, more: int = 0, rules: int = 1) -> 
         "decisions": ["job", "equalized_odds by sex"],
         "halving": True,
         "trials": trials,
-        "front": [3],
+        "front": ["3"],
         "winner": winner,
-        "nearest": 3,
+        "nearest": "3",
         "costs": [{"limit": "gap_max.sex <= 0.2", "with": 0.76, "without": 0.8}],
         "test": None if winner is None else test,
         "test_rows": None if winner is None else 200,

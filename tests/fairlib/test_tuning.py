@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.fairlib.evaluation.tradeoff import Limit
+from evenhand.fairlib.evaluation.tradeoff import Limit, parse_limit
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class
 from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.fairlib.tuning.space import Choice, Real, Whole, restricted, rows_of, space_of, with_default
@@ -278,3 +278,13 @@ def test_limits_that_cannot_hold_are_refused(limits: list[Any], message: str) ->
     with pytest.raises(ValueError, match=message):
         check_limits([Limit(*limit) for limit in limits])
     check_limits([Limit("auc", ">=", 0.8), Limit("auc", "<=", 0.8), Limit("log_loss", "<=", 5.0)])
+
+
+def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
+    metric = {"value": 0.5, "low": 0.4, "high": 0.6, "below": 0.3, "above": 0.7}
+    upper, lower = parse_limit("accuracy <= 0.5"), parse_limit("accuracy >= 0.5")
+    for bound, ends in (("point", (0.5, 0.5)), ("interval", (0.6, 0.4)), ("prediction", (0.7, 0.3))):
+        aim = Aim(("auc",), (upper, lower), bound)  # type: ignore[arg-type]
+        assert (aim.found(upper, {"accuracy": metric}), aim.found(lower, {"accuracy": metric})) == ends
+        # without intervals the value counts
+        assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5

@@ -19,7 +19,7 @@ from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.training import Learner
-from evenhand.tasks.tuning.judge import SCORES, cells_of, judge
+from evenhand.tasks.tuning.judge import SCORES, cells_of, judge, reach
 
 ROWS, FOLDS = 300, 3
 
@@ -66,6 +66,8 @@ PARAMETERS: dict[str, Any] = {
         "min_cell": 5,
         "intersections": False,
         "score_intervals": False,
+        "test_share": 0.2,
+        "predicted": [],
     },
 }
 
@@ -294,3 +296,33 @@ def test_a_column_that_is_left_out_changes_nothing(tmp_path: Path) -> None:
     data.X[:, 0] = 0.0
     (tmp_path / "hidden").mkdir()
     assert judged(tmp_path / "hidden", data, leave_out=["sex"], **settings)["rules"] == found
+
+
+def test_what_test_rows_may_show_is_wider_than_the_interval(tmp_path: Path) -> None:
+    """Ends of a prediction by hand: five thirds of the rows, and of the choice of thresholds by group."""
+    assert reach(0.2, 0.0, 3) == pytest.approx(5**0.5)
+    assert reach(0.2, 0.15, 3) == pytest.approx((5 + 4 / 3 / 0.15) ** 0.5)
+    name = "demographic_parity_difference.sex"
+    settings = {"calibration": "sigmoid", "min_cell": 1, "measure": measuring(predicted=[name])}
+    rules = [BALANCED, by_sex("demographic_parity", 0.3)]
+    plain, by_group = (one["metrics"] for one in judged(tmp_path, rules=rules, **settings)["rules"])
+    ratios = []
+    for metrics in (plain, by_group):
+        metric = metrics[name]
+        ratios.append((metric["above"] - metric["value"]) / (metric["high"] - metric["value"]))
+        assert (metric["value"] - metric["below"]) / (metric["value"] - metric["low"]) == pytest.approx(
+            ratios[-1]
+        )
+        assert "above" not in metrics["accuracy"]
+    assert ratios[0] == pytest.approx(reach(0.2, 0.0, FOLDS))
+    # the held-out rows of a calibration are 15 % of a fold's training rows
+    assert ratios[1] == pytest.approx(reach(0.2, 0.15, FOLDS), rel=0.01)
+
+
+def test_a_prediction_holds_the_difference_of_validation_and_test() -> None:
+    """Of many drawn shares, so many test rows are below the upper end as the interval's level says."""
+    rng, share, n, m = np.random.default_rng(0), 0.3, 8000, 2000
+    validation, test = rng.binomial(n, share, 20_000) / n, rng.binomial(m, share, 20_000) / m
+    half = 1.96 * np.sqrt(validation * (1 - validation) / n)
+    assert (test <= validation + reach(m / (n + m), 0.0, 3) * half).mean() == pytest.approx(0.975, abs=0.005)
+    assert (test <= validation + half).mean() < 0.85

@@ -128,9 +128,12 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
         if plan.gates:
             documents["decision"] = decision
         _fill(verdict, found, documents, decision)
-        if plan.record and plan.gates and found.model.version is not None:
-            _record(verdict, found, decision)
-        _write(verdict, found, documents, decision)
+        try:
+            if plan.record and plan.gates and found.model.version is not None:
+                _record(verdict, found, decision)
+        finally:
+            # the record may add a note; the files stay if the registry fails
+            _write(verdict, found, documents, decision)
     return verdict
 
 

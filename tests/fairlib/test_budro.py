@@ -454,7 +454,8 @@ def test_stopped_model_is_the_one_of_that_many_steps_on_the_kept_rows(
     assert stopped.best_step_ < 40
     kept, held = halves[0]
     plain = paper_budro(n_steps=stopped.best_step_, **settings).fit(X[kept], y[kept])
-    np.testing.assert_array_equal(stopped.predict_proba(X), plain.predict_proba(X))
+    # thresholds lie between the values of all rows of a training, so other rows may go another way
+    np.testing.assert_array_equal(stopped.predict_proba(X[kept]), plain.predict_proba(X[kept]))
     for name in HISTORY:
         assert stopped.history_[name][: stopped.best_step_] == plain.history_[name]
     np.testing.assert_array_equal(np.sort(np.concatenate([kept, held])), np.arange(200))

@@ -161,7 +161,7 @@ def test_an_interruption_after_the_last_step_costs_nothing(
         raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr(budro_module, "without_cache", killed)
+        patch.setattr(budro_module, "between_values", killed)
         with pytest.raises(Interrupted):
             paper_budro(**SETTINGS).fit(X, y, checkpoint=tmp_path)
     seen: list[int] = []

@@ -98,6 +98,8 @@ REMEMBERED = pytest.StashKey[Remembered]()
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Remember steps in the tests of this folder, but for those that use `monkeypatch`; draw few charts."""
+    if Path(__file__).parent not in item.path.parents:
+        return (yield)  # pytest calls this hook for the tests of all folders
     stash = item.session.stash
     if REMEMBERED not in stash:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]

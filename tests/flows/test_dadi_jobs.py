@@ -143,6 +143,7 @@ def test_a_bundle_says_what_to_ask_and_holds_no_value_of_a_row(asked: Done) -> N
     files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
     described = {"evaluation.json", "reference.json"}
     assert files == described | {
+        "digests.json",
         "encoder.json",
         "inputs.json",
         "model/model.json",

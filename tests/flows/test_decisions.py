@@ -49,7 +49,7 @@ def feature(bench: Bench, name: str) -> None:
         ("decision={threshold: .5, equal: {criterion: equalized_odds}}", "both equal and threshold 0.5"),
         ("decision=balance", "decision.threshold: is 'balance', expected .*balanced, max_accuracy or own"),
         ("decision=1.5", "decision.threshold: is 1.5, expected a number from 0 to 1"),
-        ("decision=true", "decision.threshold: is True"),
+        ("decision=true", "decision is true, which is no value of this key"),
         ("decision.rate=0", "decision.rate: .*greater than 0"),
         ("decision.costs={false_positive: 1}", "'decision.costs.false_negative' is missing"),
         ("decision.costs={false_positive: 0, false_negative: 1}", "false_positive: .*greater than 0"),

@@ -76,6 +76,7 @@ def test_a_filter_finds_all_that_it_needs(proxies: Any, done: Any, tmp_path: Pat
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert files == {
         "balance.json",
+        "digests.json",
         "encoder.json",
         "evaluation.json",
         "inputs.json",

@@ -157,7 +157,7 @@ def test_an_interruption_after_the_last_step_costs_nothing(
     X, y = table(people, 2)
     straight = paper_budro(**SETTINGS).fit(X, y)
 
-    def killed(_: Any) -> None:
+    def killed(*_: Any) -> None:
         raise Interrupted
 
     with monkeypatch.context() as patch:

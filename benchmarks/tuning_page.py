@@ -32,6 +32,7 @@ SHORT = {
 # Test rows over training rows, of the corrected resampled t-test.
 RATIO, LEVEL = 0.25, 0.05
 TOLERATED = 0.01
+MOST_SHOWN = 12
 BALANCED_ACCURACY = "balanced_accuracy"
 
 HEAD = """\
@@ -200,7 +201,9 @@ def sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
     systems = [name for name in NAMES if name in ran or (name in CELLS and OURS in ran)]
     others = [name for name in systems if name != OURS]
     compared = {name: compare(results, name) for name in others}
-    parts = [HEAD, f"{content['seconds']:g} CPU seconds a search.\n", provenance(content)]
+    counts = ", ".join(f"{table} {len(splits)}" for table, splits in results.items())
+    spent = f"{content['seconds']:g} CPU seconds a search. Splits: {counts}. One split gives no verdict.\n"
+    parts = [HEAD, spent, provenance(content)]
     parts += [
         "| system | candidates | kept | volume | ahead / tied / behind | difference | at worst | alone |",
         "|---|---|---|---|---|---|---|---|",
@@ -284,7 +287,7 @@ def _misses(results: Mapping[str, Splits], compared: Sequence[Compared]) -> list
     shares = {name: kept(results, name) for name in (OURS, BY_INTERVAL, BY_PREDICTION)}
     parts = []
     if tested:
-        share = f"{good} of {len(tested)} cells ({good / len(tested):.0%}; the goal is 90 %)"
+        share = f"{good} of {len(tested)} cells with a verdict ({good / len(tested):.0%}; the goal is 90 %)"
         parts.append(f"In {share} no other tool is ahead of `tune`.")
     said = [
         f"{within / all_:.0%} with the {words}"
@@ -296,11 +299,16 @@ def _misses(results: Mapping[str, Splits], compared: Sequence[Compared]) -> list
         if all_
     ]
     if said:
-        parts.append(f"The limit is kept on test rows in {', '.join(said)} of the cells (the goal is 90 %).")
+        parts.append(
+            "Of the cells in which it is kept on validation rows, the limit is kept on test rows in "
+            f"{', '.join(said)} (the goal is 90 %)."
+        )
     behind = [item for item in compared if item.difference is not None and item.difference < -TOLERATED]
-    parts.append(f"Cells in which `tune` is behind by more than {TOLERATED:g}: {len(behind) or 'none'}.\n")
+    count = f"{len(behind) or 'none'} of {len(compared)} comparisons"
+    shown = f"; the worst {MOST_SHOWN}" if len(behind) > MOST_SHOWN else ""
+    parts.append(f"`tune` is behind by more than {TOLERATED:g}: {count}{shown}.\n")
     notes = {"behind": "", "": " (one split)"}
-    for item in sorted(behind, key=lambda item: item.difference or 0):
+    for item in sorted(behind, key=lambda item: item.difference or 0)[:MOST_SHOWN]:
         cell = f"{item.table}, {SHORT[item.criterion]} {item.limit:g}"
         note = notes.get(item.verdict, " (tied)")
         parts.append(f"- {cell}, {NAMES[item.peer]}: {_signed(item.difference or 0)}{note}")

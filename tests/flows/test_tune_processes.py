@@ -28,7 +28,7 @@ def searching(publishing: Bench) -> Bench:
     publishing.job["method"] = {"name": "gbdt", **SMALL}
     publishing.job["evaluate"]["min_cell"] = 2
     publishing.job["tune"] = {
-        "trials": 14, "folds": 2, "workers": 1, "where": ["gap_max.sex <= 0.9"], "study": "s",
+        "trials": 40, "folds": 2, "workers": 1, "where": ["gap_max.sex <= 0.9"], "study": "s",
         "space": {"reweigh": SMALL, "tolerance": [0.0, 0.1, 0.2]},
     }  # fmt: skip
     return publishing
@@ -65,7 +65,7 @@ def test_a_search_that_is_killed_ten_times_ends_as_one_that_was_not(searching: B
         while process.poll() is None and size <= began:
             time.sleep(0.02)
             size = journal.stat().st_size if journal.exists() else 0
-        time.sleep(rng.uniform(0.0, 0.5))
+        time.sleep(rng.uniform(0.0, 0.25))
         process.kill()
         stderr = process.communicate()[1]
         if process.returncode != -signal.SIGKILL:

@@ -68,8 +68,7 @@ def orthonormal_basis(directions: ArrayLike) -> Float:
 
 
 def pairwise_squared_distances(a: ArrayLike, b: ArrayLike) -> Float:
-    r"""Squared Euclidean distances of n and m rows, shape (n, m), by the Gram expansion about the mean of
-    `b`.
+    r"""Squared Euclidean distances of n and m rows, shape (n, m), by the Gram expansion about `b`'s mean.
 
     .. math:: D_{ij} = \|a_i\|^2 + \|b_j\|^2 - 2 \langle a_i, b_j \rangle
 

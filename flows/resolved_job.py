@@ -274,8 +274,7 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
 
 
 def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None) -> str:
-    """Return the digest of all that determines a run's model: the data's bytes, the job, its contract, our
-    code.
+    """Return the digest of all that determines a run's model: the data, the job, its contract, our code.
 
     - `sources`: sha256 of each of the table's files; empty for a generated table, which the job's seed
       determines

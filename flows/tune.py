@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -17,7 +18,7 @@ from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_ve
 from evenhand.flows.run import prepare, run_to_gate
 from evenhand.flows.study_report import STUDIES, no_winner, notes_of, tuning, write_study_page
 from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, decision_of, plan_of_rows, tuned_text
-from evenhand.flows.workers import DaskPool, WorkerPool, cores
+from evenhand.flows.workers import DaskPool, Pool, WorkerPool, cores
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import CONTROLS
@@ -70,7 +71,7 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         else:
             _measure(plan, winner, rows, document, verdict, engine, store)
             digest = hashlib.sha256(json.dumps([rows.identity, document["trials"]]).encode()).hexdigest()
-            text = tuned_text(plan, winner, len(rows.labels), {"study": study.folder.name, "digest": digest})
+            text = tuned_text(plan, winner, rows.count, {"study": study.folder.name, "digest": digest})
             plan.target.write_text(text, encoding="utf-8")
             verdict.artifacts["tuned"] = str(plan.target)
         document["seconds"] = round(time.perf_counter() - started, 1)
@@ -84,10 +85,10 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
 
 @dataclass(frozen=True)
 class Rows:
-    """What the search works on: the plan, the labels of the training rows, and the inputs of each method."""
+    """What the search works on: the plan, the training rows and their number, the inputs of each method."""
 
     plan: Plan
-    labels: Sequence[int]
+    count: int
     identity: dict[str, Any]
     training: Mapping[str, tuple[dict[str, Any], dict[str, Artifact]]]
     encoder: Artifact
@@ -120,7 +121,7 @@ class Rows:
             "search": _digest([train.sha256, folds, plan.content(), describe_plan(searched)]),
         }
         return cls(
-            searched, data.y.tolist(), identity, training, steps.output("preprocess", "encoder"), train, folds
+            searched, len(data.y), identity, training, steps.output("preprocess", "encoder"), train, folds
         )
 
 
@@ -171,11 +172,7 @@ def search(
 ) -> None:
     """Judge candidates until the time is up; ``report(done, total, values)`` is called after each model."""
     workers = plan.tune.workers or len(cores())
-    pool: WorkerPool | DaskPool | None = None
-    if plan.tune.engine == "dask":
-        pool = DaskPool(plan.tune.address, workers)
-    elif workers > 1:
-        pool = WorkerPool(workers)
+    pool = _pool(plan, workers)
     most, started = plan.most, time.monotonic()
 
     def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
@@ -201,16 +198,23 @@ def search(
             passed = min(time.monotonic() - started, plan.seconds)
             report(int(passed), max(int(plan.seconds), 1), values)
 
-    try:
+    with pool or contextlib.nullcontext():
         study.search(
-            rows.plan, judge, until=started + plan.seconds, most=most, workers=workers, on_trial=on_trial
+            rows.plan,
+            judge,
+            until=started + plan.seconds,
+            most=most,
+            workers=workers,
+            on_trial=on_trial,
+            interrupt=(lambda: None) if pool is None else lambda: pool.close(kill=True),
         )
-    except BaseException:
-        if pool is not None:
-            pool.close(kill=True)
-        raise
-    if pool is not None:
-        pool.close()
+
+
+def _pool(plan: TunePlan, workers: int) -> Pool | None:
+    """Return the workers that judge models; None where this process does."""
+    if plan.tune.engine == "dask":
+        return DaskPool(plan.tune.address, workers)
+    return WorkerPool(workers) if workers > 1 else None
 
 
 def judged(
@@ -289,7 +293,7 @@ def _measure(
     store: Store,
 ) -> None:
     """Train the winner on all training rows, measure it on the test rows, and repeat that."""
-    resolved = plan.tuned(winner, len(rows.labels))
+    resolved = plan.tuned(winner, rows.count)
     steps = Steps(store, engine)
     decision = run_to_gate(resolved, steps).decision
     metrics = steps.read("evaluate", "metrics")["metrics"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import importlib
 import multiprocessing
@@ -15,7 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from typing import Any
+from typing import Any, Self
 
 from evenhand.tasks.errors import NotCarriedOut
 
@@ -74,10 +75,29 @@ class _Slot:
     ready: Future[int]
 
 
-class WorkerPool:
-    """Worker processes that run one function call at a time each; they start with the pool.
+class Pool(abc.ABC):
+    """Workers that run one function call at a time each.
 
     As a context manager the pool is closed at the end of the block, and after an exception killed.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(kill=kind is not None)
+
+    @abc.abstractmethod
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a free worker and wait for it; `NotCarriedOut` if the worker died."""
+
+    @abc.abstractmethod
+    def close(self, *, kill: bool = False) -> None:
+        """End the workers, after their calls or, with `kill`, now."""
+
+
+class WorkerPool(Pool):
+    """Worker processes of this machine; they start with the pool, and a dead one is replaced.
 
     With more than one of the `workers`, each uses one thread on its own core.
     """
@@ -91,17 +111,8 @@ class WorkerPool:
         for slot in self._slots:
             self._free.put(slot)
 
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close(kill=kind is not None)
-
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in a free worker; wait until there is one.
-
-        Raises `NotCarriedOut` if the worker died; the next call starts another.
-        """
+        """Call a function in a free worker; wait until there is one."""
         slot = self._free.get()
         try:
             return self._submit(slot, function, *arguments).result()
@@ -121,7 +132,7 @@ class WorkerPool:
         return slot.executor.submit(function, *arguments)
 
     def close(self, *, kill: bool = False) -> None:
-        """End the workers, after their calls or, with `kill`, now."""
+        """End the workers."""
         self._closed = True
         for slot in self._slots:
             slot.executor.shutdown(wait=False, cancel_futures=True)
@@ -130,13 +141,10 @@ class WorkerPool:
                     os.kill(slot.ready.result(), signal.SIGKILL)
 
 
-class DaskPool:
-    """Workers of a Dask cluster, the one at `address` or a new one here, with the calls of WorkerPool.
+class DaskPool(Pool):
+    """Workers of a Dask cluster, the one at `address` or a new one here.
 
-    Raises
-    ------
-    NotCarriedOut
-        The scheduler does not answer.
+    Raises `NotCarriedOut` if the scheduler does not answer.
     """
 
     def __init__(self, address: str | None, workers: int) -> None:
@@ -151,13 +159,7 @@ class DaskPool:
             ) from None
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in a worker and wait for it.
-
-        Raises
-        ------
-        NotCarriedOut
-            The workers died, or the cluster was closed.
-        """
+        """Call a function in a worker of the cluster."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -170,7 +172,7 @@ class DaskPool:
             raise NotCarriedOut(STOPPED) from None
 
     def close(self, *, kill: bool = False) -> None:
-        """Leave the cluster, and end it if it was started here; `kill` is as for WorkerPool."""
+        """Leave the cluster, whose calls are cancelled in either case; end it if it was started here."""
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()

@@ -100,8 +100,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def read_table(path: Path, source: Mapping[str, Any]) -> pa.Table:
-    """Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder of
-    Parquet or CSV files.
+    """Read a Parquet, CSV (any delimiter, quoted or not, gzip), Arrow, Feather or Excel file, or a folder.
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter`` and
     ``null_values``. Raises `InputError` if a file is empty, truncated, ragged or of another format.

@@ -23,8 +23,9 @@ from evenhand.tasks.step import StepContext, StepResult
 
 
 def measure_model(context: StepContext) -> StepResult:
-    """Write ``metrics.json`` and ``histograms.json``; with a baseline ``baseline.json`` and
-    ``comparison.json``.
+    """Write ``metrics.json`` and ``histograms.json``.
+
+    A baseline adds ``baseline.json`` and ``comparison.json``.
 
     Parameters are the model's ``contract``, the settings ``evaluate`` and a ``seed``. Inputs are the
     ``checked`` table, the ``bundle`` and, optionally, the ``baseline``. Both models are measured on the

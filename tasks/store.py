@@ -26,20 +26,10 @@ from evenhand.fairlib.file_digests import file_digests, sha256_of_file
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 
 FILES = {"mlflow.db", "mlflow.db.answers.json"}
-FOLDERS = FILES | {
-    *(
-        "artifacts",
-        "charts",
-        "leases",
-        "locks",
-        "mlflow-artifacts",
-        "prefect",
-        "runs",
-        "steps",
-        "studies",
-        "tmp",
-    )
-}
+FOLDERS = {
+    "artifacts", "charts", "leases", "locks", "mlflow-artifacts", "prefect", "runs", "steps", "studies",
+    "tmp",
+}  # fmt: skip
 LOCK_TIMEOUT_S = 6 * 3600.0
 ABANDONED_S = 72 * 3600.0  # longer than the time limit of any step
 
@@ -146,10 +136,10 @@ class Store:
         if not status.st_mode & 0o077 or status.st_mode & stat.S_ISGID or status.st_uid != os.getuid():
             return
         found = {item.name for item in self.local.iterdir()}
-        if found <= FOLDERS or "artifacts" in found:
+        if found <= FOLDERS | FILES or "artifacts" in found:
             self.local.chmod(0o700)
         else:
-            for name in FOLDERS - FILES:
+            for name in FOLDERS:
                 (self.local / name).mkdir(exist_ok=True, mode=0o700)
             (self.local / "mlflow.db").touch(mode=0o600)
 

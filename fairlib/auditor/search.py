@@ -36,8 +36,7 @@ class WorstCase:
 
 
 class SearchBounds:
-    r"""Bounds of :math:`x' = x + \delta + B z` for some people, shape (n, d): the fair metric's feature
-    bounds.
+    r"""Bounds of :math:`x' = x + \delta + B z` for some people, shape (n, d): the metric's bounds.
 
     :math:`x + \delta` stays within the training rows' range of every feature, and the sensitive coordinates
     :math:`B^\top x'` within theirs. The move along the free directions is added on top: with a learned

@@ -20,8 +20,7 @@ Blocks = Callable[[], Iterator[Float]]
 
 @dataclass(repr=False, eq=False)
 class FACE(Metric):
-    r"""Euclidean distance outside the leading directions of the differences within groups of comparable
-    samples.
+    r"""Euclidean distance outside the leading directions of the differences within comparable groups.
 
     .. math:: \Sigma = I - B B^\top, \qquad
         B = \text{leading } k \text{ right singular vectors of } \big(x_i - \bar x_{g(i)}\big)_i
@@ -157,8 +156,7 @@ def _within_copies(data: Float, copies: list[NDArray[Any]]) -> Blocks:
 
 
 def _spectrum(blocks: Blocks, count: int, width: int) -> tuple[Float, Float, Float]:
-    """Squared singular values and right singular vectors of the stacked blocks up to their rank, largest
-    first.
+    """Squared singular values and right singular vectors of the stacked blocks to their rank, largest first.
 
     Also each column's sum of squares. Many rows are never stacked: their d x d Gram matrix is summed up.
     """

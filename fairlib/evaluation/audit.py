@@ -150,8 +150,7 @@ def audit(
 
 
 def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
-    r"""Probabilities drawn towards the base rate until their log loss is `loss`; unchanged where it is no
-    better.
+    r"""Probabilities drawn towards the base rate until their log loss is `loss`, if it was lower.
 
     .. math:: p_t = \sigma(t z + (1 - t) \bar z), \qquad t \in [0, 1],
 

@@ -90,8 +90,7 @@ class Certificate:
         return min(1.0, float(self.values[index]) / threshold)
 
     def share_bound_of_odds(self, factor: float, index: int = 0) -> float:
-        r"""Bound on the share of people whose odds of one class against another can change by `factor` or
-        more.
+        r"""Bound on the share of people whose odds of two classes can change by `factor` or more.
 
         A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
         :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`.

@@ -113,8 +113,7 @@ class Method(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return data, codes.astype(np.int64)
 
     def plain(self, n_rows: int) -> Method:
-        """An estimator of the same learner without mitigation, not fitted: the baseline of the method's
-        effect.
+        """An estimator of the same learner without mitigation, not fitted: the method's baseline.
 
         It has the constructor arguments that both share. A method without mitigation gives one like itself.
 

@@ -253,8 +253,7 @@ def heat_map(
 
 
 def kept_by_group(rows: Rows, *, width: int = 680) -> alt.LayerChart:
-    """Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick for
-    comparison.
+    """Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick.
 
     Parameters
     ----------

@@ -62,8 +62,7 @@ def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> 
 
 
 def target_shares(names: Names, target: Target | None) -> Float:
-    """Target shares of all groups, shape (K,). They are equal within an attribute that `target` does not
-    name.
+    """Target shares of all groups, shape (K,). They are equal within an attribute not in `target`.
 
     Raises
     ------

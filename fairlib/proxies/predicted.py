@@ -115,8 +115,7 @@ def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
 
 
 def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
-    """Convert a fitted regression: the class of the largest score, by comparing the best so far with the
-    next.
+    """Convert a fitted regression: the class of the largest score, by comparing the best with the next.
 
     Node (i, j) with i < j compares class j with class i, the best of the classes before j.
     """

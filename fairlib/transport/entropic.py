@@ -26,8 +26,7 @@ PARTS = 8
 
 @dataclass(eq=False, kw_only=True)
 class EntropicSolver(Solver):
-    r"""Entropic transport ((B.1), Algorithms 4 and 5 of Vargo et al. 2021), in the log domain. Nothing is
-    random.
+    r"""Entropic transport ((B.1), Algorithms 4 and 5 of Vargo et al. 2021), in the log domain.
 
     .. math::
         \max_{\Pi \in \Gamma} \langle R, \Pi \rangle - \gamma \langle \log \Pi, \Pi \rangle, \qquad

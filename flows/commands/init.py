@@ -74,8 +74,7 @@ def init(
     connection: str | None,
     as_json: bool,
 ) -> None:
-    """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how every column was
-    understood.
+    """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were understood.
 
     Raises `InputError` if the table cannot be read, a named column does not exist, or a file exists already.
     """

@@ -151,8 +151,7 @@ def decide_table(
     progress: Callable[[int, int, Mapping[str, float]], None],
     sensitive: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[Decisions]:
-    """Decisions of each model about a table of model inputs with at least one row, computed by chunks of
-    rows.
+    """Decisions of each model about a table of model inputs with at least one row, by chunks of rows.
 
     Raises `InputError` if the table does not fit an encoder.
     """

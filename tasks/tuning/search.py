@@ -166,6 +166,7 @@ class Study:
         most: int,
         workers: int = 1,
         on_trial: Callable[[list[Trial]], None] | None = None,
+        interrupt: Callable[[], None] = lambda: None,
     ) -> None:
         """Judge candidates until a time or a number of models; those that were running are run again.
 
@@ -181,6 +182,8 @@ class Study:
             Models at a time; each waits in a thread for `judge`.
         on_trial : callable, optional
             Called with all finished trials after each model.
+        interrupt : callable, optional
+            Called after an exception such as Ctrl-C; it ends the calls of `judge` that run.
         """
         optuna = optuna_quietly()
         guard, stopped = threading.Lock(), threading.Event()
@@ -200,7 +203,7 @@ class Study:
             while not stopped.is_set() and (trial := next_trial()) is not None:
                 with guard:
                     candidate = drawn(trial, plan)
-                self._carry_out(trial, candidate, plan, judge, guard)
+                self._carry_out(trial, candidate, plan, judge, guard, stopped)
                 if on_trial is not None:
                     with guard:
                         on_trial(self.trials())
@@ -219,8 +222,9 @@ class Study:
                     for future in futures:
                         future.result()
                 except BaseException:
-                    # the pool of threads waits for all: each ends after its trial
+                    # first: the pool of threads waits for all, and each for its call
                     stopped.set()
+                    interrupt()
                     raise
 
     def _sampler(self, plan: Plan) -> Any:
@@ -231,7 +235,9 @@ class Study:
         tpe = optuna_quietly().samplers.TPESampler
         return tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
 
-    def _carry_out(self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any) -> None:
+    def _carry_out(
+        self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any, stopped: Any
+    ) -> None:
         """Judge a model under all rules, and tell the study; an error makes it a failed one."""
         aim, rules, started = plan.aim, plan.rules(candidate), time.perf_counter()
         results: Sequence[Mapping[str, Any]] = []
@@ -247,6 +253,8 @@ class Study:
             if kept:
                 results = judge(candidate, rules, False)
         except Exception as caught:  # noqa: BLE001 - the other models go on
+            if stopped.is_set():
+                return  # the trial stays open, and is run again
             error = str(caught if isinstance(caught, EvenhandError) else internal_fault(caught))
             results = [{"error": error}]
         seconds = time.perf_counter() - started

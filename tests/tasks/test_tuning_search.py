@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -442,6 +443,33 @@ def test_threads_judge_side_by_side_and_each_model_once(tmp_path: Path) -> None:
     assert {trial.state for trial in trials} == {"judged"}
     assert rules_of(trials) == {model: [Rule()] if model < 3 else RULES for model in range(12)}
     assert len({trial.number for trial in trials}) == len(trials) == 3 + 9 * 6
+
+
+def test_an_interrupt_ends_the_models_that_run_and_they_are_run_again(tmp_path: Path) -> None:
+    """Two threads: one waits in its model when the other is interrupted."""
+    waiting, ended = threading.Event(), threading.Event()
+
+    def interrupted(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
+        if candidate.kind == "blind":
+            assert waiting.wait(10)
+            raise KeyboardInterrupt
+        if candidate.kind == DEFAULT:
+            waiting.set()
+            assert ended.wait(10), "nobody has ended the call"
+            raise NotCarriedOut("the work was stopped.")
+        return judge(candidate, rules, first)
+
+    study, plan, until = Study(tmp_path), plan_of(), time.monotonic() + 1000
+    with study.held():
+        study.create(plan, IDENTITY)
+        with pytest.raises(KeyboardInterrupt):
+            study.search(plan, interrupted, until=until, most=4, workers=2, interrupt=ended.set)
+        assert [trial.kind for trial in study.trials()] == ["majority", "plain"]
+    again = Study(tmp_path)
+    with again.held():
+        again.open()
+        again.search(plan, judge, until=until, most=4)
+        assert facts_of(again.trials()) == facts_of(searched(tmp_path / "other", 4))
 
 
 def test_no_time_is_left_for_a_search_but_the_controls_run(tmp_path: Path) -> None:

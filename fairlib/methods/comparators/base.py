@@ -26,8 +26,7 @@ Codes = NDArray[np.int64]
 
 @contextmanager
 def optional_import(method: str) -> Iterator[None]:
-    """Import a method's libraries in this context, without aif360's log lines on parts that are not
-    installed.
+    """Import a method's libraries in this context, without aif360's log of what is not installed.
 
     Raises
     ------

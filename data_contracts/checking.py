@@ -40,37 +40,22 @@ _ENCODING_FAULT = "this is a fault in the encoding: encode the table again"
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """Result of checking one table.
+    """Result of checking one table."""
 
-    Attributes
-    ----------
-    success : bool
-        True if the run may go on with the kept rows.
-    rows, rows_kept : int
-        Rows in the table, and rows that may be used.
-    violations : tuple of Violation
-        Empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
-    checks : list of dict
-        One entry per expectation: column, expectation, success, unexpected_count, checked.
-    keep : ndarray of bool, shape (rows,)
-        False for rows that break a row-level expectation or are dropped.
-    quarantined : int
-        Rows set aside for breaking an expectation.
-    dropped : int
-        Rows dropped by ``missing_sensitive: drop``; these are no violation.
-    """
-
-    success: bool
+    success: bool  # whether the run may go on with the kept rows
+    # rows in the table, and rows that may be used
     rows: int
     rows_kept: int
+    # empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
     violations: tuple[Violation, ...]
+    # one entry per expectation: column, expectation, success, unexpected_count, checked
     checks: list[dict[str, Any]]
     contract_name: str
     contract_version: str
     contract_digest: str
-    keep: NDArray[np.bool_]
-    quarantined: int = 0
-    dropped: int = 0
+    keep: NDArray[np.bool_]  # shape (rows,): False for rows that break a row-level expectation or are dropped
+    quarantined: int = 0  # rows set aside for breaking an expectation
+    dropped: int = 0  # rows dropped by ``missing_sensitive: drop``; these are no violation
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the row mask as plain JSON types; it holds no value of a sensitive column."""

@@ -73,18 +73,10 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The label of the sampled rows, for relations of columns to it.
+    """The label of the sampled rows, for relations of columns to it."""
 
-    Attributes
-    ----------
-    rows : ndarray of int, shape (m,)
-        Positions of the sampled rows.
-    positive : ndarray of float, shape (m,)
-        1 where the label is positive, else 0.
-    """
-
-    rows: NDArray[np.int64]
-    positive: NDArray[np.float64]
+    rows: NDArray[np.int64]  # shape (m,): positions of the sampled rows
+    positive: NDArray[np.float64]  # shape (m,): 1 where the label is positive, else 0
 
     @classmethod
     def of(cls, data: pa.ChunkedArray, positive: Any) -> Outcome:

@@ -34,18 +34,11 @@ _EXPECTATIONS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation about the values of a column.
+    """One expectation about the values of a column."""
 
-    Attributes
-    ----------
-    kind : {'not_null', 'in_set', 'between'}
-        The expectation.
-    options : dict
-        Its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``.
-    """
-
-    kind: str
+    kind: str  # not_null, in_set or between
     column: str
+    # its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -56,19 +49,11 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class RuleOutcome:
-    """Result of Great Expectations for one rule.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        Positions of the rows that break it.
-    checked : int
-        Number of values checked: without the missing ones, except for ``not_null``.
-    """
+    """Result of Great Expectations for one rule."""
 
     rule: Rule
-    rows: NDArray[np.int64]
-    checked: int
+    rows: NDArray[np.int64]  # positions of the rows that break it
+    checked: int  # number of values checked: without the missing ones, except for ``not_null``
 
 
 def needs_value(column: Column, contract: Contract | None) -> bool:

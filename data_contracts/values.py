@@ -45,23 +45,13 @@ MAX_TEXTS = 5_000
 
 @dataclass(frozen=True)
 class Values:
-    """A column as its contract will read it.
-
-    Attributes
-    ----------
-    data : pyarrow.ChunkedArray, n rows
-        The values as that type, missing ones as null.
-    missing : tuple of str, int or float
-        Spellings of missing values that the column has.
-    found : str
-        What the raw values were, if that is not plain from the type; else empty.
-    """
+    """A column as its contract will read it."""
 
     name: str
     kind: str
-    data: pa.ChunkedArray
-    missing: tuple[str | int | float, ...] = ()
-    found: str = ""
+    data: pa.ChunkedArray  # n rows: the values as that type, missing ones as null
+    missing: tuple[str | int | float, ...] = ()  # spellings of missing values that the column has
+    found: str = ""  # what the raw values were, if that is not plain from the type; else empty
 
     @property
     def present(self) -> pa.ChunkedArray:

@@ -272,11 +272,7 @@ def _is_tensor(value: Any) -> bool:
 
 def load_metric(folder: str | Path) -> Metric:
     """Read a saved metric of any kind.
-
-    Raises
-    ------
-    ValueError
-        The folder holds a kind or a format that this version does not know.
+    ValueError: the folder holds a kind or a format that this version does not know.
     """
     from evenhand.fairlib.distances import METRICS
 

@@ -23,21 +23,12 @@ MOST_SEQUENCES = 10
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """What was asked of n people, of G feature groups.
+    """What was asked of n people, of G feature groups."""
 
-    Parameters
-    ----------
-    names : tuple of str, length G
-        In the order of the actions.
-    order : int array, shape (n, G)
-        Positions of the groups in the order in which they were asked, then -1.
-    allowed : bool array, shape (G,)
-        Which groups may be asked at all.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # length G: in the order of the actions
+    # shape (n, G): positions of the groups in the order in which they were asked, then -1
     order: NDArray[np.int64]
-    allowed: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]  # shape (G,): which groups may be asked at all
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -16,18 +16,10 @@ BIN_ROWS = 20
 
 @dataclass(frozen=True)
 class Bins:
-    """Bins of a numeric column, open at both ends.
+    """Bins of a numeric column, open at both ends."""
 
-    Parameters
-    ----------
-    edges : tuple of float, length B - 1
-        Rising; an edge belongs to the bin above it.
-    counts : tuple of int, length B
-        Rows with a number in each bin.
-    """
-
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
+    edges: tuple[float, ...]  # length B - 1: rising; an edge belongs to the bin above it
+    counts: tuple[int, ...]  # length B: rows with a number in each bin
 
 
 def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_ROWS) -> Bins:

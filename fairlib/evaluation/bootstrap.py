@@ -31,20 +31,12 @@ Flags = Mapping[str, NDArray[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Counts of one draw or of many; leading axes are draws.
+    """Counts of one draw or of many; leading axes are draws."""
 
-    Parameters
-    ----------
-    overall : array, shape (..., 2, 2)
-        Rows, or the sum of their weights, per label and prediction.
-    groups : mapping of str to array, shape (..., K, 2, 2)
-        The same per group, label and prediction, per sensitive attribute.
-    agreeing : mapping of str to array, shape (...)
-        The same of rows whose counterfactual copies agree, per set of copies.
-    """
-
-    overall: Array
+    overall: Array  # shape (..., 2, 2): rows, or the sum of their weights, per label and prediction
+    # shape (..., K, 2, 2): the same per group, label and prediction, per sensitive attribute
     groups: Mapping[str, Array]
+    # shape (...): the same of rows whose counterfactual copies agree, per set of copies
     agreeing: Mapping[str, Array]
 
 

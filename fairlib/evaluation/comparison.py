@@ -11,20 +11,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Difference between two methods over splits on which both were measured.
+    """Difference between two methods over splits on which both were measured."""
 
-    Parameters
-    ----------
-    n : int
-        Splits in which both have a number.
-    difference : float or None
-        Mean of the value minus the reference; None without such a split.
-    t, p : float or None
-        Statistic and two-sided p-value; None where no test can be made.
-    """
-
-    n: int
-    difference: float | None = None
+    n: int  # splits in which both have a number
+    difference: float | None = None  # mean of the value minus the reference; None without such a split
+    # t, p: statistic and two-sided p-value; None where no test can be made
     t: float | None = None
     p: float | None = None
 

@@ -130,21 +130,11 @@ def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """Drift of one column.
+    """Drift of one column."""
 
-    Parameters
-    ----------
-    psi : MetricValue
-        Stability index with its interval.
-    expected_psi : float or None
-        Mean of the index without drift; None where the index has no evidence.
-    p_value : float or None
-        Of the two-sample test, not corrected for the number of columns.
-    """
-
-    psi: MetricValue
-    expected_psi: float | None
-    p_value: float | None
+    psi: MetricValue  # stability index with its interval
+    expected_psi: float | None  # mean of the index without drift; None where the index has no evidence
+    p_value: float | None  # of the two-sample test, not corrected for the number of columns
     bins_compared: int
 
 

@@ -19,28 +19,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """Decisions that an adversary can change within a budget.
+    """Decisions that an adversary can change within a budget."""
 
-    Parameters
-    ----------
-    budget : float
-        Squared fair distance.
-    share : float
-        Largest share of people with a changed decision when the mean squared fair distance over all people is
-        at most the budget.
-    low, high : float or None
-        Bootstrap interval of `share` over the people, given the distances.
-    radius_share : float
-        Share of people with a differently decided row within the squared fair distance `budget`.
-    nearest : ndarray of float64, shape (n,)
-        Squared fair distance to the nearest row with the other decision; infinite without such a row.
-    """
-
-    budget: float
+    budget: float  # squared fair distance
+    # largest share of people with a changed decision when the mean squared fair distance over all people is
+    # at most the budget
     share: float
+    # low, high: bootstrap interval of `share` over the people, given the distances
     low: float | None
     high: float | None
+    # share of people with a differently decided row within the squared fair distance `budget`
     radius_share: float
+    # shape (n,): squared fair distance to the nearest row with the other decision; infinite without such a
+    # row
     nearest: Floats
 
 

@@ -37,38 +37,22 @@ LEAST_WEIGHT = 1e-9
 
 @dataclass(frozen=True)
 class GroupThresholds:
-    """A randomised threshold per group.
+    """A randomised threshold per group."""
 
-    Parameters
-    ----------
-    attribute : str
-        The attribute that defines the groups; it is needed for every decision.
-    criterion : {"equalized_odds", "equal_opportunity", "demographic_parity"}
-        Which rates are limited: both error rates, the true positive rate, or the selection rate.
-    tolerance : float
-        Largest allowed difference of a limited rate between two groups.
-    false_positive, false_negative : float
-        Costs of the two errors.
-    thresholds : mapping of str to tuple of (float, float)
-        Group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is 1 for a
-        probability at or above the threshold. ``NOBODY`` is above every probability.
-    rates : mapping of str to mapping
-        Group to ``n``, ``fpr``, ``tpr`` and ``selection`` (rate) on the rows of the fit.
-    cost : float
-        Mean cost per person on the rows of the fit.
-    cost_without_limit : float
-        Mean cost of the best thresholds per group without a limit.
-    """
-
-    attribute: str
+    attribute: str  # the attribute that defines the groups; it is needed for every decision
+    # which rates are limited: both error rates, the true positive rate, or the selection rate
     criterion: Criterion
-    tolerance: float
+    tolerance: float  # largest allowed difference of a limited rate between two groups
+    # false_positive, false_negative: costs of the two errors
     false_positive: float
     false_negative: float
+    # group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is 1 for a
+    # probability at or above the threshold. ``NOBODY`` is above every probability.
     thresholds: Mapping[str, tuple[tuple[float, float], ...]]
+    # group to ``n``, ``fpr``, ``tpr`` and ``selection`` (rate) on the rows of the fit
     rates: Mapping[str, Mapping[str, float]]
-    cost: float
-    cost_without_limit: float
+    cost: float  # mean cost per person on the rows of the fit
+    cost_without_limit: float  # mean cost of the best thresholds per group without a limit
 
     def decide(self, probability: ArrayLike, group: ArrayLike, uniform: ArrayLike) -> NDArray[np.int64]:
         """Decide 0 or 1 for every person, shape (n,).
@@ -117,11 +101,7 @@ class GroupThresholds:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GroupThresholds:
         """Read the result of ``to_json``.
-
-        Raises
-        ------
-        ValueError
-            A part is missing or malformed.
+        ValueError: a part is missing or malformed.
         """
         with reading_json("group thresholds"):
             parts = dict(data)

@@ -23,11 +23,7 @@ FloatArray = NDArray[np.float64]
 
 def row_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     """Check weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
-
-    Raises
-    ------
-    ValueError
-        If the shape differs, a weight is negative or not finite, or all are zero.
+    ValueError if the shape differs, a weight is negative or not finite, or all are zero.
     """
     if sample_weight is None:
         return None

@@ -60,11 +60,7 @@ class Comparison:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Comparison:
         """Read the result of ``to_json``.
-
-        Raises
-        ------
-        ValueError
-            If a part is missing or a difference is malformed.
+        ValueError if a part is missing or a difference is malformed.
         """
         with reading_json("comparison"):
             differences = {name: MetricValue(**found) for name, found in data["differences"].items()}

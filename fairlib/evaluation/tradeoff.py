@@ -20,21 +20,13 @@ GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"
 
 @dataclass(frozen=True)
 class Summary:
-    """A metric over the seeds of one grid value.
+    """A metric over the seeds of one grid value."""
 
-    Parameters
-    ----------
-    mean, sd : float or None
-        The sample standard deviation is None for fewer than two numbers, the mean without a number.
-    n : int
-        Seeds with a number.
-    low, high : float or None
-        Ends of the interval of the mean; None without one.
-    """
-
+    # mean, sd: the sample standard deviation is None for fewer than two numbers, the mean without a number
     mean: float | None
     sd: float | None
-    n: int
+    n: int  # seeds with a number
+    # low, high: ends of the interval of the mean; None without one
     low: float | None = None
     high: float | None = None
 
@@ -151,11 +143,7 @@ class Goal:
 
 def parse_goal(text: str) -> Goal:
     """Read a goal such as ``balanced_accuracy where consistency.spouse >= 0.94 and gap_max.sex <= 0.1``.
-
-    Raises
-    ------
-    ValueError
-        If the text has another form, or the metric has no direction.
+    ValueError if the text has another form, or the metric has no direction.
     """
     metric, where, rest = re.fullmatch(r"\s*(.*?)(\s+where\s+(.*))?\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not metric or re.search(r"[<>=]|\bwhere\b", metric):

@@ -21,21 +21,11 @@ LEAF = -1
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of n training rows.
+    """Groups of n training rows."""
 
-    Attributes
-    ----------
-    attributes : tuple of str
-        The sensitive features that form them.
-    codes : ndarray of int, shape (n,)
-        Number of each row's group.
-    names : tuple of str
-        Name of each group, by its number.
-    """
-
-    attributes: tuple[str, ...]
-    codes: NDArray[np.int64]
-    names: tuple[str, ...]
+    attributes: tuple[str, ...]  # the sensitive features that form them
+    codes: NDArray[np.int64]  # shape (n,): number of each row's group
+    names: tuple[str, ...]  # name of each group, by its number
 
     @property
     def subject(self) -> str:
@@ -188,11 +178,7 @@ def hold_out(
     codes: NDArray[np.int64], share: float, seed: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions to train on and to validate on, each sorted; every class, shape (n,), in the same shares.
-
-    Raises
-    ------
-    ValueError
-        Not every class is on both sides.
+    ValueError: not every class is on both sides.
     """
     from sklearn.model_selection import train_test_split
 

@@ -74,11 +74,7 @@ def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) 
 
 def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> list[NDArray[Any]]:
     """Counterfactual copies as arrays, in their own precision.
-
-    Raises
-    ------
-    ValueError
-        No copy, one of another shape than X or not finite, copies that all equal the rows.
+    ValueError: no copy, one of another shape than X or not finite, copies that all equal the rows.
     """
     copies = [np.asarray(copy) for copy in counterfactuals]
     if not copies:
@@ -97,11 +93,7 @@ def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> li
 
 def check_counterfactuals(encoder: TableEncoder, counterfactuals: Counterfactuals) -> None:
     """Hold counterfactuals against the training rows' values.
-
-    Raises
-    ------
-    ValueError
-        A category that no training row had, or copies that are all the same.
+    ValueError: a category that no training row had, or copies that are all the same.
     """
     for name, changes in counterfactuals.items():
         copies = 1

@@ -124,13 +124,9 @@ class TableEncoder:
 
     def fit(self, frame: pd.DataFrame) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
-
-        Raises
-        ------
-        ValueError
-            A column is missing or given twice, a number is infinite, a text is no number or date, a unit
-            column lacks finite bounds in rising order, a binary column has other than its two values, or two
-            matrix columns have one name.
+        ValueError: a column is missing or given twice, a number is infinite, a text is no number or date, a
+        unit column lacks finite bounds in rising order, a binary column has other than its two values, or two
+        matrix columns have one name.
         """
         if len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
@@ -217,11 +213,8 @@ class TableEncoder:
 
     def transform(self, frame: pd.DataFrame) -> Float32:
         """Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
-
-        Raises
-        ------
-        ValueError
-            A column is missing; a category unseen in training with ``unseen="error"``, naming the column.
+        ValueError: a column is missing; a category unseen in training with ``unseen="error"``, naming the
+        column.
         """
         parts = [self._transform_column(item, frame) for item in self.fitted_]
         return np.concatenate(parts, axis=1, dtype=np.float32)

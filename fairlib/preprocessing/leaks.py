@@ -29,21 +29,14 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Suspect:
-    """A column that is probably no honest input.
-
-    Attributes
-    ----------
-    kind : {"label", "alone", "joint", "sensitive"}
-        ``label``: it determines the label exactly; ``alone``: it predicts the label almost perfectly;
-        ``joint``: it does so with the other columns of this kind, in a tree of depth three; ``sensitive``: it
-        is computed from the sensitive column `attribute`.
-    auc : float or None
-        Cross-validated AUC of the column, or of the tree, against the label.
-    """
+    """A column that is probably no honest input."""
 
     name: str
+    # label: it determines the label exactly; alone: it predicts the label almost perfectly; joint: it does so
+    # with the other columns of this kind, in a tree of depth three; sensitive: it is computed from the
+    # sensitive column `attribute`
     kind: str
-    auc: float | None = None
+    auc: float | None = None  # cross-validated AUC of the column, or of the tree, against the label
     attribute: str | None = None
 
 

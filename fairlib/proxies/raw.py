@@ -192,11 +192,7 @@ class RawAcceptance:
 
 def one_array(rows: Rows, name: str) -> pa.Array:
     """One column as a single array.
-
-    Raises
-    ------
-    ValueError
-        The column is missing, or there are two of this name.
+    ValueError: the column is missing, or there are two of this name.
     """
     found = rows.schema.get_all_field_indices(name)
     if len(found) != 1:

@@ -125,40 +125,22 @@ def _check(labels: ArrayLike, budget: float, data: Float) -> Int:
 
 @dataclass(frozen=True)
 class TransportPlan:
-    r"""A solution: the share of each person's mass that moves to each other row.
+    """A solution: the share of each person's mass that moves to each other row."""
 
-    Parameters
-    ----------
-    support : ndarray of float64, shape (classes, n)
-        The worst-case distribution :math:`P(x_i, k) = (\Pi y_k)_i` on the augmented support; not negative,
-        sums to 1.
-    target : ndarray of int64, shape (n,)
-        Row that receives column j's mass, except for the divided share of `split`. With an entropy: the row
-        that receives most of it.
-    multiplier : float
-        :math:`\eta`, the dual variable of the budget (nats per squared distance).
-    spent : float
-        :math:`\langle C, \Pi \rangle`, mean squared distance.
-    value : float
-        :math:`\langle R, \Pi \rangle`, the adversarial loss (nats).
-    bound : float
-        Dual value (B.14) at the multiplier: no plan within the budget has a larger loss.
-    proven : float
-        Share of the columns whose move is proven optimal at this multiplier; 0 with an entropy.
-    passes : int
-        Searches over all columns.
-    split : (int, int, float) or None
-        The one divided column, the second row that receives some of its mass, and that share.
-    """
-
+    # shape (classes, n): the worst-case distribution P(x_i, k) = (Pi y_k)_i on the augmented support; not
+    # negative, sums to 1
     support: Float
+    # shape (n,): row that receives column j's mass, except for the divided share of `split`. With an entropy:
+    # the row that receives most of it.
     target: Int
-    multiplier: float
-    spent: float
-    value: float
-    bound: float
+    multiplier: float  # eta, the dual variable of the budget (nats per squared distance)
+    spent: float  # <C, Pi>, mean squared distance
+    value: float  # <R, Pi>, the adversarial loss (nats)
+    bound: float  # dual value (B.14) at the multiplier: no plan within the budget has a larger loss
+    # share of the columns whose move is proven optimal at this multiplier; 0 with an entropy
     proven: float = 1.0
-    passes: int = 1
+    passes: int = 1  # searches over all columns
+    # the one divided column, the second row that receives some of its mass, and that share
     split: tuple[int, int, float] | None = None
 
 

@@ -25,17 +25,11 @@ Distinct = Sequence[tuple[Float32, Float32]]
 
 @dataclass(frozen=True)
 class RepairMap:
-    """What each value of d columns becomes, by group: linear between knots, constant beyond the outer ones.
+    """What each value of d columns becomes, by group: linear between knots, constant beyond them."""
 
-    Attributes
-    ----------
-    counts : ndarray of int, shape (d, 2)
-        Knots of each column and group.
-    values, repaired : ndarray of float32, shape (sum of counts,)
-        The knots: original values, rising within a column and group, and what the library makes of them.
-    """
-
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # shape (d, 2): knots of each column and group
+    # shape (sum of counts,): the knots, which are original values, rising within a column and group, and what
+    # the library makes of them
     values: Float32
     repaired: Float32
 

@@ -26,21 +26,12 @@ Known = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class SetNetwork:
-    """A network that reads sets of known groups.
-
-    Parameters
-    ----------
-    shape : NetworkShape
-    vector : float32, shape (parameters,)
-    layout : Layout
-    steps : int
-        Of the processing block.
-    """
+    """A network that reads sets of known groups."""
 
     shape: NetworkShape
-    vector: Float32
+    vector: Float32  # shape (parameters,)
     layout: Layout
-    steps: int
+    steps: int  # of the processing block
 
     def _for_kernels(self) -> tuple[Network, Columns]:
         """Network and columns as kernels take them.

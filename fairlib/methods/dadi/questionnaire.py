@@ -30,22 +30,12 @@ INPUTS_FILE = "inputs.json"
 
 @dataclass(frozen=True)
 class Question:
-    """Description of a feature and of its valid values.
+    """Description of a feature and of its valid values."""
 
-    Attributes
-    ----------
-    description : str
-        One sentence.
-    type : {"string", "integer", "number", "boolean", "date"}
-    allowed : sequence or None
-        The valid values; None: any value of the type.
-    minimum, maximum : int, float, str (a date) or None
-        Inclusive bounds.
-    """
-
-    description: str
-    type: str
-    allowed: Sequence[Any] | None = None
+    description: str  # one sentence
+    type: str  # string, integer, number, boolean or date
+    allowed: Sequence[Any] | None = None  # the valid values; None: any value of the type
+    # inclusive bounds, of a date as text
     minimum: Any = None
     maximum: Any = None
 
@@ -84,11 +74,7 @@ class Questionnaire:
     @classmethod
     def load(cls, bundle: str | Path) -> Self:
         """Read a published bundle: ``encoder.json``, ``inputs.json`` and ``model/``.
-
-        Raises
-        ------
-        ValueError
-            The folder holds no model that asks for features.
+        ValueError: the folder holds no model that asks for features.
         """
         folder = Path(bundle)
         if not (folder / INPUTS_FILE).is_file():
@@ -120,11 +106,7 @@ class Questionnaire:
 
     def check(self, name: str, value: Any) -> None:
         """Check an answer.
-
-        Raises
-        ------
-        ValueError
-            An unknown name, or an invalid value; the message does not quote the value.
+        ValueError: an unknown name, or an invalid value; the message does not quote the value.
         """
         self._valid_value(name, value)
 

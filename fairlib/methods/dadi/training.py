@@ -115,11 +115,7 @@ def _learner(network: SetNetwork, agents: int, times: int) -> Learner:
 
 def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
     """Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
-
-    Raises
-    ------
-    FloatingPointError
-        A loss became NaN or infinite.
+    FloatingPointError: a loss became NaN or infinite.
     """
     random = generator(config.random_state, "pretraining")
     planned = iterations(config, problem)[0]
@@ -228,11 +224,7 @@ class JointTraining:
 
     def check(self) -> None:
         """Compute outputs once more: every iteration computes its losses before its last step.
-
-        Raises
-        ------
-        FloatingPointError
-            An output is NaN or infinite.
+        FloatingPointError: an output is NaN or infinite.
         """
         rows = Rows(*(part[:CHECKED_ROWS] for part in self.problem.rows))
         known = np.ones((len(rows.upper), self.problem.allowed.size), np.uint8)

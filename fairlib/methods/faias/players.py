@@ -23,21 +23,11 @@ CHUNK_ROWS = 16_384
 
 @dataclass(frozen=True)
 class Features:
-    """Groups of d columns.
+    """Groups of d columns."""
 
-    Parameters
-    ----------
-    group_of : Tensor of int, shape (d,)
-        Group of every column.
-    sensitive : Tensor of bool, shape (Q, d)
-        Columns of each sensitive group.
-    free : Tensor of bool, shape (G,)
-        Groups that may be selected.
-    """
-
-    group_of: Tensor
-    sensitive: Tensor
-    free: Tensor
+    group_of: Tensor  # shape (d,): group of every column
+    sensitive: Tensor  # shape (Q, d): columns of each sensitive group
+    free: Tensor  # shape (G,): groups that may be selected
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[int]], sensitive: Sequence[str]) -> Self:

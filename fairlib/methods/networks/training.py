@@ -114,11 +114,7 @@ def build_network(
 
 def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Module:
     """Network before its first mini-batch: drawn from the seed, or a copy of the given one.
-
-    Raises
-    ------
-    ValueError
-        The given network does not map rows of this width to a logit per class.
+    ValueError: the given network does not map rows of this width to a logit per class.
     """
     n_classes = len(estimator.classes_)
     if estimator.network is None:
@@ -212,11 +208,8 @@ class Training:
 
     def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
         """Train until `steps` mini-batches were taken in all, or the validation rows say that it is enough.
-
-        Raises
-        ------
-        FloatingPointError
-            The loss or a weight became NaN or infinite; the last checkpoint before that stays.
+        FloatingPointError: the loss or a weight became NaN or infinite; the last checkpoint before that
+        stays.
         """
         while self.step < steps and not self.is_stale():
             for name, value in self.advance().items():

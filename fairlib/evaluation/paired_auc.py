@@ -127,8 +127,7 @@ def _placements(y_true: Ints, rank: Ints) -> Ints:
     below = 2 * np.cumsum(negatives) - negatives
     above = 2 * (positives.sum() - np.cumsum(positives)) + positives
     # Sums of whole numbers are exact, so that the order of the rows does not matter.
-    placements: Ints = np.where(y_true == 1, below[rank], above[rank])
-    return placements
+    return np.where(y_true == 1, below[rank], above[rank])
 
 
 def _bin_means(values: Ints) -> tuple[Floats, Ints]:

@@ -225,15 +225,13 @@ def _is_found(module: str) -> bool:
 def method_class(name: str) -> type[Method]:
     """Estimator class of a classifier or proxy; KeyError for an unknown name."""
     spec = spec_of(name)
-    cls: type[Method] = getattr(importlib.import_module(spec.module), spec.class_name)
-    return cls
+    return getattr(importlib.import_module(spec.module), spec.class_name)
 
 
 def proxy_class(name: str) -> type[BalancingProxy]:
     """Estimator class of a proxy; KeyError for an unknown name."""
     spec = PROXIES[name]
-    cls: type[BalancingProxy] = getattr(importlib.import_module(spec.module), spec.class_name)
-    return cls
+    return getattr(importlib.import_module(spec.module), spec.class_name)
 
 
 def spec_of_class(cls: type) -> MethodSpec:

@@ -137,28 +137,11 @@ def check_encoded(
 ) -> CheckResult:
     """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0 and 1.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame or pyarrow.Table, shape (n, d)
-        Numeric columns.
-    kinds : mapping of str to {'standard', 'unit', 'onehot', 'binary'}
-        Kind of every column, by name.
-    rows : int, optional
-        Number of rows that the matrix must have; default: at least one.
-    contract : Contract, optional
-        The contract of the table that was encoded, for the result's header.
-
-    Returns
-    -------
-    CheckResult
-        Without examples; any violation fails it.
-
-    Raises
-    ------
-    ValueError
-        On an unknown kind, or no columns at all.
-    CheckCrashed
-        If a check could not be carried out.
+    The table of numeric columns has the shape (n, d), and `kinds` says by name which kind every column has:
+    standard, unit, onehot or binary. `rows` is the number of rows that it must have; by default at least one.
+    The contract of the table that was encoded is for the result's header. The result has no examples; any
+    violation fails it. ValueError on an unknown kind, or no columns at all; CheckCrashed if a check could not
+    be carried out.
     """
     if not kinds:
         raise ValueError("kinds is empty: name the kind of every encoded column")
@@ -176,13 +159,9 @@ def check_encoded(
 class _Check:
     """The checks of one table: each is noted as it is made, and all of them decide the result.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        Columns that must be there.
-    contract : Contract or None
-        Declares which other columns may be there, and decides about bad rows. None for an encoded matrix:
-        there are no others, any violation is a failure, and no value is shown.
+    `columns` must be there. The contract declares which other columns may be there, and decides about bad
+    rows. It is None for an encoded matrix: there are no others, any violation is a failure, and no value is
+    shown.
     """
 
     def __init__(self, table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> None:

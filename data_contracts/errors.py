@@ -42,15 +42,7 @@ class Violation:
 
 
 class ContractViolation(ValueError):
-    """The data breaks its contract.
-
-    Parameters
-    ----------
-    violations : sequence of Violation
-        At least one; the first is the one that the message names.
-    contract : str, default=""
-        Name of the contract, for the message.
-    """
+    """The data breaks its contract, named for the message; the message names the first of the violations."""
 
     def __init__(self, violations: Sequence[Violation], contract: str = "") -> None:
         if not violations:

@@ -90,20 +90,9 @@ def run_suite(
 ) -> list[RuleOutcome]:
     """Validate a frame in an ephemeral context and return one outcome per rule, in the rules' order.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table; its index is ignored.
-    rules : sequence of Rule
-        At least one.
-    callback : callable, optional
-        ``callback(done, total)``, in rules.
-
-    Raises
-    ------
-    CheckCrashed
-        On an empty suite, an empty frame, an expectation missing from the result, or an exception
-        inside one.
+    The frame's index is ignored, and `callback` is called as ``callback(done, total)``, in rules.
+    CheckCrashed on an empty suite, an empty frame, an expectation missing from the result, or an exception
+    inside one.
     """
     if not rules:
         raise CheckCrashed(f"suite '{name}' holds no expectation, so it would pass anything: add one")

@@ -75,15 +75,8 @@ def sample_rows(rows: int) -> NDArray[np.int64]:
 def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> Values:
     """Find the type of a raw column and its spellings of missing values.
 
-    Parameters
-    ----------
-    plain : bool, default=False
-        Keep text as it is, dates aside, and take no value for a missing one: for labels and ids.
-
-    Raises
-    ------
-    ContractError
-        If no contract describes the type.
+    `plain` keeps text as it is, dates aside, and takes no value for a missing one: for labels and ids.
+    ContractError if no contract describes the type.
     """
     values = decode(values)
     kind = logical_type_of(values.type)

@@ -375,18 +375,7 @@ _WITH_SUBJECT = {info.name: info for info in METRICS.values() if info.subject}
 
 
 def describe(name: str) -> tuple[MetricInfo, str]:
-    """Look a flat metric name up.
-
-    Returns
-    -------
-    MetricInfo, str
-        The entry and the name's subject ("" for none).
-
-    Raises
-    ------
-    KeyError
-        No metric has this name.
-    """
+    """Look a flat metric name up: its entry, and its subject ("" for none). KeyError for an unknown name."""
     stem, dot, subject = name.partition(".")
     if name in _BARE:
         return _BARE[name], ""

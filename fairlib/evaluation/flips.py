@@ -54,29 +54,13 @@ def flips(
     has the given rows only, so against arbitrary comparable people the share can be larger. It takes no
     weights of rows: each of the people is one.
 
-    Parameters
-    ----------
-    points : array-like, shape (n, d)
-        Rows projected by the fair metric, so that Euclidean distance is fair distance.
-    decision : array-like of 0 and 1, shape (n,)
-    budget : float
-        :math:`\epsilon`, squared fair distance.
-    draws : int
-        Bootstrap resamples of the people, with their distances held fixed; 0 for no interval.
-    level : float
-        Coverage of the interval, in (0, 1).
-    seed : int
-        The result does not depend on the order of the rows.
+    `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is fair
+    distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a squared fair
+    distance. The bootstrap resamples the people, with their distances held fixed; there is no interval for 0
+    draws. The result does not depend on the order of the rows, and is exact up to rounding of the distances.
 
-    Returns
-    -------
-    Flips
-        Exact up to rounding of the distances.
-
-    Raises
-    ------
-    ValueError
-        No row, points or decisions of another form, a negative or non-finite budget, a setting out of range.
+    ValueError for no row, points or decisions of another form, a negative or non-finite budget, or a setting
+    out of range.
     """
     check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):

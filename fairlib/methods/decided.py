@@ -113,14 +113,7 @@ Rule = ThresholdRule | GroupRule
 class DecidedModel:
     """A classifier for two labels, whose probabilities are calibrated and whose decisions follow a rule.
 
-    It has all attributes of the classifier beside its own.
-
-    Parameters
-    ----------
-    base : Method
-        Fitted.
-    calibration : Calibration
-    rule : ThresholdRule or GroupRule
+    It has all attributes of its fitted `base` beside its own.
     """
 
     def __init__(self, base: Any, calibration: Calibration, rule: Rule) -> None:

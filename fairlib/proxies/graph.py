@@ -61,24 +61,10 @@ class SplittingGraph:
         return int(-min(self.one.min(), self.zero.min())) if len(self.one) else 1
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row in every proxy group; each row's shares sum to 1.
+        """Share of every row of X, shape (n, d), in every proxy group, shape (n, groups); rows sum to 1.
 
-        The sums run over the features in their order, in float64. A row's result therefore does not depend
-        on the other rows.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-            Rounded to float32.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, groups)
-
-        Raises
-        ------
-        ValueError
-            X has another number of features.
+        X is rounded to float32. The sums run over the features in their order, in float64. A row's result
+        therefore does not depend on the other rows. ValueError if X has another number of features.
         """
         from evenhand.fairlib.proxies._kernels import carry
 

@@ -33,17 +33,10 @@ def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[
 
 
 def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> Float:
-    """Indicators of group membership (Deng et al. 2023, appendix A.2).
+    """Indicators of group membership, shape (n, K) (Deng et al. 2023, appendix A.2).
 
-    Returns
-    -------
-    ndarray, shape (n, K)
-        One block of columns per attribute. Each row has a single 1 in each block.
-
-    Raises
-    ------
-    ValueError
-        An attribute is missing or has an unknown group. The message does not quote the group.
+    There is one block of columns per attribute, and each row has a single 1 in each block. ValueError if an
+    attribute is missing or has an unknown group; the message does not quote the group.
     """
     blocks = []
     for name, groups in names.items():

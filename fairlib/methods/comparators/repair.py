@@ -37,19 +37,8 @@ class RepairMap:
     def fit(cls, distinct: Distinct, level: float) -> RepairMap:
         """Let the library repair the distinct values, and keep at most 101 of each column and group.
 
-        With more distinct values the knots are quantiles of these.
-
-        Parameters
-        ----------
-        distinct : sequence of (ndarray of float32, ndarray of float32)
-            Rising values of each column, in the other and in the privileged group.
-        level : float
-            0 leaves everything as it is, 1 repairs in full.
-
-        Raises
-        ------
-        ImportError
-            The optional extra is not installed.
+        With more distinct values the knots are quantiles of these. `distinct` are rising values; `level` 0
+        leaves everything as it is, 1 repairs in full. ImportError if the optional extra is not installed.
         """
         # in this order: the columns, and of each the other group, then the privileged one
         values = [side for pair in distinct for side in pair]

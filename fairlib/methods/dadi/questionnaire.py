@@ -43,16 +43,9 @@ class Question:
 class Questionnaire:
     """Questions and predictions of a published agent for one person.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Fitted, with the columns of the model's matrix.
-    model : DADIClassifier or DecidedModel
-        Fitted, with one group for each column of the table, under its name.
-    questions : mapping of str to Question
-        Of every model input.
-    label_values : (value, value)
-        The label's own values for 0 and 1.
+    The encoder is fitted with the columns of the model's matrix, and the model, a DADIClassifier or a
+    DecidedModel of one, with one group for each column of the table, under its name. There is a question for
+    every model input. `label_values` are the label's own values for 0 and 1.
     """
 
     def __init__(
@@ -111,24 +104,10 @@ class Questionnaire:
         self._valid_value(name, value)
 
     def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
-        """Feature to ask for next.
+        """Feature of the highest value among those left to ask; None if stopping has at least this value.
 
-        Parameters
-        ----------
-        known : mapping of str to value
-            Answers so far, as values of the table's columns.
-        excluded : collection of str
-            Features not to ask for, such as those that the person declined.
-
-        Returns
-        -------
-        str or None
-            The remaining feature of the highest value; None if stopping has at least this value.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`check`.
+        `known` are the answers so far, as values of the table's columns, and `excluded` features not to ask
+        for, such as those that the person declined. Errors are those of :meth:`check`.
         """
         for name in excluded:
             self._require(name)
@@ -138,17 +117,9 @@ class Questionnaire:
         return list(self._position)[best] if values[best] > values[-1] else None
 
     def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Predict from the known features.
+        """Predict from the known features: ``prediction`` and the ``probability`` of the positive value.
 
-        Returns
-        -------
-        dict
-            ``prediction``, one of the label's own values, and ``probability`` of the positive one.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`check`.
+        The prediction is one of the label's own values. Errors are those of :meth:`check`.
         """
         row, mask = self._state(known)
         probability = self.model.predict_proba_known(row, mask)[:, 1]

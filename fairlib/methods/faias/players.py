@@ -71,14 +71,8 @@ def selections(levels: Float32, probabilities: Float32) -> tuple[NDArray[np.bool
 class Players(nn.Module):
     """Predictor f(x, s) and selector; a saved model has their parameters under the names that they have here.
 
-    Parameters
-    ----------
-    features : Features
-    n_classes : int
-    config : FAIASClassifier
-        Its parameters of both networks are used.
-    generator : torch.Generator or None
-        Of the first weights; None leaves them undefined, to be loaded.
+    The parameters of `config` for both networks are used. Without a generator the first weights are
+    undefined, to be loaded.
     """
 
     def __init__(

@@ -96,15 +96,8 @@ class GroupRule:
 
     def to_json(self) -> dict[str, Any]:
         """Give the rule as plain JSON types."""
-        return {
-            "kind": "groups",
-            "attribute": self.attribute,
-            "thresholds": self.thresholds.to_json(),
-            "wanted": self.wanted,
-            "seed": self.seed,
-            "bins": None if self.bins is None else list(self.bins),
-            "names": list(self.names),
-        }
+        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+        return {"kind": "groups", **plain, "thresholds": self.thresholds.to_json()}
 
 
 Rule = ThresholdRule | GroupRule

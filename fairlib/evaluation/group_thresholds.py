@@ -55,22 +55,12 @@ class GroupThresholds:
     cost_without_limit: float  # mean cost of the best thresholds per group without a limit
 
     def decide(self, probability: ArrayLike, group: ArrayLike, uniform: ArrayLike) -> NDArray[np.int64]:
-        """Decide 0 or 1 for every person, shape (n,).
+        """Decide 0 or 1 for every person, shape (n,), from probabilities of label 1 and groups.
 
-        Parameters
-        ----------
-        probability : array-like, shape (n,)
-            Probability of label 1.
-        group : array-like of str, shape (n,)
-        uniform : array-like, shape (n,)
-            One number in [0, 1) per person, such as
-            :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives; it chooses among the
-            thresholds of the person's group, so equal numbers give equal decisions.
-
-        Raises
-        ------
-        ValueError
-            Columns of different lengths, numbers out of range, or a group without thresholds.
+        `uniform` is one number in [0, 1) per person, such as
+        :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives; it chooses among the thresholds of
+        the person's group, so equal numbers give equal decisions. ValueError for columns of different
+        lengths, numbers out of range, or a group without thresholds.
         """
         p, u = (np.asarray(column, dtype=np.float64) for column in (probability, uniform))
         names = np.asarray(group, dtype=object)
@@ -176,25 +166,13 @@ def fit_group_thresholds(
     it, with FPR held fixed (for demographic parity the selection rate), they cost no more and no difference
     of a limited rate grows. With a tolerance of 1 or more, every group gets its own thresholds of least cost.
 
-    Parameters
-    ----------
-    probability : array-like, shape (n,)
-        Calibrated probability of label 1 on rows that the model was not trained on.
-    label : array-like of 0 and 1, shape (n,)
-    group : array-like of str, shape (n,)
-    attribute : str
-        Name of the column of groups, for messages.
-    criterion : {"equalized_odds", "equal_opportunity", "demographic_parity"}
-    tolerance : float
-        :math:`t`, at least 0.
-    false_positive, false_negative : float
-        :math:`c_{FP}` and :math:`c_{FN}`, at least 0 and not both 0.
+    `probability` is the calibrated probability of label 1 on rows that the model was not trained on; it,
+    `label` (0 and 1) and `group` have the shape (n,). `attribute` names the column of groups, for messages.
+    `tolerance` is :math:`t`, at least 0, and the costs are :math:`c_{FP}` and :math:`c_{FN}`, at least 0 and
+    not both 0.
 
-    Raises
-    ------
-    ValueError
-        Columns of different lengths, no row, numbers out of range, an unknown criterion, or a group without
-        rows of both labels.
+    ValueError for columns of different lengths, no row, numbers out of range, an unknown criterion, or a
+    group without rows of both labels.
     """
     if criterion not in LIMITED:
         raise ValueError(f"criterion: got {criterion!r}, expected one of {', '.join(LIMITED)}.")

@@ -92,22 +92,9 @@ def check_table(
     as a whole is wrong. ``missing_sensitive`` decides about missing sensitive values: ``error`` makes
     them a violation, ``own_group`` keeps them, ``drop`` drops their rows, which counts as no violation.
 
-    Parameters
-    ----------
-    table : pyarrow.Table, n rows
-        Usually after :func:`evenhand.data_contracts.arrow.coerce`.
-    callback : callable, optional
-        ``callback(done, total)``, in expectations of the suite; never called for a table without rows.
-
-    Returns
-    -------
-    CheckResult
-        Wrong data raises no error; see :func:`raise_for`.
-
-    Raises
-    ------
-    CheckCrashed
-        If a check could not be carried out.
+    The table is usually one after :func:`evenhand.data_contracts.arrow.coerce`. ``callback(done, total)``
+    counts expectations of the suite, and is never called for a table without rows. Wrong data raises no
+    error, see :func:`raise_for`; CheckCrashed if a check could not be carried out.
     """
     check = _Check(table, contract.columns, contract)
     check.run(contract.min_rows, contract.max_rows, callback)

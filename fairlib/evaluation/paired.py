@@ -38,18 +38,11 @@ from evenhand.fairlib.execution import generator
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences between a model and a baseline on the same rows.
+    """Differences between a model and a baseline on the same rows."""
 
-    Parameters
-    ----------
-    differences : mapping of str to MetricValue
-        Flat metric name to model less baseline, in reading order.
-    settings : mapping
-        ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used.
-    """
-
-    differences: Mapping[str, MetricValue]
+    differences: Mapping[str, MetricValue]  # flat metric name to model less baseline, in reading order
     n: int
+    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:

@@ -26,39 +26,21 @@ PLACEHOLDERS = {"attribute": "<attr>", "counterfactual": "<name>", "column": "<c
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """One metric.
+    """One metric."""
 
-    Attributes
-    ----------
-    name : str
-        In jobs, gates, ``metrics.json`` and MLflow; a metric with a subject has it after a dot.
-    title : str
-        The field's term, in a few words.
-    explanation : str
-        One sentence; ``{subject}`` stands for the attribute, set of copies or column.
-    direction : {"higher", "lower"} or None
-        Which is better; None for numbers that only inform.
-    compares : str
-        Whose or what numbers it compares.
-    domain : tuple
-        Smallest and largest possible value; None where there is no limit.
-    subject : str
-        What stands after the dot: nothing, an attribute, a set of counterfactual copies, a column.
-    kind : {"classifier", "proxy", "drift"}
-        What it measures.
-    """
-
-    name: str
-    title: str
-    explanation: str
-    direction: Direction | None
-    compares: str
+    name: str  # in jobs, gates, ``metrics.json`` and MLflow; a metric with a subject has it after a dot
+    title: str  # the field's term, in a few words
+    explanation: str  # one sentence; ``{subject}`` stands for the attribute, set of copies or column
+    direction: Direction | None  # which is better; None for numbers that only inform
+    compares: str  # whose or what numbers it compares
     formula: str
     source: str = ""
+    # smallest and largest possible value; None where there is no limit
     domain: tuple[float | None, float | None] = (0.0, 1.0)
     unit: str = "share"
+    # what stands after the dot: nothing, an attribute, a set of counterfactual copies, a column
     subject: Subject = ""
-    kind: Kind = "classifier"
+    kind: Kind = "classifier"  # what it measures
 
     @property
     def pattern(self) -> str:
@@ -393,18 +375,7 @@ _WITH_SUBJECT = {info.name: info for info in METRICS.values() if info.subject}
 
 
 def describe(name: str) -> tuple[MetricInfo, str]:
-    """Look a flat metric name up.
-
-    Returns
-    -------
-    MetricInfo, str
-        The entry and the name's subject ("" for none).
-
-    Raises
-    ------
-    KeyError
-        No metric has this name.
-    """
+    """Look a flat metric name up: its entry, and its subject ("" for none). KeyError for an unknown name."""
     stem, dot, subject = name.partition(".")
     if name in _BARE:
         return _BARE[name], ""
@@ -450,11 +421,7 @@ def direction(name: str) -> Direction | None:
 
 def better(name: str) -> Direction:
     """Tell which way a metric is better.
-
-    Raises
-    ------
-    ValueError
-        The name is of no metric, or of one without a direction.
+    ValueError: the name is of no metric, or of one without a direction.
     """
     found = direction(name)
     if found is None:

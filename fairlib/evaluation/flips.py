@@ -19,28 +19,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """Decisions that an adversary can change within a budget.
+    """Decisions that an adversary can change within a budget."""
 
-    Parameters
-    ----------
-    budget : float
-        Squared fair distance.
-    share : float
-        Largest share of people with a changed decision when the mean squared fair distance over all people is
-        at most the budget.
-    low, high : float or None
-        Bootstrap interval of `share` over the people, given the distances.
-    radius_share : float
-        Share of people with a differently decided row within the squared fair distance `budget`.
-    nearest : ndarray of float64, shape (n,)
-        Squared fair distance to the nearest row with the other decision; infinite without such a row.
-    """
-
-    budget: float
+    budget: float  # squared fair distance
+    # largest share of people with a changed decision when the mean squared fair distance over all people is
+    # at most the budget
     share: float
+    # low, high: bootstrap interval of `share` over the people, given the distances
     low: float | None
     high: float | None
+    # share of people with a differently decided row within the squared fair distance `budget`
     radius_share: float
+    # shape (n,): squared fair distance to the nearest row with the other decision; infinite without such a
+    # row
     nearest: Floats
 
 
@@ -63,29 +54,13 @@ def flips(
     has the given rows only, so against arbitrary comparable people the share can be larger. It takes no
     weights of rows: each of the people is one.
 
-    Parameters
-    ----------
-    points : array-like, shape (n, d)
-        Rows projected by the fair metric, so that Euclidean distance is fair distance.
-    decision : array-like of 0 and 1, shape (n,)
-    budget : float
-        :math:`\epsilon`, squared fair distance.
-    draws : int
-        Bootstrap resamples of the people, with their distances held fixed; 0 for no interval.
-    level : float
-        Coverage of the interval, in (0, 1).
-    seed : int
-        The result does not depend on the order of the rows.
+    `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is fair
+    distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a squared fair
+    distance. The bootstrap resamples the people, with their distances held fixed; there is no interval for 0
+    draws. The result does not depend on the order of the rows, and is exact up to rounding of the distances.
 
-    Returns
-    -------
-    Flips
-        Exact up to rounding of the distances.
-
-    Raises
-    ------
-    ValueError
-        No row, points or decisions of another form, a negative or non-finite budget, a setting out of range.
+    ValueError for no row, points or decisions of another form, a negative or non-finite budget, or a setting
+    out of range.
     """
     check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):

@@ -18,7 +18,7 @@ from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job, SubspaceMetric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
-from evenhand.tasks.inputs import nearest
+from evenhand.tasks.inputs import nearest, not_known
 from evenhand.tasks.store import Artifact
 
 if TYPE_CHECKING:
@@ -141,10 +141,7 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
             "reveals the group) to 1 (ask for all that helps to predict)."
         )
     if criterion not in CRITERIA:
-        raise InputError(
-            f"method.criterion {criterion!r} is not known{nearest(criterion, CRITERIA)}; "
-            f"known: {', '.join(CRITERIA)}."
-        )
+        raise not_known("method.criterion", criterion, CRITERIA)
     sensitive = job.sensitive or [column.name for column in contract.sensitive]
     if not sensitive:
         raise InputError(

@@ -14,7 +14,7 @@ from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.inputs import as_number, nearest, parse_value, refuse_credentials
+from evenhand.tasks.inputs import as_number, explained, nearest, parse_value, refuse_credentials
 
 KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
@@ -110,7 +110,4 @@ def _checked(section: type[Section], name: str, content: Mapping[str, Any]) -> d
     try:
         return section.model_validate(dict(content)).model_dump()
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join([name, *(str(part) for part in problem["loc"])])
-        message = problem["msg"].removeprefix("Value error, ")
-        raise InputError(f"--set {place}: {message}.") from None
+        raise explained(error, "--set ", name) from None

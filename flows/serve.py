@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import read_yaml
+from evenhand.tasks.inputs import explained, read_yaml
 
 
 class Schedule(BaseModel):
@@ -63,9 +63,7 @@ def read_deployments(path: Path) -> list[Deployment]:
     try:
         found = [Deployment.model_validate(item) for item in listed]
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise InputError(f"{path}: deployments: {place}: {problem['msg']}.") from None
+        raise explained(error, f"{path}: deployments: ") from None
     for item in found:
         for schedule in item.schedules:
             if (schedule.cron is None) == (schedule.interval is None):

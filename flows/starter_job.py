@@ -15,7 +15,7 @@ from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, spec_of
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import nearest
+from evenhand.tasks.inputs import not_known
 
 CLASSIFIER_KEYS = """\
 # Calibration makes probabilities hold: auto chooses by the log loss on held-out training rows.
@@ -53,9 +53,7 @@ def check_method(method: str, sensitive: bool) -> MethodSpec:
     """
     known = [*METHODS, *PROXIES]
     if method not in known:
-        raise InputError(
-            f"method {method!r} is not known{nearest(method, known)}; known: {', '.join(known)}."
-        )
+        raise not_known("method", method, known)
     spec = spec_of(method)
     needs_groups = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
     if needs_groups and not sensitive:

@@ -113,13 +113,7 @@ def write_study_page(store: Store, document: dict[str, Any]) -> None:
 
 
 def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
-    """Read the newest study of a job, or the named one, and write its page as far as it is.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
+    """Read the newest study of a job, or the named one, and write its page; `InputError` if there is none."""
     root = Path(store.local, STUDIES)
     found = sorted(root.glob("*/journal.log"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:

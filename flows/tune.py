@@ -36,12 +36,8 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
     """Search until the time is up, then train the winner on all training rows and measure it on test rows.
 
     The search gets the training rows, the fair metric and the encoder; the steps that read the test rows run
-    after it. The tuned job is written only if a trial is within the limits.
-
-    Raises
-    ------
-    EvenhandError
-        After the verdict was written.
+    after it. The tuned job is written only if a trial is within the limits. Raises `EvenhandError` after the
+    verdict was written.
     """
     if not store.is_local:
         raise InputError(
@@ -143,22 +139,16 @@ def _digest(content: Any) -> str:
 
 
 def _open(study: Study, rows: Rows) -> None:
-    """Open the study, or begin it.
-
-    Raises
-    ------
-    InputError
-        A study of this name is of another table, contract or search.
-    """
+    """Open the study, or begin it; an `InputError` if it is of another table, contract or search."""
     found = study.identity() if study.exists else None
     if found is None:
         study.clear()
         study.create(rows.plan, rows.identity)
         return
-    for key, what in (("table", "table"), ("contract", "contract"), ("search", "search")):
+    for key in ("table", "contract", "search"):
         if found[key] != rows.identity[key]:
             raise InputError(
-                f"the study {study.folder.name!r} is of another {what}: choose another name with --study, or "
+                f"the study {study.folder.name!r} is of another {key}: choose another name with --study, or "
                 "leave it out."
             )
 

@@ -13,7 +13,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import fit_calibration
 from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve, write_decision
 from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.training import HeldOut
 
@@ -63,15 +63,12 @@ def decided_rule(
     threshold = wanted["threshold"]
     if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
         threshold = "balanced"
-    try:
+    with input_errors("decision: "):
         if groups is None:
-            rule: Rule = choose_threshold(
-                p, held.label, threshold=threshold, rate=wanted["rate"], costs=wanted["costs"]
-            )
+            given = {"threshold": threshold, "rate": wanted["rate"], "costs": wanted["costs"]}
+            rule: Rule = choose_threshold(p, held.label, **given)
         else:
             rule = _by_group(parameters, p, held.label, groups, threshold)
-    except ValueError as error:
-        raise InputError(f"decision: {error}") from None
     content = {
         "rows": len(p),
         "base_rate": base_rate,

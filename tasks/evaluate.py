@@ -30,7 +30,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import Acquired, FullInformation, acquisition_content, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating.controls import (
     BLIND,
     MAJORITY,
@@ -71,10 +71,8 @@ def evaluate(context: StepContext) -> StepResult:
     settings, folder = context.parameters["evaluate"], context.workdir
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
-    try:
+    with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
-    except ValueError as error:
-        raise InputError(str(error)) from None
     data = read_dataset(context.inputs["test"])
     stages = Stages(context.progress, _count_stages(context, model))
     test = _Test(context, encoder, data, stages)

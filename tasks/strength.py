@@ -34,14 +34,9 @@ def fit_useful(
     standard error of the difference. If all of ``TRIED`` cost too much, the strongest is kept that costs no
     more than the cheapest and its standard error.
 
-    Returns
-    -------
-    model : Method
-    held_out : HeldOut
-        Of this model.
-    facts : dict
-        ``parameter``, ``default`` and ``used`` strength, the balanced accuracy ``lost`` by it, whether that
-        is ``allowed``, and of all that were ``tried`` the ``strength``, ``lost`` and ``standard_error``.
+    Returns the model, its held-out rows and facts: ``parameter``, ``default`` and ``used`` strength, the
+    balanced accuracy ``lost`` by it, whether that is ``allowed``, and of all that were ``tried`` the
+    ``strength``, ``lost`` and ``standard_error``.
     """
     name = learner.spec.strength[0]
     default = inspect.signature(method_class(learner.spec.name).__init__).parameters[name].default

@@ -19,7 +19,7 @@ from evenhand.fairlib.methods.registry import METHODS, installed, method_class, 
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.strength import fit_useful
 from evenhand.tasks.training import HeldOut, Learner
@@ -76,10 +76,7 @@ def learner_of(
 ) -> Learner:
     """Learner of the method, its arguments (some of them `changed`) and inputs, for the rows of `data`.
 
-    Raises
-    ------
-    InputError
-        A counterfactual copy cannot be encoded.
+    Raises `InputError` if a counterfactual copy cannot be encoded.
     """
     spec, seed = METHODS[context.parameters["method"]], context.parameters["seed"]
     arguments = {**context.parameters["arguments"], **changed}
@@ -88,10 +85,8 @@ def learner_of(
     copies = None
     if spec.needs_counterfactuals:
         encoder = TableEncoder.load(context.inputs["encoder"])
-        try:
+        with input_errors():
             copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
-        except ValueError as error:
-            raise InputError(str(error)) from None
     chosen = context.parameters.get("sensitive", data.sensitive)
     return Learner(
         spec,
@@ -105,10 +100,8 @@ def fair_metric(context: StepContext) -> StepResult:
     """Write ``metric/``, the fair metric that the job describes."""
     data = read_dataset(context.inputs["train"])
     untold: list[str] = []
-    try:
+    with input_errors("the fair metric cannot be learned: "):
         metric = _fit_metric(context, data, untold)
-    except ValueError as error:
-        raise InputError(f"the fair metric cannot be learned: {error}") from None
     if not untold:
         _check_rank(metric)
     metric.save(context.workdir / "metric")

@@ -32,7 +32,7 @@ from evenhand.flows.starter_job import (
     method_needs,
     needs_inputs,
 )
-from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.errors import InputError, input_errors, without_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,18 +91,9 @@ def init(
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
     rows = _read(source, Path(table).expanduser().resolve())
-    try:
-        found = understand(
-            rows,
-            name,
-            label,
-            sensitive or [],
-            positive,
-            identifier or [],
-            use_sensitive or needs_inputs(spec),
-        )
-    except ContractError as error:
-        raise InputError(str(error)) from None
+    with input_errors("", ContractError):
+        as_input = use_sensitive or needs_inputs(spec)
+        found = understand(rows, name, label, sensitive or [], positive, identifier or [], as_input)
     needs = method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else found.flips
     source = {**source, "name": source.get("name", name)}

@@ -44,13 +44,7 @@ DIGITS = 6
 
 
 class Study:
-    """A study in a folder: what it is, and its trials.
-
-    Parameters
-    ----------
-    folder : Path
-        Of ``journal.log``, to which every event is appended.
-    """
+    """A study in a folder, which has ``journal.log``, to which every event is appended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,13 +57,7 @@ class Study:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the study alone, and mend what a killed process left.
-
-        Raises
-        ------
-        NotCarriedOut
-            Another process holds it.
-        """
+        """Hold the study alone, and mend what a killed process left; `NotCarriedOut` if another holds it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / "held.lock", timeout=0)
         try:
@@ -170,20 +158,11 @@ class Study:
     ) -> None:
         """Judge candidates until a time or a number of models; those that were running are run again.
 
-        Parameters
-        ----------
-        plan : Plan
-        judge : callable
-        until : float
-            Time of ``time.monotonic``, after which no further model starts. The controls always run.
-        most : int
-            Number of models of the whole study.
-        workers : int
-            Models at a time; each waits in a thread for `judge`.
-        on_trial : callable, optional
-            Called with all finished trials after each model.
-        interrupt : callable, optional
-            Called after an exception such as Ctrl-C; it ends the calls of `judge` that run.
+        - `until`: time of ``time.monotonic``, after which no further model starts; the controls always run
+        - `most`: number of models of the whole study
+        - `workers`: models at a time; each waits in a thread for `judge`
+        - `on_trial`: called with all finished trials after each model
+        - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that run
         """
         optuna = optuna_quietly()
         guard, stopped = threading.Lock(), threading.Event()

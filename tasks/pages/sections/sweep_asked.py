@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import estimate, interval_name, mark, mean, of_axis
+from evenhand.tasks.pages.fronts.sweep import estimate, interval_name, mark, mean, of_axis, tradeoff_chart
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell
 
@@ -133,9 +133,8 @@ def _tradeoff(values: Sequence[Json], full: Json, performance: str, gap: str) ->
         x, y = ({"value": full[name], "low": None, "high": None} for name in (gap, performance))
         rows.append(mark("all features", "reference", x, y))
         described += " The square is the same model with all features."
-    data = {"rows": rows, "x_title": of_axis(gap), "y_title": of_axis(performance)}
     text = f"{title(performance)} against {title(gap)}"
-    return [Chart("tradeoffs.tradeoff", data, text, described, text)]
+    return [tradeoff_chart(gap, performance, rows, described, text, limits={})]
 
 
 def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:

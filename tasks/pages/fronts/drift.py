@@ -242,7 +242,7 @@ def _estimate(metric: Json) -> str:
 
 
 def _share(value: float | None) -> Cell:
-    return texts.lack("too few") if value is None else Cell(formats.percent(value))
+    return texts.known(value, formats.percent, "too few")
 
 
 def _answers(drift: Json) -> Table:

@@ -329,8 +329,8 @@ def _share_row(row: Json) -> list[Any]:
     if row["value"] is not None:
         ends = formats.interval(row["low"], row["high"], formats.percent)
         expected = [formats.percent(row["value"]), ends]
-    training = texts.lack("too few rows") if row["baseline"] is None else formats.percent(row["baseline"])
     name = Cell(row["label"], ("farther from the target",) if is_farther(row) else ())
+    training = texts.known(row["baseline"], formats.percent)
     return [name, training, *expected, formats.percent(row["limit"])]
 
 

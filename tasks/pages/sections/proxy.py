@@ -57,11 +57,10 @@ def proxy_sentences(documents: Documents) -> list[str]:
                 f"rows to {after} of those kept (target: {target})."
             )
         known = [row for row in rows if None not in row.values()]
-        farther = [
-            f"“{row['group']}”"
-            for row in known
-            if abs(row["after"] - row["target"]) > abs(row["before"] - row["target"])
+        moved = [
+            row for row in known if abs(row["after"] - row["target"]) > abs(row["before"] - row["target"])
         ]
+        farther = [f"“{row['group']}”" for row in moved]
         if farther:
             sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
     return sentences

@@ -36,18 +36,10 @@ def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline is the answer."""
     run = documents["run"]
     model = run["judged"]
-    return Front(
-        "drift report",
-        f"{model['name']}, monitored",
-        [f"Run {run['id']}"],
-        headline(documents),
-        run["created"],
-        badge=STATUS[run["status"]],
-        facts=[
-            ("Model", Cell(texts.called(model), code=model["uri"])),
-            ("New rows", Cell(run["data"]["shown"])),
-        ],
-    )
+    shown = Cell(texts.called(model), code=model["uri"])
+    facts = [("Model", shown), ("New rows", Cell(run["data"]["shown"]))]
+    named, meta, badge = f"{model['name']}, monitored", [f"Run {run['id']}"], STATUS[run["status"]]
+    return Front("drift report", named, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:

@@ -20,14 +20,11 @@ def front(documents: Documents) -> Front:
         badge = ("refused", "\u2715", f"{failed} of {len(sweep['points'])} runs failed")
     elif sweep["goal"] and not sweep["best"]:
         badge = ("refused", "\u2715", "No value is good enough")
-    return Front(
-        "sweep report",
+    named, meta = (
         f"{sweep['job']} over {formats.join(sweep['keys'])}",
         [f"Job {sweep['job']}", f"sweep {run['id']}"],
-        headline(sweep),
-        run["created"],
-        badge=badge,
     )
+    return Front("sweep report", named, meta, headline(sweep), run["created"], badge=badge)
 
 
 def interval_name(sweep: Json) -> str:

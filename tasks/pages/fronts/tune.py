@@ -34,14 +34,8 @@ def front(documents: Documents) -> Front:
     badge = ("refused", "\u2715", "Nothing is within the limits")
     if study["winner"] is not None:
         badge = ("passed", "\u2713", "A model is within the limits")
-    return Front(
-        "tuning report",
-        f"{study['job']}: {study['aim']}",
-        [f"Job {study['job']}", f"study {study['study']}"],
-        headline(study),
-        run["created"],
-        badge=badge,
-    )
+    named, meta = f"{study['job']}: {study['aim']}", [f"Job {study['job']}", f"study {study['study']}"]
+    return Front("tuning report", named, meta, headline(study), run["created"], badge=badge)
 
 
 def headline(study: Json) -> list[str]:

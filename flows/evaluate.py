@@ -184,7 +184,7 @@ def _measure(found: Evaluation, scratch: Path) -> None:
     contract = found.model.contract.to_dict()
     steps("contract", {"contract": contract}, {"raw": steps.output("ingest", "raw")})
     copies = {
-        name: _stored(steps.store, bundle, scratch / f"copy-{name}") for name, bundle in found.bundles.items()
+        name: stored(steps.store, bundle, scratch / f"copy-{name}") for name, bundle in found.bundles.items()
     }
     steps(
         "measure_model",
@@ -194,7 +194,7 @@ def _measure(found: Evaluation, scratch: Path) -> None:
     )
 
 
-def _stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
+def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
     """Store the bundle as an artifact: the step's key then depends on its content, not on its version."""
     shutil.copytree(bundle.folder, copy)
     return store.put(copy, "bundle")

@@ -114,14 +114,12 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         {"train": steps.output("preprocess", "train")},
         modules=modules,
     )
+    settings = job.evaluate.model_dump(include=MEASURING)
+    inputs = {name: steps.output("preprocess", name) for name in ("train", "test")}
     steps(
         "measure_proxy",
-        {"evaluate": job.evaluate.model_dump(include=MEASURING), "method": resolved.method, "seed": job.seed},
-        {
-            "proxy": steps.output("learn_proxy", "proxy"),
-            "train": steps.output("preprocess", "train"),
-            "test": steps.output("preprocess", "test"),
-        },
+        {"evaluate": settings, "method": resolved.method, "seed": job.seed},
+        {"proxy": steps.output("learn_proxy", "proxy"), **inputs},
         modules=modules,
     )
     return Measured(steps.output("measure_proxy", "metrics"), steps.facts("learn_proxy")["refusal"])

@@ -85,17 +85,14 @@ def serve_deployments(deployments: list[Deployment], limit: int) -> None:
     for item in deployments:
         try:
             flow: Any = load_flow_from_entrypoint(item.entrypoint)
-            given = item.concurrency_limit
+            limited: Any = item.concurrency_limit
+            if isinstance(limited, Limit):
+                limited = ConcurrencyLimitConfig(**limited.model_dump())
             ready.append(
                 flow.to_deployment(
-                    item.name,
-                    description=item.description,
-                    tags=item.tags,
-                    parameters=item.parameters,
+                    **item.model_dump(include={"name", "description", "tags", "parameters"}),
                     schedules=[schedule.build() for schedule in item.schedules],
-                    concurrency_limit=ConcurrencyLimitConfig(**given.model_dump())
-                    if isinstance(given, Limit)
-                    else given,
+                    concurrency_limit=limited,
                     entrypoint_type=EntrypointType.MODULE_PATH,
                 )
             )

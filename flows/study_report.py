@@ -26,7 +26,9 @@ def tuning(
 
     `identity` is what the study was begun with; `prefer` a metric to choose the winner by.
     """
-    aim = aim_of(identity["aim"])
+    given = identity["aim"]
+    limits = tuple(Limit(**limit) for limit in given["limits"])
+    aim = Aim(tuple(given["objectives"]), limits, given["bound"])
     first = prefer or aim.objectives[0]
     winner, close = best(aim, trials, prefer), nearest(aim, trials)
     shown = list(dict.fromkeys([*aim.metrics, first]))
@@ -96,12 +98,6 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
         if found is not None and not holds(limit, document["test"]):
             notes.append(f"on the test rows {limit['metric']} is {found:.3f}, which misses {limit['text']}")
     return notes
-
-
-def aim_of(content: Mapping[str, Any]) -> Aim:
-    """Read the aim of a study from its identity."""
-    limits = tuple(Limit(**limit) for limit in content["limits"])
-    return Aim(tuple(content["objectives"]), limits, content["bound"])
 
 
 def write_study_page(store: Store, document: dict[str, Any]) -> None:

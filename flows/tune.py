@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.tuning.space import Choice, Dimension
 from evenhand.fairlib.tuning.study import Trial, best
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
@@ -250,10 +249,7 @@ def judging(
         "first": first,
         "measure": {
             "counterfactuals": copies,
-            "draws": settings.draws,
-            "level": settings.level,
-            "min_cell": settings.min_cell,
-            "intersections": settings.intersections,
+            **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
             "test_share": job.split.test,
             "predicted": plan.aim.metrics if plan.aim.bound == "prediction" else [],
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
@@ -314,13 +310,11 @@ def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
     """Return what the page shows of this search beside its results, as names and values."""
-    spaces = [
-        [
-            f"Space of {name}",
-            "; ".join(f"{key}: {_range(item)}" for key, item in space.items()) or "nothing to search",
-        ]
-        for name, space in plan.methods.items()
-    ]
+    spaces = []
+    for name, space in plan.methods.items():
+        marks = {key: " (logarithmic)" if getattr(item, "log", False) else "" for key, item in space.items()}
+        ranges = [f"{key}: {item}{marks[key]}" for key, item in space.items()]
+        spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
     return [
         ["Job", document["job"]],
         ["Study", document["study"]],
@@ -329,7 +323,3 @@ def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
         ["Seed", str(plan.resolved.job.seed)],
         ["Seconds", f"{document['seconds']:.1f}"],
     ]
-
-
-def _range(dimension: Dimension) -> str:
-    return f"{dimension}{'' if isinstance(dimension, Choice) or not dimension.log else ' (logarithmic)'}"

@@ -121,16 +121,8 @@ def _by_group(
         share = float(label.mean())
         balanced = {"false_positive": share, "false_negative": 1.0 - share}
         costs = {"false_positive": 1.0, "false_negative": 1.0} if threshold == "max_accuracy" else balanced
-    found = fit_group_thresholds(
-        p,
-        label,
-        groups,
-        attribute=attribute["name"],
-        criterion=equal["criterion"],
-        tolerance=equal["tolerance"],
-        false_positive=costs["false_positive"],
-        false_negative=costs["false_negative"],
-    )
+    wanted = {"criterion": equal["criterion"], "tolerance": equal["tolerance"], **costs}
+    found = fit_group_thresholds(p, label, groups, attribute=attribute["name"], **wanted)
     words = f"{equal['criterion'].replace('_', ' ')} by {attribute['name']} within {equal['tolerance']:g}"
     return GroupRule(
         attribute["name"],

@@ -244,7 +244,8 @@ class _Test:
             model.network_,
             data.X[people],
             metric,
-            certificate_budgets(budget),
+            # the job's budget first
+            [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS),
             draws=draws,
             level=level,
             seed=seed,
@@ -385,11 +386,6 @@ def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
         return list(counts)
     smallest = min((n for n, hidden in zip(counts, small, strict=True) if n and not hidden), default=0)
     return [None if hidden or n == smallest else n for n, hidden in zip(counts, small, strict=True)]
-
-
-def certificate_budgets(budget: float) -> list[float]:
-    """Budgets of a certificate: the job's budget first, then smaller and larger ones."""
-    return [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS)
 
 
 def certificate_content(found: Certificate) -> dict[str, Any]:

@@ -21,8 +21,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
-from evenhand.tasks.strength import fit_useful
-from evenhand.tasks.training import HeldOut, Learner
+from evenhand.tasks.training import HeldOut, Learner, fit_useful
 
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
@@ -33,7 +32,7 @@ def train(context: StepContext) -> StepResult:
 
     With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
     trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
-    mitigation is chosen by :func:`evenhand.tasks.strength.fit_useful`, whose facts the record has.
+    mitigation is chosen by :func:`evenhand.tasks.training.fit_useful`, whose facts the record has.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):

@@ -120,14 +120,9 @@ def _read(questionnaire: Questionnaire, name: str, text: str) -> Any:
 
 def _ask_all(questionnaire: Questionnaire, interview: _Interview, out: TextIO) -> None:
     """Ask questions until the agent stops."""
-    first = True
-    while True:
-        name = questionnaire.next_feature(interview.known, excluded=interview.declined)
-        if name is None:
-            return
-        if first:
+    while (name := questionnaire.next_feature(interview.known, excluded=interview.declined)) is not None:
+        if not interview.asked:
             print(INSTRUCTIONS, file=out)
-            first = False
         interview.asked.append(name)
         _ask(questionnaire, name, interview, out)
 

@@ -176,11 +176,7 @@ def _warnings(
             f"model inputs that look sensitive: {', '.join(protected)}; name them with --sensitive, so that "
             "a run measures by their groups"
         )
-    missing = [
-        f"{column.name} {', '.join(map(repr, column.missing))}"
-        for column in contract.columns
-        if column.missing
-    ]
+    missing = [f"{c.name} {', '.join(map(repr, c.missing))}" for c in contract.columns if c.missing]
     if missing:
         found.append(f"read as missing: {'; '.join(missing)}")
     wide = [c.name for c in contract.columns if c.role == "ignore" and "too many" in c.description]
@@ -312,10 +308,8 @@ def _document(
             for column in found.contract.columns
         ],
         "groups": {
-            column.name: _group_names(
-                known_groups(column), found.groups[column.name], column.bins is not None
-            )
-            for column in found.contract.sensitive
+            c.name: _group_names(known_groups(c), found.groups[c.name], c.bins is not None)
+            for c in found.contract.sensitive
         },
         "leaks": found.leaks["columns"],
         "joint_auc": found.leaks["joint_auc"],
@@ -346,15 +340,8 @@ def _show(document: Mapping[str, Any]) -> None:
     rows = []
     for item in document["columns"]:
         role = f"{item['role']}, input" if item["role"] == "sensitive" and item["input"] else item["role"]
-        rows.append(
-            [
-                item["name"],
-                item["type"],
-                role,
-                item["encoding"] or "",
-                item["reason"].removeprefix("Ignored: "),
-            ]
-        )
+        reason = item["reason"].removeprefix("Ignored: ")
+        rows.append([item["name"], item["type"], role, item["encoding"] or "", reason])
     if sys.stdout.isatty():
         _print_rich(head, rows)
     else:

@@ -40,13 +40,7 @@ class Section(BaseModel):
 
 
 def check_alias(value: str) -> str:
-    """Return an alias that the registry accepts.
-
-    Raises
-    ------
-    ValueError
-        The registry does not accept it.
-    """
+    """Return an alias; a ValueError if the registry does not accept it."""
     if not re.fullmatch(ALIAS.strip("^$"), value):
         raise ValueError("use letters, digits, dashes and underscores")
     if re.fullmatch(r"latest|v\d+", value, re.IGNORECASE):

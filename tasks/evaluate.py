@@ -30,7 +30,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import Acquired, FullInformation, acquisition_content, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating.controls import (
     BLIND,
     MAJORITY,
@@ -71,10 +71,8 @@ def evaluate(context: StepContext) -> StepResult:
     settings, folder = context.parameters["evaluate"], context.workdir
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
-    try:
+    with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
-    except ValueError as error:
-        raise InputError(str(error)) from None
     data = read_dataset(context.inputs["test"])
     stages = Stages(context.progress, _count_stages(context, model))
     test = _Test(context, encoder, data, stages)
@@ -246,7 +244,8 @@ class _Test:
             model.network_,
             data.X[people],
             metric,
-            certificate_budgets(budget),
+            # the job's budget first
+            [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS),
             draws=draws,
             level=level,
             seed=seed,
@@ -387,11 +386,6 @@ def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
         return list(counts)
     smallest = min((n for n, hidden in zip(counts, small, strict=True) if n and not hidden), default=0)
     return [None if hidden or n == smallest else n for n, hidden in zip(counts, small, strict=True)]
-
-
-def certificate_budgets(budget: float) -> list[float]:
-    """Budgets of a certificate: the job's budget first, then smaller and larger ones."""
-    return [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS)
 
 
 def certificate_content(found: Certificate) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.fingerprint import code_digest, now
 from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.row_digests import digest_of_rows, overlap
 from evenhand.tasks.store import Artifact, Store
@@ -316,5 +317,10 @@ def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) ->
                 f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
                 "for no promotion"
             )
-    with registry_client(uri) as client:
-        record_evaluation(client, model.name, model.version, evaluation)
+
+    @waits_for_service
+    def record(name: str, version: str) -> None:
+        with registry_client(uri) as client:
+            record_evaluation(client, name, version, evaluation)
+
+    record(model.name, model.version)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from filelock import FileLock, Timeout
+
+from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
-from prefect.runtime import deployment  # noqa: E402
+import httpx  # noqa: E402
+from prefect.client.orchestration import get_client  # noqa: E402
+from prefect.exceptions import ObjectNotFound, PrefectException  # noqa: E402
+from prefect.runtime import deployment, flow_run  # noqa: E402
+from prefect.states import Crashed  # noqa: E402
 
 from evenhand.tasks.errors import InputError  # noqa: E402
 from evenhand.tasks.prefect_tasks import STEP_TASKS, fetch_task  # noqa: E402
@@ -40,7 +50,26 @@ def open_store(url: str | None) -> Store:
             f"the store {place!r} of a deployed run is relative to a folder that the run deletes: set "
             "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
-    return Store(url)
+    store = Store(url)
+    _close_killed(store)
+    return store
+
+
+def _close_killed(store: Store) -> None:
+    """Mark flow runs of killed processes of this machine as crashed, and hold a lock while this one lives."""
+    kind = f"flow-{platform.node()}-"
+    with store.lock("flows"):
+        for path in (store.local / "locks").glob(f"{kind}*.lock"):
+            with suppress(Timeout, httpx.HTTPError, PrefectException), FileLock(path, timeout=0):
+                with suppress(ObjectNotFound), get_client(sync_client=True) as client:
+                    identifier = UUID(path.stem.removeprefix(kind))
+                    state = client.read_flow_run(identifier).state
+                    if state is not None and not state.is_final():
+                        client.set_flow_run_state(identifier, Crashed(message="The process was killed."))
+                path.unlink()
+        held = FileLock(store.local / "locks" / f"{kind}{flow_run.id}.lock")
+        held.acquire()
+    atexit.register(Path(held.lock_file).unlink, missing_ok=True)
 
 
 class PrefectEngine:
@@ -73,6 +102,7 @@ class PrefectEngine:
         """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
+        wait_for_server()
         state: Any = STEP_TASKS[name](
             step=name,
             key=key,

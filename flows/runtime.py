@@ -21,7 +21,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.errors import NotCarriedOut, without_secrets
+from evenhand.tasks.outages import ServiceAway, waits_for_service
 from evenhand.tasks.registry import MLFLOW_DEFAULTS
 from evenhand.tasks.store import Store, default_store_url
 
@@ -120,12 +121,29 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
     `NotCarriedOut` if there is no answer within the time limit, or the server ended.
     """
     if os.environ.get("PREFECT_API_URL"):
-        return lambda: None
+        return wait_for_server
     server = _Server(_free_port(), services=services)
     os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{server.port}/api"
     # registered before Prefect is imported, and so called after Prefect's own exit functions
     atexit.register(server.stop)
     return lambda: server.wait(timeout_s)
+
+
+@waits_for_service
+def wait_for_server() -> None:
+    """Return when the Prefect server answers: Prefect itself waits only where it has had an answer before."""
+    address = os.environ.get("PREFECT_API_URL", "")
+    try:
+        if address:
+            urllib.request.urlopen(f"{address}/health", timeout=20).close()
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ConnectionError | TimeoutError):
+            shown, kind = without_secrets(address), type(reason).__name__
+            raise ServiceAway(
+                f"the Prefect server at {shown} does not answer ({kind}): "
+                "check PREFECT_API_URL, or run with --direct."
+            ) from None
 
 
 class _Server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.tasks.audit import history
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import (
     ABSENT,
     PROVENANCE_TAG,
@@ -58,6 +59,7 @@ def _proxy_content(resolved: ResolvedJob, store: Store) -> str | None:
     return None if found is None else found.content
 
 
+@waits_for_service
 def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tuple[str, str | None] | None:
     """Find a version with this provenance that makes a run unnecessary, and the version that has the alias.
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.fingerprint import now
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, registry_client
 from evenhand.tasks.registry_answers import ask_once
 
@@ -192,13 +193,17 @@ def append(
     """Add a record at the end of a model's chain.
 
     With `seen`, `unless` is called with every record that others have added since, also at this moment, and
-    may raise: then nothing is recorded. Raises `NotCarriedOut` if others write all the time.
+    may raise: then nothing is recorded. If the last record is the same, the answer to an earlier attempt was
+    lost, and nothing is added. Raises `NotCarriedOut` if others write all the time.
     """
     from mlflow import MlflowException
 
     create_model(client, f"{CHAIN}{name}")
     chain = read_chain(client, name)
     known = len(chain.records if seen is None else seen.records)
+    same = kind, json.dumps(content, sort_keys=True), actor()
+    if chain.records and _written(chain.records[-1]) == same:
+        return chain.records[-1]
     for attempt in range(ATTEMPTS):
         for record in chain.records[known:]:
             unless(record)
@@ -230,6 +235,10 @@ def append(
             client.delete_model_version(f"{CHAIN}{name}", str(made))
         time.sleep(random.SystemRandom().uniform(0.01, 0.05) * (attempt + 1))
     raise NotCarriedOut(f"others write records of {name} all the time: run again.")
+
+
+def _written(record: Record) -> tuple[str, str, str]:
+    return record.kind, json.dumps(record.content, sort_keys=True), record.who
 
 
 def create_model(client: MlflowClient, name: str) -> None:
@@ -296,8 +305,18 @@ def move_alias(
                 f"{record.who} ({record.when}): version {version} did not. Look at it, then promote again."
             )
 
-    content = {"alias": alias, "from_version": before, "to_version": version, "reason": reason}
-    made = append(client, name, "move", {**content, "evaluation": dict(evaluation)}, seen=seen, unless=check)
+    content: dict[str, Any] = {
+        "alias": alias,
+        "from_version": before,
+        "to_version": version,
+        "reason": reason,
+    }
+    made = next(iter(seen.moves(alias)[-1:]), None)
+    same = made is not None and made.who == actor() and content.items() <= made.content.items()
+    if before == version or not same:
+        content |= {"evaluation": dict(evaluation)}
+        made = append(client, name, "move", content, seen=seen, unless=check)
+    # else a kill or an outage came between the record and the move
     client.set_registered_model_alias(name, alias, version)
     # a process that was stopped before its move may make it after a later one
     last = read_chain(client, name).moves(alias)[-1].content["to_version"]
@@ -306,6 +325,7 @@ def move_alias(
     return made
 
 
+@waits_for_service
 def history(uri: str, name: str) -> Chain:
     """Read a model's chain; an `InputError` if there is no such model."""
     with registry_client(uri) as client:
@@ -315,6 +335,15 @@ def history(uri: str, name: str) -> Chain:
     return found
 
 
+@waits_for_service
+def versions(uri: str, name: str) -> list[str]:
+    """Numbers of all versions of a model, the oldest first."""
+    with registry_client(uri) as client:
+        found = client.search_model_versions(f"name = '{name}'", max_results=10_000)
+        return sorted((str(item.version) for item in found), key=int)
+
+
+@waits_for_service
 def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     """Content of the policy of a model, with the digest of its record; None if it has none."""
 

@@ -17,7 +17,7 @@ from evenhand.tasks import audit, policy
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import damaged_files, registry_client, tracking_uri
+from evenhand.tasks.registry import damaged_files, tracking_uri
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
@@ -83,9 +83,7 @@ def verify(model: str, as_json: bool, anchor: Path | None, store_url: str | None
     if anchor is not None:
         faults += audit.check_anchor(found, _read_anchor(anchor))
     checked, unlisted = 0, []
-    with registry_client(registry) as client:
-        versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
-        numbers = sorted((str(item.version) for item in versions), key=int)
+    numbers = audit.versions(registry, address.name)
     recorded = {record.content["version"]: record.content["files"] for record in found.of("version")}
     for number in sorted({*numbers, *recorded}, key=int):
         if number not in numbers:
@@ -148,8 +146,7 @@ def set_policy(
         limits={"max_overlap": max_overlap, "min_age": min_age, "approvals": approvals},
         promoters=promoters or (),
     )
-    with registry_client(registry) as client:
-        made = audit.append(client, address.name, "policy", rules)
+    made = policy.set_policy(registry, address.name, rules)
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
 
 

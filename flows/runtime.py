@@ -105,6 +105,8 @@ def quiet_console() -> None:
     """Keep Prefect's log off the terminal unless EVENHAND_LOG is set; a server still receives it."""
     if not os.environ.get("EVENHAND_LOG"):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+        # of an outage one line of ours tells
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL", "CRITICAL")
 
 
 def start_temporary_server(timeout_s: float, *, services: bool = False) -> Callable[[], None]:

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.flows.commands.progress_lines import ProgressLines
-from evenhand.flows.engine import CacheMiss, DirectEngine, Engine, Verdict, new_run_id, read_verdict
+from evenhand.flows.engine import (
+    CacheMiss,
+    DirectEngine,
+    Engine,
+    Verdict,
+    describe_fault,
+    new_run_id,
+    read_verdict,
+)
 from evenhand.flows.runtime import (
     SERVER_START_S,
     prepare_environment,
@@ -23,7 +31,7 @@ from evenhand.flows.runtime import (
     quiet_console,
     start_temporary_server,
 )
-from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, internal_fault
+from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
 from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store
 
@@ -174,7 +182,7 @@ def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
     ours = isinstance(error, EvenhandError)
     if os.environ.get("EVENHAND_LOG") and not (ours and error.__cause__ is None):
         traceback.print_exception(error)
-    return error if isinstance(error, EvenhandError) else internal_fault(error)
+    return error if isinstance(error, EvenhandError) else describe_fault(error)
 
 
 def _prefect_failed(error: Exception) -> str:

@@ -119,11 +119,11 @@ def publish(folder: Path, proxy: Proxy, model: str, wait: int = 300) -> Ended:
 def test_away_at_requests_of_a_publication(mlflow_proxy: Proxy, folder: Path) -> None:
     mlflow_proxy.go_away(None, 0)
     assert publish(folder, mlflow_proxy, "whole").registry == PUBLISHED
-    failed, checked = [], 0
+    failed = []
     # the requests that write come first: the files of the model follow each other, and the check reads them
-    for number in (*range(1, 31, 3), *range(31, mlflow_proxy.count, mlflow_proxy.count // 8)):
-        checked += 1
-        carry_out = checked % 2 == 0
+    numbers = (*range(1, 31, 3), *range(31, mlflow_proxy.count, mlflow_proxy.count // 8))
+    for turn, number in enumerate(numbers):
+        carry_out = turn % 2 == 1
         mlflow_proxy.go_away(number, 2, carry_out=carry_out)
         done = publish(folder, mlflow_proxy, f"m{number}")
         if (done.code, done.registry) != (0, PUBLISHED) or len(done.err.splitlines()) > 1:

@@ -103,6 +103,50 @@ class _Handler(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+class Tunnel:
+    """Forwards connections to a port of this machine; away, it closes them and refuses others."""
+
+    def __init__(self, port: int) -> None:
+        self.target = port
+        self.sockets: list[socket.socket] = []
+        self.port = 0
+        self.listen()
+
+    def listen(self) -> None:
+        listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = listener.getsockname()[1]
+        self.sockets.append(listener)
+        threading.Thread(target=self.accept, args=(listener,), daemon=True).start()
+
+    def accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                ours = listener.accept()[0]
+                theirs = socket.create_connection(("127.0.0.1", self.target))
+                self.sockets += [ours, theirs]
+                for source, target in ((ours, theirs), (theirs, ours)):
+                    threading.Thread(target=self.forward, args=(source, target), daemon=True).start()
+
+    def forward(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        self.close([source, target])
+
+    @staticmethod
+    def close(sockets: list[socket.socket]) -> None:
+        for item in sockets:
+            with contextlib.suppress(OSError):
+                item.shutdown(socket.SHUT_RDWR)
+            item.close()
+
+    def leave(self, seconds: float) -> None:
+        self.close(self.sockets)
+        self.sockets.clear()
+        time.sleep(seconds)
+        self.listen()
+
+
 @contextlib.contextmanager
 def proxy_of(port: int) -> Iterator[Proxy]:
     with Proxy(port) as proxy:
@@ -148,6 +192,16 @@ def running(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
         process.wait()
+
+
+@contextlib.contextmanager
+def prefect_server(folder: Path) -> Iterator[int]:
+    """Port of a Prefect server with its database in a folder."""
+    (port,) = free_ports(1)
+    command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-services"]
+    home = {"PREFECT_HOME": str(folder)}
+    with running(command, f"http://127.0.0.1:{port}/api/health", folder / "prefect.log", **home):
+        yield port
 
 
 @contextlib.contextmanager

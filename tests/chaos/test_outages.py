@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +18,7 @@ from evenhand.tasks import outages
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.outages import ServiceAway, waits_for_service
 from evenhand.tasks.registry import registry_client
-from tests.chaos.away import Proxy, mlflow_server, proxy_of
+from tests.chaos.away import Proxy, Tunnel, mlflow_server, prefect_server, proxy_of
 from tests.chaos.kill_points import PUBLISHED, Ended, attempt, empty_registry, make_bench
 
 RUN = ("run", "job.yaml", "--direct", "--json")
@@ -179,3 +186,57 @@ def test_a_champion_is_kept_while_the_registry_is_away(mlflow_proxy: Proxy, fold
     assert done.registry["aliases"] == {"champion": "2"}
     assert (done.registry["versions"], done.registry["faults"]) == (["1", "2"], [])
     assert done.registry["under_way"] == 0
+
+
+# a real Prefect server
+
+
+def flow_states(folder: Path) -> list[str]:
+    """States of all flow runs, oldest first."""
+    with contextlib.closing(sqlite3.connect(folder / "prefect.db")) as database:
+        query = "select state_type from flow_run order by created"
+        return [state for (state,) in database.execute(query)]
+
+
+@pytest.mark.long
+def test_prefect_away_for_a_minute_and_a_killed_flow_run(tmp_path: Path) -> None:
+    for name in ("server", "client"):
+        (tmp_path / name).mkdir()
+    folder = make_bench(tmp_path / "w", empty_registry(tmp_path / "empty.db"))
+    foreign = ("PREFECT_", "MLFLOW_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+
+    def start() -> subprocess.Popen[str]:
+        address = {"PREFECT_API_URL": f"http://127.0.0.1:{tunnel.port}/api", "EVENHAND_WAIT": "300"}
+        code = "from evenhand.flows.cli import main; main()"
+        return subprocess.Popen(
+            [sys.executable, "-c", code, "run", "job.yaml", "--json"],
+            cwd=folder,
+            env={**kept, **address, "PREFECT_HOME": str(tmp_path / "client"), "EVENHAND_STORE": "store"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for(pattern: str, process: subprocess.Popen[str]) -> None:
+        while not list(folder.glob(pattern)):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+
+    with prefect_server(tmp_path / "server") as port:
+        tunnel = Tunnel(port)
+        killed = start()
+        wait_for("store/steps/contract/*", killed)
+        killed.kill()
+        killed.communicate()
+        assert flow_states(tmp_path / "server") == ["RUNNING"]
+        process = start()
+        wait_for("store/steps/train/*", process)
+        tunnel.leave(65)
+        out, err = process.communicate(timeout=600)
+        assert process.returncode == 0, err
+        assert json.loads(out)["status"] == "published"
+        assert len(err.splitlines()) <= 1, err
+        assert flow_states(tmp_path / "server") == ["CRASHED", "COMPLETED"]
+        tunnel.close(tunnel.sockets)
+    assert not list(folder.glob("store/locks/flow-*"))

@@ -31,7 +31,7 @@ MLFLOW_DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
@@ -85,8 +85,8 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # MLflow logs every database migration.
-            logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
+            # MLflow logs every migration, and the traceback of every error that it raises.
+            logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
             mlflow.set_tracking_uri(uri)
             mlflow.set_registry_uri(uri)
             yield mlflow.MlflowClient()

@@ -56,10 +56,7 @@ def _end_as_interrupted() -> None:
 
 
 def _repeat_interrupt(ignored: Any) -> None:
-    """Send SIGTERM again where Python ignores exceptions: in destructors and callbacks of the collector.
-
-    Dask's module `distributed` has such a callback.
-    """
+    """Send SIGTERM again if Python ignored its exception, as in callbacks of the collector (Dask has one)."""
     if ignored.exc_type.__name__ in ("KeyboardInterrupt", "TerminationSignal"):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
     else:

@@ -285,6 +285,7 @@ def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> 
     }
 
 
+@waits_for_service
 def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> None:
     """Add the gates' decision to the model's chain: promotion depends on it."""
     model, steps, uri = found.model, found.steps, tracking_uri(found.steps.store)
@@ -312,15 +313,10 @@ def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) ->
     if holdout:
         raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
         evaluation["holdout"] = digest_of_rows(raw, holdout["salt"])
-        if evaluation["holdout"] != holdout["digest"]:
-            verdict.notes.append(
-                f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
-                "for no promotion"
-            )
-
-    @waits_for_service
-    def record(name: str, version: str) -> None:
-        with registry_client(uri) as client:
-            record_evaluation(client, name, version, evaluation)
-
-    record(model.name, model.version)
+    with registry_client(uri) as client:
+        record_evaluation(client, model.name, model.version, evaluation)
+    if holdout and evaluation["holdout"] != holdout["digest"]:
+        verdict.notes.append(
+            f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
+            "for no promotion"
+        )

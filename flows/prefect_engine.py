@@ -57,17 +57,16 @@ def open_store(url: str | None) -> Store:
 
 def _close_killed(store: Store) -> None:
     """Mark flow runs of killed processes of this machine as crashed, and hold a lock while this one lives."""
-    kind = f"flow-{platform.node()}-"
+    folder, kind = store.local / "locks", f"flow-{platform.node()}-"
     with store.lock("flows"):
-        for path in (store.local / "locks").glob(f"{kind}*.lock"):
+        for path in folder.glob(f"{kind}*"):
             with suppress(Timeout, httpx.HTTPError, PrefectException), FileLock(path, timeout=0):
                 with suppress(ObjectNotFound), get_client(sync_client=True) as client:
-                    identifier = UUID(path.stem.removeprefix(kind))
-                    state = client.read_flow_run(identifier).state
+                    state = client.read_flow_run(UUID(path.name.removeprefix(kind))).state
                     if state is not None and not state.is_final():
-                        client.set_flow_run_state(identifier, Crashed(message="The process was killed."))
+                        client.set_flow_run_state(UUID(path.name.removeprefix(kind)), Crashed())
                 path.unlink()
-        held = FileLock(store.local / "locks" / f"{kind}{flow_run.id}.lock")
+        held = FileLock(folder / f"{kind}{flow_run.id}")
         held.acquire()
     atexit.register(Path(held.lock_file).unlink, missing_ok=True)
 

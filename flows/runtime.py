@@ -139,13 +139,9 @@ def wait_for_server() -> None:
         if address:
             urllib.request.urlopen(f"{address}/health", timeout=20).close()
     except OSError as error:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, ConnectionError | TimeoutError):
-            shown, kind = without_secrets(address), type(reason).__name__
-            raise ServiceAway(
-                f"the Prefect server at {shown} does not answer ({kind}): "
-                "check PREFECT_API_URL, or run with --direct."
-            ) from None
+        if isinstance(getattr(error, "reason", error), ConnectionError | TimeoutError):
+            shown = f"the Prefect server at {without_secrets(address)} does not answer"
+            raise ServiceAway(f"{shown}: check PREFECT_API_URL, or run with --direct.") from None
 
 
 class _Server:

@@ -328,14 +328,6 @@ def history(uri: str, name: str) -> Chain:
 
 
 @waits_for_service
-def versions(uri: str, name: str) -> list[str]:
-    """Numbers of all versions of a model, the oldest first."""
-    with registry_client(uri) as client:
-        found = client.search_model_versions(f"name = '{name}'", max_results=10_000)
-        return sorted((str(item.version) for item in found), key=int)
-
-
-@waits_for_service
 def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     """Content of the policy of a model, with the digest of its record; None if it has none."""
 

@@ -36,11 +36,9 @@ def waits_for_service(work: Callable[P, T]) -> Callable[P, T]:
             try:
                 return work(*arguments, **options)
             except ServiceAway as error:
-                now = time.monotonic()
-                since = since if failures else now
-                if now - since >= limit:
+                failures, since = failures + 1, since or time.monotonic()
+                if time.monotonic() - since >= limit:
                     raise NotCarriedOut(str(error)) from None
-                failures += 1
                 if failures == 2:
                     reason = str(error).rpartition(": ")[0]
                     sys.stderr.write(f"evenhand: waiting, {limit:.0f} s at most: {reason}.\n")

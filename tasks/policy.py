@@ -130,13 +130,6 @@ def approve(uri: str, name: str, version: str) -> Record:
         return append(client, name, "approval", {"version": version, "files": made[0].content["files"]})
 
 
-@waits_for_service
-def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
-    """Record the rules as a model's policy."""
-    with registry_client(uri) as client:
-        return append(client, name, "policy", rules)
-
-
 def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> str | None:
     """Why a run may publish a version, but not make it champion; None if it may."""
     if policy is None:

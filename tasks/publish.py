@@ -96,18 +96,12 @@ def publish(context: StepContext) -> StepResult:
     card_folder.mkdir()
     (card_folder / "model_card.json").write_text(json.dumps(card, indent=1, sort_keys=True))
     (card_folder / "model_card.md").write_text(card_markdown(card))
-
-    facts = _publish(parameters, bundle, card_folder, card, measured["metrics"])
-    return StepResult({"card": (card_folder, "card")}, facts)
+    return StepResult({"card": (card_folder, "card")}, _publish(parameters, bundle, card_folder, card))
 
 
 @waits_for_service
 def _publish(
-    parameters: Mapping[str, Any],
-    bundle: Path,
-    card_folder: Path,
-    card: Mapping[str, Any],
-    metrics: Mapping[str, Any],
+    parameters: Mapping[str, Any], bundle: Path, card_folder: Path, card: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Do what is left to do in the registry; return the facts of the publication."""
     uri, name, alias = parameters["tracking_uri"], parameters["name"], parameters["alias"]
@@ -123,7 +117,7 @@ def _publish(
         names = parameters.get("value_names", {})
         if names or NAMES_TAG in client.get_model_version(name, version).tags:
             client.set_model_version_tag(name, version, NAMES_TAG, json.dumps(names, sort_keys=True))
-        evaluation = _evaluation(parameters, card["gates"], metrics)
+        evaluation = _evaluation(parameters, card["gates"], card["metrics"])
         seen = settled_chain(client, name, alias)
         if not seen.of("version", version):  # also if the run that registered it was killed before
             files = client.get_model_version(name, version).tags.get(FILES_TAG, "")

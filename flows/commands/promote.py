@@ -17,7 +17,8 @@ from evenhand.tasks import audit, policy
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import damaged_files, tracking_uri
+from evenhand.tasks.outages import waits_for_service
+from evenhand.tasks.registry import damaged_files, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
@@ -75,6 +76,7 @@ def history(model: str, as_json: bool, anchor: Path | None, store_url: str | Non
     return 1 if found.faults else 0
 
 
+@waits_for_service
 def verify(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
     """Check a model's chain, its beginning against an anchor, and the bytes of every version."""
     address, registry = _address(model, store_url)
@@ -83,7 +85,9 @@ def verify(model: str, as_json: bool, anchor: Path | None, store_url: str | None
     if anchor is not None:
         faults += audit.check_anchor(found, _read_anchor(anchor))
     checked, unlisted = 0, []
-    numbers = audit.versions(registry, address.name)
+    with registry_client(registry) as client:
+        versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
+        numbers = sorted((str(item.version) for item in versions), key=int)
     recorded = {record.content["version"]: record.content["files"] for record in found.of("version")}
     for number in sorted({*numbers, *recorded}, key=int):
         if number not in numbers:
@@ -121,6 +125,7 @@ def _read_anchor(path: Path) -> dict[str, Any]:
 # policies
 
 
+@waits_for_service
 def set_policy(
     model: str,
     gates: str,
@@ -146,7 +151,8 @@ def set_policy(
         limits={"max_overlap": max_overlap, "min_age": min_age, "approvals": approvals},
         promoters=promoters or (),
     )
-    made = policy.set_policy(registry, address.name, rules)
+    with registry_client(registry) as client:
+        made = audit.append(client, address.name, "policy", rules)
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
 
 

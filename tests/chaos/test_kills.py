@@ -141,6 +141,7 @@ def test_killed_at_every_part_of_a_promotion(whole: Whole, tmp_path: Path) -> No
         assert sorted(done.registry["records"]) == ["evaluation"] * 2 + ["move"] * 3 + ["version"] * 2
 
 
+@pytest.mark.long
 def test_a_publication_that_was_killed_long_ago_is_closed(whole: Whole) -> None:
     """Also if what is published now is another model; one that may be under way is left alone."""
     put_back(whole.unpublished, whole.folder)

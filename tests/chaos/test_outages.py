@@ -10,8 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 from evenhand.tasks import outages
@@ -186,6 +189,27 @@ def test_a_champion_is_kept_while_the_registry_is_away(mlflow_proxy: Proxy, fold
     assert done.registry["aliases"] == {"champion": "2"}
     assert (done.registry["versions"], done.registry["faults"]) == (["1", "2"], [])
     assert done.registry["under_way"] == 0
+
+
+@pytest.mark.long
+def test_a_database_that_is_away(postgres: str, folder: Path) -> None:
+    """PostgreSQL as the registry: away at any moment of a publication, for 8 seconds."""
+    tunnel = Tunnel(urlsplit(postgres).port or 0)
+    address = postgres.replace(f":{tunnel.target}/", f":{tunnel.port}/")
+    variables = {"MLFLOW_TRACKING_URI": address, "EVENHAND_WAIT": "300"}
+    with registry_client(address) as client:
+        client.search_registered_models()
+    with ThreadPoolExecutor(1) as pool:
+        for number, moment in enumerate(np.random.default_rng(2).uniform(0.5, 4, 5)):
+            model = f"m{number}"
+            more = (*RUN, "--set", f"publish.model={model}")
+            running = pool.submit(attempt, folder, *more, variables=variables, model=model)
+            time.sleep(moment)
+            tunnel.leave(8)
+            done = running.result()
+            assert (done.code, done.registry) == (0, PUBLISHED), (moment, done.err)
+            assert len(done.err.splitlines()) <= 1, done.err
+    tunnel.close(tunnel.sockets)
 
 
 # a real Prefect server

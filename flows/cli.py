@@ -56,6 +56,16 @@ def _end_as_interrupted() -> None:
     """Treat SIGTERM, which schedulers and containers send, as Ctrl-C: one line and exit code 4."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if sys.unraisablehook is sys.__unraisablehook__:
+            sys.unraisablehook = _repeat_interrupt
+
+
+def _repeat_interrupt(ignored: Any) -> None:
+    """Send SIGTERM again if Python ignored its exception, as in callbacks of the collector (Dask has one)."""
+    if ignored.exc_type.__name__ in ("KeyboardInterrupt", "TerminationSignal"):
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def main() -> None:

@@ -307,7 +307,7 @@ def recorded_verdict(
             write_verdict(store, verdict)
 
 
-def describe_fault(error: Exception) -> EvenhandError:
+def describe_fault(error: BaseException) -> EvenhandError:
     """Describe in one line an error of input or output, an error of Prefect, or an internal fault."""
     if isinstance(error, OSError) and error.strerror and error.errno != errno.ELOOP:
         place = f" at {error.filename}" if error.filename else ""

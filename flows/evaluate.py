@@ -25,6 +25,7 @@ from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.fingerprint import code_digest, now
 from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.row_digests import digest_of_rows, overlap
 from evenhand.tasks.store import Artifact, Store
@@ -282,6 +283,7 @@ def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> 
     }
 
 
+@waits_for_service
 def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> None:
     """Add the gates' decision to the model's chain: promotion depends on it."""
     model, steps, uri = found.model, found.steps, tracking_uri(found.steps.store)
@@ -309,10 +311,10 @@ def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) ->
     if holdout:
         raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
         evaluation["holdout"] = digest_of_rows(raw, holdout["salt"])
-        if evaluation["holdout"] != holdout["digest"]:
-            verdict.notes.append(
-                f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
-                "for no promotion"
-            )
     with registry_client(uri) as client:
         record_evaluation(client, model.name, model.version, evaluation)
+    if holdout and evaluation["holdout"] != holdout["digest"]:
+        verdict.notes.append(
+            f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
+            "for no promotion"
+        )

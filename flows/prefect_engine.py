@@ -6,20 +6,29 @@ store has the steps' records; a step that was found there ends in the state that
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import platform
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from filelock import FileLock, Timeout
+
+from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
+import httpx  # noqa: E402
 from prefect import task  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
-from prefect.runtime import deployment  # noqa: E402
-from prefect.states import Completed  # noqa: E402
+from prefect.client.orchestration import get_client  # noqa: E402
+from prefect.exceptions import ObjectNotFound, PrefectException  # noqa: E402
+from prefect.runtime import deployment, flow_run  # noqa: E402
+from prefect.states import Completed, Crashed  # noqa: E402
 from prefect.tasks import Task, exponential_backoff  # noqa: E402
 
 from evenhand.flows.engine import Found, Inputs, Json  # noqa: E402
@@ -134,7 +143,30 @@ def open_store(url: str | None) -> Store:
             f"the store {place!r} of a deployed run is relative to a folder that the run deletes: set "
             "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
-    return Store(url)
+    store = Store(url)
+    _close_killed(store)
+    return store
+
+
+def _close_killed(store: Store) -> None:
+    """Mark flow runs of killed processes of this machine as crashed, and hold a lock while this one lives."""
+    folder, kind = store.local / "locks", f"flow-{platform.node()}-"
+    with store.lock("flows"):
+        for path in folder.glob(f"{kind}*"):
+            with suppress(Timeout, httpx.HTTPError, PrefectException), FileLock(path, timeout=0):
+                with suppress(ObjectNotFound), get_client(sync_client=True) as client:
+                    state = client.read_flow_run(UUID(path.name.removeprefix(kind))).state
+                    if state is not None and not state.is_final():
+                        client.set_flow_run_state(UUID(path.name.removeprefix(kind)), Crashed())
+                path.unlink()
+        held = FileLock(folder / f"{kind}{flow_run.id}")
+        held.acquire()
+
+    def end() -> None:  # it also keeps the object, with which the lock would be released
+        held.release()
+        Path(held.lock_file).unlink(missing_ok=True)
+
+    atexit.register(end)
 
 
 class PrefectEngine:
@@ -159,6 +191,7 @@ class PrefectEngine:
         """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
+        wait_for_server()
         state: Any = STEP_TASKS[name](
             step=name,
             key=key,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
@@ -73,6 +73,7 @@ def _add_artifacts(
 ) -> None:
     """Show a table, by default of the metrics, and a text under the keys NAME-table and NAME-summary."""
     rows, run_id = _metric_rows(verdict) if rows is None else rows, verdict.run_id
+    wait_for_server()
     create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
     create_markdown_artifact(markdown=text, key=_key(name, summary), description=f"Summary of {run_id}")
 

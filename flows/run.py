@@ -23,6 +23,7 @@ from evenhand.flows.engine import (
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.tasks.audit import current_policy, history
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import (
     ABSENT,
@@ -381,6 +382,7 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
     return verdict
 
 
+@waits_for_service
 def find_equal_version(resolved: ResolvedJob, store: Store, digest: str) -> tuple[str, str | None] | None:
     """Find a version with this provenance that makes a run unnecessary, and the version that has the alias.
 

@@ -16,8 +16,17 @@ from typing import Any
 
 from evenhand.flows import runtime
 from evenhand.flows.commands.progress_lines import ProgressLines
-from evenhand.flows.engine import CacheMiss, DirectEngine, Engine, Json, Verdict, new_run_id, read_verdict
-from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, internal_fault
+from evenhand.flows.engine import (
+    CacheMiss,
+    DirectEngine,
+    Engine,
+    Json,
+    Verdict,
+    describe_fault,
+    new_run_id,
+    read_verdict,
+)
+from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
 from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store
 
@@ -184,7 +193,7 @@ def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
     ours = isinstance(error, EvenhandError)
     if os.environ.get("EVENHAND_LOG") and not (ours and error.__cause__ is None):
         traceback.print_exception(error)
-    return error if isinstance(error, EvenhandError) else internal_fault(error)
+    return error if isinstance(error, EvenhandError) else describe_fault(error)
 
 
 def _prefect_failed(error: Exception) -> str:

@@ -58,9 +58,9 @@ bench: $(VENV)/.installed-dev
 sbom: $(VENV)/.installed
 	$(BIN)/python deploy/sbom.py > sbom.json
 
-# The pins of all dependencies, from a fresh resolution.
+# The pins of all dependencies, from a fresh resolution, and the digests of their files.
 constraints:
-	PYTHON=$(PYTHON) sh deploy/constraints.sh
+	$(PYTHON) deploy/constraints.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Evenhand needs Python 3.11 or newer")'

@@ -295,6 +295,20 @@ def approve(
 
 
 @command("promote")
+def sign(
+    model: Annotated[
+        str | None, typer.Argument(help="Version: models:/NAME@ALIAS or models:/NAME/VERSION.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="PEM file with your private key.")] = None,
+    new_key: Annotated[
+        Path | None, typer.Option("--new-key", help="Write a private key; the public one is printed.")
+    ] = None,
+    store_url: StoreOption = None,
+) -> None:
+    """Sign the files of a version, where its policy asks for signatures."""
+
+
+@command("promote")
 def history(
     model: ModelName,
     as_json: Json = False,
@@ -314,6 +328,10 @@ def verify(
     anchor: Annotated[
         Path | None,
         typer.Option("--anchor", help="File of `history --anchor` that must still hold."),
+    ] = None,
+    signed_by: Annotated[
+        list[Path] | None,
+        typer.Option("--signed-by", help="Public key that must have signed it; may be repeated."),
     ] = None,
     store_url: StoreOption = None,
 ) -> None:
@@ -340,6 +358,10 @@ def set_policy(
     ] = 0,
     promoters: Annotated[
         list[str] | None, typer.Option("--promoter", help="Who may promote; may be repeated (default: all).")
+    ] = None,
+    signed_by: Annotated[
+        list[Path] | None,
+        typer.Option("--signed-by", help="Public key that must have signed it; may be repeated."),
     ] = None,
     store_url: StoreOption = None,
 ) -> None:

@@ -35,7 +35,6 @@ RECORD_TAG = "evenhand.record"
 ATTEMPTS = 60
 # Variables with the name of the acting person; the last two are set by CI systems.
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
-KINDS = ("version", "evaluation", "policy", "approval", "move")
 SUBJECTS = ("number", "when", "who", "kind", "previous")
 
 
@@ -44,7 +43,8 @@ class Record:
     """One record of a chain.
 
     `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict, gates, data),
-    ``policy``, ``approval`` (version) or ``move`` (alias, from_version, to_version, reason, evaluation).
+    ``policy``, ``approval`` (version), ``signature`` (version, key, signature) or ``move``
+    (alias, from_version, to_version, reason, evaluation).
     """
 
     number: int

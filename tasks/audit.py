@@ -9,6 +9,7 @@ moves of aliases as tags of the model; the chain continues after them.
 
 from __future__ import annotations
 
+import datetime
 import getpass
 import hashlib
 import json
@@ -36,6 +37,15 @@ ATTEMPTS = 60
 # Variables with the name of the acting person; the last two are set by CI systems.
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
 SUBJECTS = ("number", "when", "who", "kind", "previous")
+# What readers take from the content of a record.
+NEEDED = {
+    "version": {"version", "files"},
+    "evaluation": {"version"},
+    "policy": {"gates"},
+    "approval": {"version"},
+    "signature": {"version"},
+    "move": {"alias", "from_version", "to_version"},
+}
 
 
 @dataclass(frozen=True)
@@ -58,12 +68,22 @@ class Record:
 
     @classmethod
     def read(cls, text: str, place: str = "") -> Record | None:
-        """Read a record's JSON; None if it is none. A record of an older version is a move without a kind."""
+        """Read a record's JSON; None if it is none, because someone has changed it.
+
+        A record of an older version is a move without a kind.
+        """
         try:
             found = json.loads(text)
             head = {"kind": "move"} | {key: found.pop(key) for key in SUBJECTS if key in found}
             digest = hashlib.sha256(text.encode()).hexdigest()
-            return cls(**head, content=found.pop("content", found), digest=digest, place=place)
+            record = cls(**head, content=found.pop("content", found), digest=digest, place=place)
+            texts = [*(getattr(record, key) for key in SUBJECTS[1:]), record.content.get("alias", "")]
+            typed = isinstance(record.number, int) and all(isinstance(text, str) for text in texts)
+            # the age of a version is computed
+            dated = record.kind != "version" or datetime.datetime.fromisoformat(record.when).tzinfo
+            numbered = record.content.get("version", "0").isdecimal()
+            lacking = NEEDED.get(record.kind, set()) - set(record.content)
+            return record if typed and dated and numbered and not lacking else None
         except (ValueError, TypeError, AttributeError):
             return None
 

@@ -14,7 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.file_digests import BUNDLE, LIST, changed_files, file_digests, is_of_others
+from evenhand.fairlib.file_digests import (
+    BUNDLE,
+    BYTECODE,
+    LIST,
+    changed_files,
+    file_digests,
+    is_of_others,
+)
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.registry_answers import ask_once
 from evenhand.tasks.store import Store
@@ -173,13 +180,20 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     """Compare a version's bytes with the digests that it was published with, or with `files`.
 
     Returns what was changed, in words; None if there is no list, because an older version published it.
+    With `files` the registry itself is asked where the bytes are, and no kept answer.
     """
-    place, listed = _files(uri, name, version)
+    place, listed = _files(uri, name, version, kept=files is None)
     if not (files or listed):
         return None
     with tempfile.TemporaryDirectory() as scratch:
         place = place or _downloaded(uri, name, version, Path(scratch))
         return _compare(place, place / BUNDLE, files or listed)
+
+
+def has_bytecode(uri: str, name: str, version: str) -> bool:
+    """Whether a version's files on this machine include bytecode, which Python would execute."""
+    place, _ = _files(uri, name, version, kept=False)
+    return place is not None and any(place.rglob(BYTECODE))
 
 
 def _downloaded(uri: str, name: str, version: str, folder: Path) -> Path:
@@ -205,7 +219,7 @@ def _compare(root: Path, bundle: Path, listed: str) -> list[str]:
     return changed_files(found, outer | json.loads((bundle / LIST).read_text()))
 
 
-def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
+def _files(uri: str, name: str, version: str, *, kept: bool = True) -> tuple[Path | None, str]:
     """Folder of a version's files, None if it is not on this machine, and their digests as published."""
 
     def look_up() -> dict[str, str]:
@@ -214,7 +228,7 @@ def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
             place = str(client.get_model_version_download_uri(name, version))
         return {"place": place.removeprefix("file://"), "files": found.tags.get(FILES_TAG, "")}
 
-    found = ask_once(uri, f"files of {name}/{version}", look_up)
+    found = ask_once(uri, f"files of {name}/{version}", look_up) if kept else look_up()
     return (Path(found["place"]) if found["place"].startswith("/") else None), found["files"]
 
 

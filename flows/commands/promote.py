@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from evenhand.fairlib.file_digests import BYTECODE
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.job import check_alias
 from evenhand.flows.runtime import prepare_environment
@@ -17,7 +18,7 @@ from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import damaged_files, registry_client, tracking_uri
+from evenhand.tasks.registry import damaged_files, has_bytecode, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
@@ -103,7 +104,7 @@ def verify(
     for alias, number in sorted(found.aliases.items()):
         lacking = signatures.unsigned(found, number, keys) if alias != policy.WAITING else None
         faults += [f"{alias} is version {number}, and {lacking}"] if lacking else []
-    checked, unlisted = 0, []
+    checked, unlisted, compiled = 0, [], []
     with registry_client(registry) as client:
         versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
         numbers = sorted((str(item.version) for item in versions), key=int)
@@ -114,6 +115,8 @@ def verify(
             faults.append(f"version {number} was deleted")
             continue
         changed = damaged_files(registry, address.name, number, recorded.get(number))
+        if has_bytecode(registry, address.name, number):
+            compiled.append(number)
         if changed is None:
             unlisted.append(number)
         else:
@@ -121,11 +124,14 @@ def verify(
             faults += [f"version {number}: {fault}" for fault in changed]
     if as_json:
         document = {"name": address.name, "records": len(found.records), "versions": checked}
-        print(json.dumps({**document, "without_list": unlisted, "faults": faults}))
+        lists = {"without_list": unlisted, "bytecode": compiled, "faults": faults}
+        print(json.dumps({**document, **lists}))
     else:
         print(f"{address.name}: {len(found.records)} records, the files of {checked} versions")
         if unlisted:
             print(f"without a list of files, by an older version: {', '.join(unlisted)}")
+        if compiled:
+            print(f"with bytecode that no list covers (delete the folders {BYTECODE}): {', '.join(compiled)}")
         for fault in faults:
             print(f"evenhand: {fault}", file=sys.stderr)
         print("faults were found" if faults else "nothing was changed")

@@ -209,6 +209,31 @@ def test_the_chain_goes_on_after_the_moves_of_older_versions(client: Client) -> 
     assert set(faults(client)) == {"the record before number 2 was changed or taken out"}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"content": {"version": "1"}},
+        {"content": {"version": "one", "files": "{}"}},
+        {"content": {"version": 1, "files": "{}"}},
+        {"content": []},
+        {"kind": "move", "content": {"alias": "champion", "to_version": "1"}},
+        {"kind": "move", "content": {"alias": 1, "from_version": None, "to_version": "1"}},
+        {"kind": "policy", "content": {}},
+        {"kind": None},
+        {"who": ["ada"]},
+        {"number": "1"},
+        {"when": "yesterday"},
+        {"when": "2026-11-23T00:00:00"},
+    ],
+)
+def test_a_record_whose_content_was_changed_is_none(change: dict[str, Any]) -> None:
+    """Every reader relies on these parts; a writer of the registry can write anything."""
+    head = {"number": 1, "when": "2026-11-23T00:00:00+00:00", "who": "ada", "kind": "version", "previous": ""}
+    right = head | {"content": {"version": "1", "files": "{}"}}
+    assert Record.read(json.dumps(right)) is not None
+    assert Record.read(json.dumps(right | change)) is None
+
+
 def test_of_two_records_at_one_moment_the_second_looks_again(client: Client) -> None:
     move(client, "1")
     create, others = client.create_model_version, []

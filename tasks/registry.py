@@ -14,14 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.file_digests import (
-    BUNDLE,
-    BYTECODE,
-    LIST,
-    changed_files,
-    file_digests,
-    is_of_others,
-)
+from evenhand.fairlib.file_digests import BUNDLE, LIST, changed_files, file_digests, is_of_others
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.registry_answers import ask_once
 from evenhand.tasks.store import Store
@@ -182,18 +175,19 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     Returns what was changed, in words; None if there is no list, because an older version published it.
     With `files` the registry itself is asked where the bytes are, and no kept answer.
     """
-    place, listed = _files(uri, name, version, kept=files is None)
-    if not (files or listed):
+    place, listed = (place_of(uri, name, version), files) if files else _files(uri, name, version)
+    if not listed:
         return None
     with tempfile.TemporaryDirectory() as scratch:
         place = place or _downloaded(uri, name, version, Path(scratch))
-        return _compare(place, place / BUNDLE, files or listed)
+        return _compare(place, place / BUNDLE, listed)
 
 
-def has_bytecode(uri: str, name: str, version: str) -> bool:
-    """Whether a version's files on this machine include bytecode, which Python would execute."""
-    place, _ = _files(uri, name, version, kept=False)
-    return place is not None and any(place.rglob(BYTECODE))
+def place_of(uri: str, name: str, version: str) -> Path | None:
+    """Folder of a version's files, by the registry itself; None if it is not on this machine."""
+    with registry_client(uri) as client:
+        place = str(client.get_model_version_download_uri(name, version)).removeprefix("file://")
+    return Path(place) if place.startswith("/") else None
 
 
 def _downloaded(uri: str, name: str, version: str, folder: Path) -> Path:
@@ -219,16 +213,15 @@ def _compare(root: Path, bundle: Path, listed: str) -> list[str]:
     return changed_files(found, outer | json.loads((bundle / LIST).read_text()))
 
 
-def _files(uri: str, name: str, version: str, *, kept: bool = True) -> tuple[Path | None, str]:
+def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
     """Folder of a version's files, None if it is not on this machine, and their digests as published."""
 
     def look_up() -> dict[str, str]:
         with registry_client(uri) as client:
-            found = client.get_model_version(name, version)
-            place = str(client.get_model_version_download_uri(name, version))
-        return {"place": place.removeprefix("file://"), "files": found.tags.get(FILES_TAG, "")}
+            files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
+        return {"place": str(place_of(uri, name, version) or ""), "files": files}
 
-    found = ask_once(uri, f"files of {name}/{version}", look_up) if kept else look_up()
+    found = ask_once(uri, f"files of {name}/{version}", look_up)
     return (Path(found["place"]) if found["place"].startswith("/") else None), found["files"]
 
 

@@ -18,7 +18,7 @@ from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import damaged_files, has_bytecode, registry_client, tracking_uri
+from evenhand.tasks.registry import damaged_files, place_of, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
@@ -115,8 +115,8 @@ def verify(
             faults.append(f"version {number} was deleted")
             continue
         changed = damaged_files(registry, address.name, number, recorded.get(number))
-        if has_bytecode(registry, address.name, number):
-            compiled.append(number)
+        place = place_of(registry, address.name, number)
+        compiled += [number] if place is not None and any(place.rglob(BYTECODE)) else []
         if changed is None:
             unlisted.append(number)
         else:

@@ -40,6 +40,10 @@ DataOverrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="KEY=VALUE, such as table.delimiter=; or seed=1; may be repeated."),
 ]
+SignedBy = Annotated[
+    list[Path] | None,
+    typer.Option("--signed-by", help="Public key that must have signed it; may be repeated."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="Folder or URL of the store (default: EVENHAND_STORE).")
@@ -329,10 +333,7 @@ def verify(
         Path | None,
         typer.Option("--anchor", help="File of `history --anchor` that must still hold."),
     ] = None,
-    signed_by: Annotated[
-        list[Path] | None,
-        typer.Option("--signed-by", help="Public key that must have signed it; may be repeated."),
-    ] = None,
+    signed_by: SignedBy = None,
     store_url: StoreOption = None,
 ) -> None:
     """Check a model's record and the files of all its versions; the exit code is 1 if any were changed."""
@@ -359,10 +360,7 @@ def set_policy(
     promoters: Annotated[
         list[str] | None, typer.Option("--promoter", help="Who may promote; may be repeated (default: all).")
     ] = None,
-    signed_by: Annotated[
-        list[Path] | None,
-        typer.Option("--signed-by", help="Public key that must have signed it; may be repeated."),
-    ] = None,
+    signed_by: SignedBy = None,
     store_url: StoreOption = None,
 ) -> None:
     """Set what a model's versions must have passed before one is promoted."""

@@ -38,12 +38,10 @@ ATTEMPTS = 60
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
 SUBJECTS = ("number", "when", "who", "kind", "previous")
 # What readers take from the content of a record.
-NEEDED = {
+NEEDED = {kind: {"version"} for kind in ("evaluation", "approval", "signature")}
+NEEDED |= {
     "version": {"version", "files"},
-    "evaluation": {"version"},
     "policy": {"gates"},
-    "approval": {"version"},
-    "signature": {"version"},
     "move": {"alias", "from_version", "to_version"},
 }
 
@@ -68,10 +66,7 @@ class Record:
 
     @classmethod
     def read(cls, text: str, place: str = "") -> Record | None:
-        """Read a record's JSON; None if it is none, because someone has changed it.
-
-        A record of an older version is a move without a kind.
-        """
+        """Read a record's JSON; None if it is none. A record of an older version is a move without a kind."""
         try:
             found = json.loads(text)
             head = {"kind": "move"} | {key: found.pop(key) for key in SUBJECTS if key in found}

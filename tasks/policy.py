@@ -11,7 +11,6 @@ from typing import Any
 from evenhand.tasks.audit import Chain, Record, actor, append, evaluations_of, move_alias, settled_chain
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry import damaged_files, registry_client
-from evenhand.tasks.signatures import read_private_key, signature, unsigned
 
 # An alias that no policy guards: versions wait there.
 WAITING = "challenger"
@@ -109,6 +108,8 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
             f"it has {len(approved)} of {rules['approvals']} approvals{by}: `evenhand approve "
             f"{chain.name}/{version}`"
         )
+    from evenhand.tasks.signatures import unsigned  # lazily: a cached run needs no cryptography
+
     lacking = unsigned(chain, version, rules.get("signed_by", ()))
     if lacking:
         return f"{lacking}: `evenhand sign {chain.name}/{version} --key FILE`"
@@ -135,6 +136,8 @@ def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
 
     Raises `InputError` if the key cannot be used, the policy names others, or the files were changed.
     """
+    from evenhand.tasks.signatures import read_private_key, signature
+
     key = read_private_key(key_file)
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)

@@ -43,6 +43,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.controls
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.services
+	$(BIN)/python -m benchmarks.trust_cost
 	$(BIN)/python -m benchmarks.budro
 	$(BIN)/python -m benchmarks.sensei
 	$(BIN)/python -m benchmarks.proxies

@@ -174,7 +174,8 @@ def _linked(texts: Iterable[tuple[int, str]], before: Sequence[Record]) -> tuple
 
 
 def _lost(record: Record) -> str:
-    return f"the record before number {record.number} was changed or taken out"
+    expected = f"expected one with the digest {record.previous[:12]}" if record.previous else "expected none"
+    return f"the record before number {record.number} was changed or taken out: {expected}"
 
 
 def _moved(records: Sequence[Record], aliases: Mapping[str, str]) -> list[str]:

@@ -40,6 +40,10 @@ DataOverrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="KEY=VALUE, such as table.delimiter=; or seed=1; may be repeated."),
 ]
+SignedBy = Annotated[
+    list[Path] | None,
+    typer.Option("--signed-by", help="Public key that must have signed it; may be repeated."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="Folder or URL of the store (default: EVENHAND_STORE).")
@@ -245,6 +249,20 @@ def approve(
 
 
 @command("promote")
+def sign(
+    model: Annotated[
+        str | None, typer.Argument(help="Version: models:/NAME@ALIAS or models:/NAME/VERSION.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="PEM file with your private key.")] = None,
+    new_key: Annotated[
+        Path | None, typer.Option("--new-key", help="Write a private key; the public one is printed.")
+    ] = None,
+    store_url: StoreOption = None,
+) -> None:
+    """Sign the files of a version, where its policy asks for signatures."""
+
+
+@command("promote")
 def history(
     model: ModelName,
     as_json: Json = False,
@@ -259,6 +277,7 @@ def verify(
     model: ModelName,
     as_json: Json = False,
     anchor: Path | None = option("--anchor", "File of `history --anchor` that must still hold."),
+    signed_by: SignedBy = None,
     store_url: StoreOption = None,
 ) -> None:
     """Check a model's record and the files of all its versions; the exit code is 1 if any were changed."""
@@ -277,6 +296,7 @@ def set_policy(
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
     approvals: int = option("--approvals", "People other than the author who approve.", 0, min=0, max=100),
     promoters: list[str] | None = option("--promoter", "Who may promote; may be repeated (default: all)."),
+    signed_by: SignedBy = None,
     store_url: StoreOption = None,
 ) -> None:
     """Set what a model's versions must have passed before one is promoted."""

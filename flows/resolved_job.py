@@ -21,6 +21,7 @@ from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.flows import classifier, proxy
 from evenhand.flows.job import Job, Section
+from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.fingerprint import code_digest, library_versions
 from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known
@@ -132,6 +133,8 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             value_names=declared.value_names,
         )
         _check_gates(resolved)
+        if resolved.model_name.startswith(CHAIN):
+            raise InputError(f"a model whose name begins with {CHAIN} holds records: choose another name")
     return resolved
 
 

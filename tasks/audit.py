@@ -9,6 +9,7 @@ moves of aliases as tags of the model; the chain continues after them.
 
 from __future__ import annotations
 
+import datetime
 import getpass
 import hashlib
 import json
@@ -36,8 +37,14 @@ RECORD_TAG = "evenhand.record"
 ATTEMPTS = 60
 # Variables with the name of the acting person; the last two are set by CI systems.
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
-KINDS = ("version", "evaluation", "policy", "approval", "move")
 SUBJECTS = ("number", "when", "who", "kind", "previous")
+# What readers take from the content of a record.
+NEEDED = {kind: {"version"} for kind in ("evaluation", "approval", "signature")}
+NEEDED |= {
+    "version": {"version", "files"},
+    "policy": {"gates"},
+    "move": {"alias", "from_version", "to_version"},
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,8 @@ class Record:
     """One record of a chain.
 
     `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict, gates, data),
-    ``policy``, ``approval`` (version) or ``move`` (alias, from_version, to_version, reason, evaluation).
+    ``policy``, ``approval`` (version), ``signature`` (version, key, signature) or ``move``
+    (alias, from_version, to_version, reason, evaluation).
     """
 
     number: int
@@ -64,7 +72,14 @@ class Record:
             found = json.loads(text)
             head = {"kind": "move"} | {key: found.pop(key) for key in SUBJECTS if key in found}
             digest = hashlib.sha256(text.encode()).hexdigest()
-            return cls(**head, content=found.pop("content", found), digest=digest, place=place)
+            record = cls(**head, content=found.pop("content", found), digest=digest, place=place)
+            texts = [*(getattr(record, key) for key in SUBJECTS[1:]), record.content.get("alias", "")]
+            typed = isinstance(record.number, int) and all(isinstance(text, str) for text in texts)
+            # the age of a version is computed
+            dated = record.kind != "version" or datetime.datetime.fromisoformat(record.when).tzinfo
+            numbered = record.content.get("version", "0").isdecimal()
+            lacking = NEEDED.get(record.kind, set()) - set(record.content)
+            return record if typed and dated and numbered and not lacking else None
         except (ValueError, TypeError, AttributeError):
             return None
 
@@ -160,7 +175,8 @@ def _linked(texts: Iterable[tuple[int, str]], before: Sequence[Record]) -> tuple
 
 
 def _lost(record: Record) -> str:
-    return f"the record before number {record.number} was changed or taken out"
+    expected = f"expected one with the digest {record.previous[:12]}" if record.previous else "expected none"
+    return f"the record before number {record.number} was changed or taken out: {expected}"
 
 
 def _moved(records: Sequence[Record], aliases: Mapping[str, str]) -> list[str]:

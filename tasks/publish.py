@@ -133,6 +133,8 @@ def _publish(
                 )
         if not seen.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
+        if alias != WAITING and seen.policy is not None:  # no kept answer decides what is published
+            policy = dict(seen.policy.content)
         held_back = holds_back(policy, evaluation)
         alias = WAITING if held_back else alias
         move_alias(client, name, alias, version, reason="run", evaluation=evaluation)

@@ -197,13 +197,21 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     """Compare a version's bytes with the digests that it was published with, or with `files`.
 
     Returns what was changed, in words; None if there is no list, because an older version published it.
+    With `files` the registry itself is asked where the bytes are, and no kept answer.
     """
-    place, listed = _files(uri, name, version)
-    if not (files or listed):
+    place, listed = (place_of(uri, name, version), files) if files else _files(uri, name, version)
+    if not listed:
         return None
     with tempfile.TemporaryDirectory() as scratch:
         place = place or _downloaded(uri, name, version, Path(scratch))
-        return _compare(place, place / BUNDLE, files or listed)
+        return _compare(place, place / BUNDLE, listed)
+
+
+def place_of(uri: str, name: str, version: str) -> Path | None:
+    """Folder of a version's files, by the registry itself; None if it is not on this machine."""
+    with registry_client(uri) as client:
+        place = str(client.get_model_version_download_uri(name, version)).removeprefix("file://")
+    return Path(place) if place.startswith("/") else None
 
 
 def _downloaded(uri: str, name: str, version: str, folder: Path) -> Path:
@@ -234,9 +242,8 @@ def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
 
     def look_up() -> dict[str, str]:
         with registry_client(uri) as client:
-            found = client.get_model_version(name, version)
-            place = str(client.get_model_version_download_uri(name, version))
-        return {"place": place.removeprefix("file://"), "files": found.tags.get(FILES_TAG, "")}
+            files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
+        return {"place": str(place_of(uri, name, version) or ""), "files": files}
 
     found = ask_once(uri, f"files of {name}/{version}", look_up)
     return (Path(found["place"]) if found["place"].startswith("/") else None), found["files"]

@@ -78,8 +78,9 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
 def known_metrics(resolved: ResolvedJob) -> list[str]:
     """Return the job's metrics, without intersections: which of them exist depends on the data."""
     method = METHODS[resolved.method]
-    known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
-    known += ["features_asked"] if method.asks else []
+    lacking = [] if method.asks else ["features_asked"]
+    lacking += [] if resolved.job.evaluate.membership else ["membership_auc"]
+    known = [name for name in names_of("classifier") if "." not in name and name not in lacking]
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
@@ -292,10 +293,13 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     }
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")
+    if job.evaluate.membership:
+        _attack(resolved, steps, train)
+        inputs["membership"] = steps.output("membership", "membership")
     steps(
         "evaluate",
         {
-            "evaluate": job.evaluate.model_dump(exclude={"certificate"}),
+            "evaluate": job.evaluate.settings(),
             "certificate": certificate,
             "seed": job.seed,
         },
@@ -305,9 +309,24 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=_notes(steps))
 
 
+def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
+    """Attack the model, before any calibration, by shadow models of the same learner."""
+    parameters, inputs = training_step(resolved, steps, train)
+    strength = steps.facts("train").get("strength")
+    if strength:
+        parameters["arguments"] = parameters["arguments"] | {strength["parameter"]: strength["used"]}
+    wanted, measuring = resolved.job.evaluate.membership, resolved.job.evaluate.settings()
+    assert wanted is not None
+    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | wanted.model_dump()
+    inputs |= {"model": steps.output("train", "model"), "test": steps.output("preprocess", "test")}
+    steps("membership", parameters, inputs, modules=resolved.modules)
+
+
 def _notes(steps: Steps) -> list[str]:
-    """Say what the data decided in place of the job: directions of the metric, the mitigation's strength."""
+    """Say what the data decided in place of the job, and whether members can be told."""
     notes = []
+    if steps.facts("membership").get("warning"):
+        notes.append(steps.facts("membership")["warning"])
     untold = steps.facts("fair_metric").get("untold")
     if untold:
         notes.append(
@@ -345,7 +364,7 @@ def training_step(
         # another version of the library may give another model
         training["libraries"] = library_versions(method.requires)
     if method.needs_counterfactuals:
-        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
+        training["counterfactuals"] = job.evaluate.counterfactuals
         inputs["encoder"] = steps.output("preprocess", "encoder")
     return training, inputs
 

@@ -93,6 +93,13 @@ class Certificate(Section):
     """Mean squared fair distance that the adversary may move people."""
 
 
+class Membership(Section):
+    """The membership inference attack on the model."""
+
+    shadows: Annotated[int, Field(ge=4, le=1024, multiple_of=2)] = 16
+    """Number of shadow models, each of which is trained as the model is; an even number."""
+
+
 class Evaluate(Section):
     """Measurements and their intervals."""
 
@@ -108,6 +115,12 @@ class Evaluate(Section):
     """Measure also the intersections of all sensitive attributes."""
     certificate: Certificate | None = None
     """Audit of comparable treatment; default: with the budget of the method's training."""
+    membership: Membership | None = None
+    """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what any table's measurement depends on."""
+        return self.model_dump(exclude={"certificate", "membership"})
 
     @field_validator("draws")
     @classmethod

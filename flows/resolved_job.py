@@ -34,6 +34,7 @@ UNCONTROLLED = (
     "certificate.drf_relative",
     "features_asked",
     "leak_suspected",
+    "membership_auc",
     "probability_spread",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.

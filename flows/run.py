@@ -174,7 +174,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
                 "job": job.name,
                 "method": resolved.method,
                 "contract": resolved.table_contract.to_dict(),
-                "evaluate": job.evaluate.model_dump(exclude={"certificate"}),
+                "evaluate": job.evaluate.settings(),
                 "seed": job.seed,
                 "data_fingerprint": fingerprint,
             },

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ def fit_useful(
         def report(done: int, total: int, values: Mapping[str, float], before: int = number) -> None:
             progress(before * total + done, (before + 1) * total, values)
 
-        attempt = dataclasses.replace(learner, build=_with_strength(learner.build, name, default * share))
+        attempt = learner.changed(**{name: default * share})
         folder = checkpoint if checkpoint is None else checkpoint / f"strength-{number}"
         model = attempt.fit(data, progress=report, checkpoint=folder)
         found.append((model, attempt.held_out(model, data, seed)))
@@ -92,7 +91,3 @@ def _right(probability: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArr
     decided = probability >= thresholds[np.argmax(positive - negative)]
     right: NDArray[np.float64] = (decided == labels).astype(np.float64)
     return right
-
-
-def _with_strength(build: Callable[[], Method], name: str, value: float) -> Callable[[], Method]:
-    return lambda: build().set_params(**{name: value})  # type: ignore[no-any-return]

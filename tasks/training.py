@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +107,17 @@ class Learner:
                 "more, or set calibration: none and decision: own."
             ) from None
         other: Any = self.fit(data, kept)
-        if hasattr(other, "acquire"):
-            probability = other.acquire(data.X[held]).probability
-        else:
-            probability = other.predict_proba(data.X[held])[:, 1]
+        probability = positive_probability(other, data.X[held])
         return HeldOut(held, data.y[held], probability, float(other.prior_shift_))
+
+    def changed(self, **parameters: Any) -> Learner:
+        """Return the same learner with other parameters of its method."""
+        build = self.build
+        return replace(self, build=lambda: build().set_params(**parameters))  # type: ignore[no-any-return]
+
+
+def positive_probability(model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Probability of label 1, shape (n,); of a model that asks for features, after its questions."""
+    found: NDArray[np.float64]
+    found = model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
+    return found

@@ -185,6 +185,10 @@ def _check_gates(resolved: ResolvedJob) -> None:
                 "has no baseline: give it a min or max here, and compare its model with another by "
                 "`evenhand evaluate --baseline`."
             )
+        if gate.metric == "membership_auc" and not (resolved.is_proxy or resolved.job.evaluate.membership):
+            raise InputError(
+                "the gate 'membership_auc' is measured with evaluate.membership: {shadows: 16}: add that."
+            )
         if not resolved.may_have(gate.metric):
             known = resolved.known_metrics
             raise InputError(

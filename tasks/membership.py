@@ -18,7 +18,7 @@ from evenhand.fairlib.evaluation.membership import (
 )
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.registry import load_model
-from evenhand.fairlib.preprocessing.leaks import binned, told_groups
+from evenhand.fairlib.preprocessing.leaks import MIN_ROWS, binned, told_groups
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
@@ -68,7 +68,7 @@ def membership(context: StepContext) -> StepResult:
             name: measure_attack(score, member[pool], **settings)
             for name, score in (("online", online), ("offline", offline), ("threshold", observed))
         },
-        "attributes": inferred_attributes(test, positive_probability(model, test.X)),
+        "attributes": inferred_attributes(test, positive_probability(model, test.X), parameters["min_cell"]),
     }
     return StepResult(context.write_json("membership", content), {"warning": warning(content)})
 
@@ -87,11 +87,11 @@ def warning(content: Mapping[str, Any]) -> str | None:
     )
 
 
-def inferred_attributes(data: Dataset, score: Any) -> list[dict[str, Any]]:
+def inferred_attributes(data: Dataset, score: Any, min_cell: int) -> list[dict[str, Any]]:
     """How well the true label, the score, and both tell the groups of each sensitive attribute.
 
     Of each attribute and source the group that is told best: the cross-validated AUC of the rows' bins of the
-    source, and the group's share of rows. Without two groups of twenty rows an attribute is left out.
+    source, and the group's share of rows. Groups of fewer than `min_cell` or twenty rows are left out.
     """
     bins = binned(np.asarray(score, dtype=np.float64), SCORE_BINS)
     codes = {"label": data.y, "score": bins, "both": 2 * bins + data.y}
@@ -104,6 +104,6 @@ def inferred_attributes(data: Dataset, score: Any) -> list[dict[str, Any]]:
             "auc": item.auc,
             "base_rate": float((groups[name] == item.group).mean()),
         }
-        for name, told in told_groups(codes, groups).items()
+        for name, told in told_groups(codes, groups, max(MIN_ROWS, min_cell)).items()
         for item in told
     ]

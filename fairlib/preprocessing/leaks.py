@@ -316,12 +316,12 @@ def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[
 
 
 def told_groups(
-    codes: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.str_]]
+    codes: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.str_]], least: int = MIN_ROWS
 ) -> dict[str, list[StandIn]]:
     """Find by attribute the group that each of some columns tells best, in the order of the columns.
 
-    `codes` and `groups` have the shape (n,); codes are as of :func:`binned`. Only groups of at least
-    ``MIN_ROWS`` rows, of the largest twenty, count; an attribute without any has an empty list.
+    `codes` and `groups` have the shape (n,); codes are as of :func:`binned`. Of the largest twenty groups
+    those count that have, and leave, at least `least` rows; an attribute without any has an empty list.
     """
     found: dict[str, list[StandIn]] = {}
     for attribute, values in groups.items():
@@ -331,7 +331,7 @@ def told_groups(
         members = [
             (str(names[k]), values == names[k])
             for k in sorted(large)
-            if MIN_ROWS <= counts[k] <= len(values) - MIN_ROWS
+            if least <= counts[k] <= len(values) - least
         ]
         found[attribute] = [
             max(

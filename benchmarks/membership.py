@@ -23,9 +23,9 @@ FIRST = ("german", "compas", "hiring", "loans", "bank", "adult")
 
 def main() -> None:
     """Attack the jobs that the file lacks, the small tables first."""
-    parser = argparse.ArgumentParser()
+    parser, every = argparse.ArgumentParser(), classifiers()
     parser.add_argument("--shadows", type=int, default=16)
-    parser.add_argument("--jobs", nargs="*", default=classifiers())
+    parser.add_argument("--jobs", nargs="*", default=every)
     chosen = parser.parse_args()
     known = RESULTS / "membership.json"
     rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
@@ -35,7 +35,7 @@ def main() -> None:
                 continue
             rows[job] = measure(Store(folder), job, chosen.shadows)
             log(job, rows[job]["attacks"])
-            ordered = {name: rows[name] for name in classifiers() if name in rows}
+            ordered = {name: rows[name] for name in every if name in rows}
             command = f"python -m benchmarks.membership --shadows {chosen.shadows} --jobs {' '.join(ordered)}"
             write_result("membership", {**provenance(command), "limit": WARNED_AUC, "rows": ordered})
 

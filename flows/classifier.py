@@ -15,7 +15,7 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import group_metrics, names_of
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
-from evenhand.flows.job import Job, SubspaceMetric
+from evenhand.flows.job import ONCE, Job, SubspaceMetric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.inputs import nearest
@@ -263,6 +263,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
     if decides(job):
         training["validate"] = True
+        if job.decision.folds is not None:
+            training["decision_folds"] = job.decision.folds
     shared = shared_arguments(resolved.method, resolved.arguments)
     compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule}
     searched = method.lacks_strength(resolved.arguments)
@@ -299,7 +301,7 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     steps(
         "evaluate",
         {
-            "evaluate": job.evaluate.settings(),
+            "evaluate": job.evaluate.model_dump(exclude=ONCE),
             "certificate": certificate,
             "seed": job.seed,
         },
@@ -315,9 +317,8 @@ def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
     strength = steps.facts("train").get("strength")
     if strength:
         parameters["arguments"] = parameters["arguments"] | {strength["parameter"]: strength["used"]}
-    wanted, measuring = resolved.job.evaluate.membership, resolved.job.evaluate.settings()
-    assert wanted is not None
-    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | wanted.model_dump()
+    measuring = resolved.job.evaluate.model_dump()
+    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | measuring["membership"]
     inputs |= {"model": steps.output("train", "model"), "test": steps.output("preprocess", "test")}
     steps("membership", parameters, inputs, modules=resolved.modules)
 

@@ -15,6 +15,8 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
+# Keys of `evaluate` that only the run that trains a model can measure.
+ONCE = {"certificate", "membership"}
 
 
 class Section(BaseModel):
@@ -118,10 +120,6 @@ class Evaluate(Section):
     membership: Membership | None = None
     """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
 
-    def settings(self) -> dict[str, Any]:
-        """Return what any table's measurement depends on."""
-        return self.model_dump(exclude={"certificate", "membership"})
-
     @field_validator("draws")
     @classmethod
     def _enough_draws(cls, value: int) -> int:
@@ -162,6 +160,9 @@ class DecisionRule(Section):
     """Instead of a threshold: costs of wrong decisions, whose expected sum is made smallest."""
     equal: Equal | None = None
     """Thresholds by group; beside `costs`, or a threshold in words."""
+    folds: Annotated[int, Field(ge=2, le=20)] | None = None
+    """Calibrate and choose on all training rows, each predicted by a model of the other folds: so many more
+    trainings. Default: on the rows that the method holds out, or a share of 0.15."""
 
     @field_validator("threshold", mode="before")
     @classmethod
@@ -285,7 +286,6 @@ class Tune(ParallelSection):
 
     engine: Literal["processes", "dask"] = "processes"
     """Worker processes of this machine, or Dask."""
-
     maximize: list[str] = []
     """Metrics to make as large as possible; default: `balanced_accuracy`, unless `minimize` has one."""
     minimize: list[str] = []
@@ -294,9 +294,10 @@ class Tune(ParallelSection):
     """Limits, such as `gap_max.sex <= 0.1`."""
     prefer: str | None = None
     """Metric by which the winner is chosen among trials within the limits; default: the first objective."""
-    bound: Literal["interval", "point", "prediction"] = "interval"
+    bound: Literal["auto", "interval", "point", "prediction"] = "auto"
     """What limits hold on: the unfavourable end of the interval, the value itself, or the unfavourable end of
-    what the test rows may show."""
+    what the test rows may show (prediction). `auto`: the prediction, and if no trial keeps the limits so the
+    interval."""
     methods: Annotated[list[str], Field(min_length=1)] | None = None
     """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also `project`."""
     space: dict[str, Any] = {}

@@ -265,7 +265,7 @@ def judging(
             "min_cell": settings.min_cell,
             "intersections": settings.intersections,
             "test_share": job.split.test,
-            "predicted": plan.aim.metrics if plan.aim.bound == "prediction" else [],
+            "predicted": plan.aim.metrics if plan.aim.bound in ("auto", "prediction") else [],
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
         },
     }

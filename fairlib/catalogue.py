@@ -7,7 +7,7 @@ Sources: Vargo = Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021;
 Sun, "SenSeI", ICLR 2021; Deng = Deng et al., "Balanced Filtering via Non-Disclosive Proxies", 2023; Hardt =
 Hardt et al., "Equality of opportunity in supervised learning", NeurIPS 2016; Speicher = Speicher et al., KDD
 2018; Brier = Brier, Monthly Weather Review 1950; Kumar = Kumar et al., "Verified Uncertainty Calibration",
-NeurIPS 2019.
+NeurIPS 2019; Carlini = Carlini et al., "Membership Inference Attacks From First Principles", IEEE S&P 2022.
 """
 
 from __future__ import annotations
@@ -210,6 +210,13 @@ _CLASSIFIER = (
         "The mean number of features that the model asks of a person before it predicts.",
         "lower", "people", "mean number of questions",
         "DADI", (0.0, None), "features",
+    ),
+    MetricInfo(
+        "membership_auc", "Membership inference AUC",
+        "How well an attacker with shadow models tells the model's training rows from test rows: the "
+        "probability that a training row gets a higher score than a test row; 0.5 is chance.",
+        "lower", "training and test rows", "AUC of log N(φ; μ_in, σ²_in) − log N(φ; μ_out, σ²_out)",
+        "Carlini",
     ),
 )  # fmt: skip
 

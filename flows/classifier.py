@@ -15,7 +15,7 @@ from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import group_metrics, names_of
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
-from evenhand.flows.job import Job, SubspaceMetric
+from evenhand.flows.job import ONCE, Job, SubspaceMetric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
 from evenhand.tasks.inputs import nearest, not_known
@@ -78,8 +78,9 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
 def known_metrics(resolved: ResolvedJob) -> list[str]:
     """Return the job's metrics, without intersections: which of them exist depends on the data."""
     method = METHODS[resolved.method]
-    known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
-    known += ["features_asked"] if method.asks else []
+    lacking = [] if method.asks else ["features_asked"]
+    lacking += [] if resolved.job.evaluate.membership else ["membership_auc"]
+    known = [name for name in names_of("classifier") if "." not in name and name not in lacking]
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
@@ -289,14 +290,31 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     inputs |= {name: steps.output("controls", name) for name in trained}
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")
-    settings = {"evaluate": job.evaluate.model_dump(exclude={"certificate"}), "certificate": certificate}
+    if job.evaluate.membership:
+        _attack(resolved, steps, train)
+        inputs["membership"] = steps.output("membership", "membership")
+    settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
     steps("evaluate", {**settings, "seed": job.seed}, inputs, modules=both)
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=_notes(steps))
 
 
+def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
+    """Attack the model, before any calibration, by shadow models of the same learner."""
+    parameters, inputs = training_step(resolved, steps, train)
+    strength = steps.facts("train").get("strength")
+    if strength:
+        parameters["arguments"] = parameters["arguments"] | {strength["parameter"]: strength["used"]}
+    measuring = resolved.job.evaluate.model_dump()
+    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | measuring["membership"]
+    inputs |= {"model": steps.output("train", "model"), "test": steps.output("preprocess", "test")}
+    steps("membership", parameters, inputs, modules=resolved.modules)
+
+
 def _notes(steps: Steps) -> list[str]:
-    """Say what the data decided in place of the job: directions of the metric, the mitigation's strength."""
+    """Say what the data decided in place of the job, and whether members can be told."""
     notes = []
+    if steps.facts("membership").get("warning"):
+        notes.append(steps.facts("membership")["warning"])
     untold = steps.facts("fair_metric").get("untold")
     if untold:
         notes.append(
@@ -334,7 +352,7 @@ def training_step(
         # another version of the library may give another model
         training["libraries"] = library_versions(method.requires)
     if method.needs_counterfactuals:
-        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
+        training["counterfactuals"] = job.evaluate.counterfactuals
         inputs["encoder"] = steps.output("preprocess", "encoder")
     return training, inputs
 

@@ -38,7 +38,10 @@ from evenhand.tasks.step import STEPS, report_progress, run_step, working  # noq
 from evenhand.tasks.store import Artifact, Store, default_store_url  # noqa: E402
 
 HOUR_S = 3600
-TIMEOUT_S = {"train": 24 * HOUR_S, "learn_proxy": 24 * HOUR_S, "publish": HOUR_S // 4}
+TIMEOUT_S = {
+    **dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S),
+    "publish": HOUR_S // 4,
+}
 SUMMARIES = {
     "ingest": "Read the table and store it as Parquet.",
     "contract": "Check the raw table against its data contract.",
@@ -49,6 +52,7 @@ SUMMARIES = {
     "train": "Train the job's method.",
     "decide": "Calibrate the model and choose its decision rule.",
     "controls": "Train the learner without mitigation, and without the sensitive columns.",
+    "membership": "Attack the model with shadow models that tell training rows from test rows.",
     "evaluate": "Measure performance, group gaps and consistency on the test rows.",
     "learn_proxy": "Learn a proxy of the sensitive groups from the training rows.",
     "measure_proxy": "Measure the disclosivity of a proxy and the balance of its sample on the test rows.",

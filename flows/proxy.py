@@ -26,6 +26,7 @@ CLASSIFIER_KEYS = {
 CLASSIFIER_EVALUATE_KEYS = {
     "counterfactuals": "it makes no predictions to compare",
     "certificate": "it has no loss to audit",
+    "membership": "it predicts no label",
     "intersections": "list several columns in sensitive",
 }
 

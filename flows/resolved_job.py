@@ -35,6 +35,7 @@ UNCONTROLLED = (
     "certificate.drf_relative",
     "features_asked",
     "leak_suspected",
+    "membership_auc",
     "probability_spread",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.
@@ -182,6 +183,10 @@ def _check_gates(resolved: ResolvedJob) -> None:
                 f"the gate {gate.metric!r} has no_worse_than_baseline, but a job "
                 "has no baseline: give it a min or max here, and compare its model with another by "
                 "`evenhand evaluate --baseline`."
+            )
+        if gate.metric == "membership_auc" and not (resolved.is_proxy or resolved.job.evaluate.membership):
+            raise InputError(
+                "the gate 'membership_auc' is measured with evaluate.membership: {shadows: 16}: add that."
             )
         if not resolved.may_have(gate.metric):
             known = resolved.known_metrics

@@ -20,6 +20,7 @@ from evenhand.flows.engine import (
     Verdict,
     recorded_verdict,
 )
+from evenhand.flows.job import ONCE
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.tasks.audit import current_policy, history
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
@@ -184,7 +185,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
                 "job": job.name,
                 "method": resolved.method,
                 "contract": resolved.table_contract.to_dict(),
-                "evaluate": job.evaluate.model_dump(exclude={"certificate"}),
+                "evaluate": job.evaluate.model_dump(exclude=ONCE),
                 "seed": job.seed,
                 "data_fingerprint": fingerprint,
             },

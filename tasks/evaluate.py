@@ -84,6 +84,9 @@ def evaluate(context: StepContext) -> StepResult:
     certificates = _certificate_metrics(found, certificate, test.flips(outcomes, draws=settings["draws"]))
     spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
     metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
+    if "membership" in context.inputs:
+        found_attack = json.loads(context.inputs["membership"].read_text())["attacks"]["online"]
+        metrics["membership_auc"] = MetricValue(**found_attack["auc"])
     special: Outputs = {}
     if found is not None:
         special |= context.write_json("audit", audit_content(found, data, settings["min_cell"]))

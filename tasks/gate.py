@@ -188,7 +188,7 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
     """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
     attributes = [column.name for column in model.contract.sensitive]
     # these are of the run that trains a model
-    beside = ("features_asked", "leak_suspected", "probability_spread")
+    beside = ("features_asked", "leak_suspected", "membership_auc", "probability_spread")
     known = [name for name in names_of("classifier") if "." not in name and name not in beside]
     known += [f"consistency.{name}" for name in settings["counterfactuals"]]
     known += [f"{kind}.{attribute}" for kind in group_metrics() for attribute in attributes]

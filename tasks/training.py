@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,9 @@ class Learner:
                 "more, or set calibration: none and decision: own."
             ) from None
         other = self.fit(data, kept)
-        return HeldOut(held, data.y[held], _probability(other, data.X[held]), float(other.prior_shift_))
+        return HeldOut(
+            held, data.y[held], positive_probability(other, data.X[held]), float(other.prior_shift_)
+        )
 
     def _out_of_fold(self, data: Dataset, seed: int, folds: int) -> HeldOut:
         cells = joint_cells(data.y, self.groups.values())
@@ -128,13 +129,18 @@ class Learner:
         probability, shifts = np.empty(len(data.y)), []
         for number in range(folds):
             model = self.fit(data, np.flatnonzero(fold != number))
-            probability[fold == number] = _probability(model, data.X[fold == number])
+            probability[fold == number] = positive_probability(model, data.X[fold == number])
             shifts.append(float(model.prior_shift_))
         return HeldOut(np.arange(len(data.y)), data.y.copy(), probability, float(np.mean(shifts)))
 
+    def changed(self, **parameters: Any) -> Learner:
+        """Return the same learner with other parameters of its method."""
+        build = self.build
+        return replace(self, build=lambda: build().set_params(**parameters))  # type: ignore[no-any-return]
 
-def _probability(model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Probability of label 1, of a model that asks for features after its questions."""
+
+def positive_probability(model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Probability of label 1, shape (n,); of a model that asks for features, after its questions."""
     found = model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
     return np.asarray(found, dtype=np.float64)
 
@@ -171,7 +177,7 @@ def fit_useful(
         def report(done: int, total: int, values: Mapping[str, float], before: int = number) -> None:
             progress(before * total + done, (before + 1) * total, values)
 
-        attempt = dataclasses.replace(learner, build=_with_strength(learner.build, name, default * share))
+        attempt = learner.changed(**{name: default * share})
         folder = checkpoint if checkpoint is None else checkpoint / f"strength-{number}"
         model = attempt.fit(data, progress=report, checkpoint=folder)
         found.append((model, attempt.held_out(model, data, seed)))
@@ -211,7 +217,3 @@ def _right(probability: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArr
     decided = probability >= thresholds[np.argmax(positive - negative)]
     right: NDArray[np.float64] = (decided == labels).astype(np.float64)
     return right
-
-
-def _with_strength(build: Callable[[], Method], name: str, value: float) -> Callable[[], Method]:
-    return lambda: build().set_params(**{name: value})  # type: ignore[no-any-return]

@@ -255,22 +255,40 @@ def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[
     largest twenty). `columns` and `groups`, by attribute the group of each row, have the shape (n,). A column
     of an attribute's own name is left out.
     """
-    found: dict[str, list[StandIn]] = {}
     codes = {name: binned(values, 32) for name, values in columns.items()}
+    return {
+        attribute: sorted(
+            (item for item in told if item.name != attribute and item.auc >= STAND_IN_AUC),
+            key=lambda item: (-item.auc, item.name),
+        )
+        for attribute, told in told_groups(codes, groups).items()
+    }
+
+
+def told_groups(
+    codes: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.str_]], least: int = MIN_ROWS
+) -> dict[str, list[StandIn]]:
+    """Find by attribute the group that each of some columns tells best, in the order of the columns.
+
+    `codes` and `groups` have the shape (n,); codes are as of :func:`binned`. Of the largest twenty groups
+    those count that have, and leave, at least `least` rows; an attribute without any has an empty list.
+    """
+    found: dict[str, list[StandIn]] = {}
     for attribute, values in groups.items():
         names, counts = np.unique(values, return_counts=True)
-        folds, told = _folds(len(values)), []
+        folds = _folds(len(values))
         large = np.argsort(-counts, kind="stable")[:MAX_GROUPS]
         members = [
             (str(names[k]), values == names[k])
             for k in sorted(large)
-            if MIN_ROWS <= counts[k] <= len(values) - MIN_ROWS
+            if least <= counts[k] <= len(values) - least
         ]
-        for name, coded in codes.items():
-            if name == attribute or not members:
-                continue
-            scored = [StandIn(name, group, cross_validated_auc(coded, row, folds)) for group, row in members]
-            best = max(scored, key=lambda item: item.auc)
-            told += [best] if best.auc >= STAND_IN_AUC else []
-        found[attribute] = sorted(told, key=lambda item: (-item.auc, item.name))
+        found[attribute] = [
+            max(
+                (StandIn(name, group, cross_validated_auc(coded, row, folds)) for group, row in members),
+                key=lambda item: item.auc,
+            )
+            for name, coded in codes.items()
+            if members
+        ]
     return found

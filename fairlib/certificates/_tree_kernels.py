@@ -21,10 +21,16 @@ from numpy.typing import NDArray
 
 # Relative slack of comparisons in float64, far above the rounding errors of the few operations before each.
 SLACK = 1e-10
+# Sums of products that are smaller prove nothing.
+SMALLEST = 1e-100
+# A point that is outside by less is brought back inside.
+TOUCH = 1e-9
 # Rounds of coordinate descent of the nearest point of a box.
 ROUNDS = 12
-# Primal-dual steps towards a box.
-STEPS = 200
+# Primal-dual steps between two attempts to prove a state empty, and attempts: for a state that cannot be
+# divided, and for others.
+STEPS = 100
+ATTEMPTS, FEW_ATTEMPTS = 40, 2
 # Their length for delta and t; that for y is 1.
 PRIMAL_STEP = 0.6
 # Share of a feature's reach in e by which they aim inside a box.
@@ -290,7 +296,8 @@ def _nearest(person, states, at, t, missing):  # type: ignore[no-untyped-def]
         worst = max(along * states.t_low[at, i], along * states.t_high[at, i])
         needed -= worst
         scale += abs(worst)
-    return needed > person.radius * np.sqrt(max(squared, 0.0)) * (1.0 + SLACK) + SLACK * scale
+    reach = person.radius * np.sqrt(max(squared, 0.0))
+    return scale > SMALLEST and needed > reach * (1.0 + SLACK) + SLACK * scale
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -306,7 +313,7 @@ def _missing(person, states, at, t, missing):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _realise(person, moves, states, at, own, point, row):  # type: ignore[no-untyped-def]
+def _realise(person, moves, states, at, own, attempts, point, row):  # type: ignore[no-untyped-def]
     r"""Search the region's point of a state, by the primal-dual steps of Condat and Vu (2013).
 
     They minimise :math:`\delta^\top \Sigma \delta / 2` over the boxes of delta and t where u is in the
@@ -317,8 +324,12 @@ def _realise(person, moves, states, at, own, point, row):  # type: ignore[no-unt
     delta, t, y = np.zeros(d), np.zeros(k), np.zeros(m)
     low, high = np.empty(m), np.empty(m)
     u, weighed, inside, length = own.copy(), np.zeros(d), False, 0.0
-    for step in range(2 * STEPS):
+    empty = False
+    for step in range(attempts * STEPS):
         if step % STEPS == 0:
+            empty = step > 0 and _separates(person, moves, states, at, own, y, weighed, np.sqrt(length))
+            if empty:
+                break
             # aim inside the box; if that is too far, only far enough that rounding leads to no other one
             for f in range(m):
                 reach = max(person.up[f], -person.down[f])
@@ -352,10 +363,9 @@ def _realise(person, moves, states, at, own, point, row):  # type: ignore[no-unt
             for i in range(d):
                 weighed[j] += moves.sigma[j, i] * delta[i]
             length += delta[j] * weighed[j]
-        if inside and length <= person.radius**2:
+        if inside and length <= (person.radius + TOUCH) ** 2:
             break
-    length = np.sqrt(max(0.0, length))
-    empty = not inside and _separates(person, moves, states, at, own, y, weighed, length)
+    length = np.sqrt(length)
     share = 1.0 if length <= person.radius else person.radius / length * (1.0 - SLACK)
     for c in range(k):
         for j in range(d):
@@ -416,7 +426,8 @@ def _separates(person, moves, states, at, own, y, weighed, length):  # type: ign
             last -= third
         else:
             first += third
-    return needed > best + SLACK * scale
+    # relative errors are bounded while no product underflows
+    return scale > SMALLEST and needed > best + SLACK * scale
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
@@ -503,7 +514,8 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
 def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[no-untyped-def]
     """Best-first branch and bound of one person's largest margin.
 
-    Returns the largest margin found and the upper bound proved. `found_point` becomes the point found.
+    Returns the largest margin found, the upper bound proved, and whether more states would change neither.
+    `found_point` becomes the point found.
     """
     m, k, count = len(own), len(person.t_low), len(trees.roots)
     levels = trees.depth + 3
@@ -542,21 +554,20 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
             _sort(weights, order)
             _copy(work, 0, work, 1)
             _common_box(trees, person, work, 1, leaves, order)
-            empty = _realise(person, moves, work, 1, own, point, row[0])
+            chosen = _choose_split(trees, person, work, leaves, weights, above, below)
+            attempts = ATTEMPTS if chosen < 0 else FEW_ATTEMPTS
+            empty = _realise(person, moves, work, 1, own, attempts, point, row[0])
             value = tree_margins(trees, row)[0]
             if value > found:
                 found = value
                 found_point[:] = point
-            if bound > found:
-                chosen = _choose_split(trees, person, work, leaves, weights, above, below)
-                if chosen < 0 or size >= most_nodes:
-                    # all leaves are reached in the whole state, which may be empty
-                    if chosen >= 0 or not empty:
-                        closed = max(closed, bound)
-                else:
-                    _copy(work, 0, heap, size)
-                    bounds[size], splits[size] = bound, chosen
-                    size += 1
+            if chosen >= 0 and size < most_nodes:
+                _copy(work, 0, heap, size)
+                bounds[size], splits[size] = bound, chosen
+                size += 1
+            elif chosen >= 0 or not empty:
+                # all of the state has these leaves, if it is not empty
+                closed = max(closed, bound)
         # the other child, or the open state of the largest bound
         if side == 0:
             side = 1
@@ -571,9 +582,9 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
                 if bounds[i] > found and (slot < 0 or bounds[i] > bounds[slot]):
                     slot = i
             if slot < 0:
-                return found, max(closed, found)
-            if looked >= most_nodes or closed >= bounds[slot]:
-                return found, max(closed, bounds[slot])
+                return found, max(closed, found), True
+            if looked >= most_nodes:
+                return found, max(closed, bounds[slot]), False
             parent, cut_rank = bounds[slot], splits[slot]
             cut_feature = trees.cut_features[cut_rank]
             _copy(heap, slot, heap, most_nodes)
@@ -605,9 +616,9 @@ def _states(levels, m, k):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[misc]
 def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untyped-def]
-    """:func:`search` for people whose arrays have a leading axis n: margins found and proved, and points."""
+    """:func:`search` for people whose arrays have a leading axis n: what it returns, and points."""
     found, proved = np.empty(len(own), dtype=np.float32), np.empty(len(own), dtype=np.float32)
-    points = np.empty(moves.x.shape)
+    done, points = np.empty(len(own), dtype=np.bool_), np.empty(moves.x.shape)
     for i in range(len(own)):
         person = Person(
             people.near[i],
@@ -634,5 +645,5 @@ def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untype
             moves.rest,
             moves.along,
         )
-        found[i], proved[i] = search(trees, person, own_moves, own[i], most_nodes, points[i])
-    return found, proved, points
+        found[i], proved[i], done[i] = search(trees, person, own_moves, own[i], most_nodes, points[i])
+    return found, proved, done, points

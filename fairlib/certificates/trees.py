@@ -333,8 +333,8 @@ class TreeProver:
 
     def search(
         self, trees: kernels.TreeArrays, region: Region, read: Float32, most: int
-    ) -> tuple[Float32, Float32, Float32]:
-        """Margins found and proved, and the points found, shape (n, d), which rounding may move a little."""
+    ) -> tuple[Float32, Float32, NDArray[np.bool_], Float32]:
+        """Margins found and proved, whether more states change neither, and points, shape (n, d)."""
         own, basis = read[:, self.features].astype(np.float64, order="C"), region.basis
         mixing = self.A @ basis
         rest = self.A - mixing @ basis.T
@@ -381,8 +381,8 @@ class TreeProver:
         sigma = np.linalg.pinv(region.factor @ region.factor.T, rcond=STEP, hermitian=True)
         bounds = region.x, region.low, region.high, region.free_low, region.free_high
         steps = kernels.Moves(*map(np.ascontiguousarray, (*bounds, sigma, basis, self.A, rest, mixing)))
-        found, proved, points = kernels.search_all(trees, people, steps, own, most)
-        return found, proved, points.astype(np.float32)
+        found, proved, done, points = kernels.search_all(trees, people, steps, own, most)
+        return found, proved, done, points.astype(np.float32)
 
 
 class _Side:
@@ -395,11 +395,12 @@ class _Side:
         self.trees = prover.trees if sign > 0 else prover.negated
         self.found = sign * margin.astype(np.float64)
         self.proved = np.full(len(rows), np.inf)
+        self.done = np.zeros(len(rows), dtype=bool)
         self.points = rows.copy()
 
     def advance(self, most: int, stop: float, threads: ThreadPoolExecutor) -> None:
         """One round for the people whose bounds do not meet."""
-        gaps = self.proved - self.found
+        gaps = np.where(self.done, 0.0, self.proved - self.found)
         people = np.argsort(-gaps, kind="stable")[: np.count_nonzero(gaps > 0)]
         size = int(np.clip(BATCH // most, 1, CHUNK))
         parts = [people[start : start + size] for start in range(0, len(people), size)]
@@ -410,7 +411,7 @@ class _Side:
         if time.monotonic() > stop:
             return
         prover, region = self.prover, self.region.rows(people)
-        found, proved, points = prover.search(self.trees, region, self.own[people], most)
+        found, proved, self.done[people], points = prover.search(self.trees, region, self.own[people], most)
         self.proved[people] = np.minimum(self.proved[people], proved)
         # the margin that the model itself gives to the point
         better = found > self.found[people]

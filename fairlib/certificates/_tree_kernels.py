@@ -363,6 +363,7 @@ def _realise(person, moves, states, at, own, attempts, point, row):  # type: ign
             for i in range(d):
                 weighed[j] += moves.sigma[j, i] * delta[i]
             length += delta[j] * weighed[j]
+        length = max(length, 0.0)  # rounding
         if inside and length <= (person.radius + TOUCH) ** 2:
             break
     length = np.sqrt(length)

@@ -12,6 +12,8 @@ from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_
 from evenhand.fairlib.evaluation.flips import affordable
 
 Float = NDArray[np.float64]
+# A margin this near to the threshold of decisions may be on its other side.
+ROUNDING = 1e-9
 # Pieces of a ring: within one the cost is that of its inner and the change that of its outer radius.
 PIECES = 32
 
@@ -39,10 +41,17 @@ class Ring:
     proved: Float
     inner_proved: Float
 
-    def columns(self, *columns: int) -> Ring:
-        """Only these functions."""
-        arrays = (array[:, columns] for array in (self.own, self.found, self.proved, self.inner_proved))
-        return Ring(self.inner, self.radius, *arrays)
+    def columns(self, columns: Sequence[int], factor: float = 1.0) -> Ring:
+        """Only these functions, each times a positive factor."""
+        arrays = (self.own, self.found, self.proved, self.inner_proved)
+        return Ring(self.inner, self.radius, *(factor * array[:, list(columns)] for array in arrays))
+
+    @staticmethod
+    def join(rings: Sequence[Ring]) -> Ring:
+        """The ring of all people of rings with the same distances."""
+        names = ("own", "found", "proved", "inner_proved")
+        arrays = (np.concatenate([getattr(ring, name) for ring in rings]) for name in names)
+        return Ring(rings[0].inner, rings[0].radius, *arrays)
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
         # how far the value that decides is beyond the threshold, below 0 where the decision holds
         inner, outer, seen = (
             np.where(positive, array[:, 1], array[:, 0]) - limit
-            for array in (ring.inner_proved, ring.proved, ring.found)
+            for array in (ring.inner_proved + ROUNDING, ring.proved + ROUNDING, ring.found)
         )
         found = np.where(seen > 0, np.minimum(found, ring.radius), found)
         crosses = (inner < 0) & (outer >= 0)

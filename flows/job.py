@@ -108,6 +108,8 @@ class Evaluate(Section):
     """Measure also the intersections of all sensitive attributes."""
     certificate: Certificate | None = None
     """Audit of comparable treatment; default: with the budget of the method's training."""
+    proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 40
+    """Effort of the proof of a network's certificate: parts split per person and distance."""
 
     @field_validator("draws")
     @classmethod

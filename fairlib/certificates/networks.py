@@ -90,7 +90,7 @@ class LinearRelaxation:
         self.along = weight @ region.basis
         across = weight - self.along @ region.basis.T
         middle, slack = region.x @ weight.T + bias, region.slack(weight) + self.slacks[0]
-        self.first = middle - region.reach(-across) - slack, middle + region.reach(across) + slack
+        self.first = middle - region.reach(-across)[0] - slack, middle + region.reach(across)[0] + slack
 
     def logits(self, x: Float) -> Float:
         """Logits of rows, shape (..., d)."""
@@ -156,7 +156,7 @@ class LinearRelaxation:
 
     def bound(
         self, person: NDArray[np.intp], part: Region, signs: NDArray[np.int8], rows: Float, steps: int
-    ) -> tuple[Float, Float, Float, Float]:
+    ) -> tuple[Float, Float, Float, Float, Float]:
         """Upper bound, shape (p,), of one row each, (p, K), times the logits over parts of people's regions.
 
         A few steps improve the slopes and the cuts' multipliers: each moves towards its best value at the
@@ -164,7 +164,8 @@ class LinearRelaxation:
 
         Returns
         -------
-        bound : ndarray, shape (p,)
+        bound, factor : ndarray, shape (p,)
+            For a radius that is smaller by s, the bound less s times the factor holds.
         points : ndarray, shape (p, steps, d)
             Where the linear functions were largest.
         axes : ndarray, shape (p, k)
@@ -175,16 +176,20 @@ class LinearRelaxation:
         bounds = self.unit_bounds(person, part, signs)
         crossing = [(low < 0) & (high > 0) for low, high in bounds]
         slopes = [upper_line(low, high)[0][:, None, :] for low, high in bounds]
-        ends = np.cumsum([low.shape[1] for low, _ in bounds])[:-1]
-        fixed = [each[:, None, :].astype(np.float64) for each in np.split(signs, ends, axis=1)]
+        fixed, start = [], 0
+        for low, _ in bounds:
+            fixed.append(signs[:, None, start : start + low.shape[1]].astype(np.float64))
+            start += low.shape[1]
         shares = [np.zeros_like(each) for each in fixed]
         sizes = [np.zeros_like(each) for each in fixed]
         weight, bias = self.layers[-1]
-        start, best, points = (rows @ weight)[:, None, :], np.full(len(rows), np.inf), []
+        best, factor, points = np.full(len(rows), np.inf), np.zeros(len(rows)), []
         for step in range(steps):
             cuts = [s * share * size for s, share, size in zip(fixed, shares, sizes, strict=True)]
-            A, constant, met = self.backward(start, bounds, slopes, cuts)
-            best = np.minimum(best, part.support(A)[:, 0] + constant[:, 0])
+            A, constant, met = self.backward((rows @ weight)[:, None, :], bounds, slopes, cuts)
+            line = part.lines(A)
+            value = line[0][:, 0] + constant[:, 0]
+            factor, best = np.where(value < best, line[1][:, 0], factor), np.minimum(best, value)
             points.append(part.towards(A))
             pace, y = 2.0 / (step + 3.0), points[-1]
             for depth, (low, high) in enumerate(bounds):
@@ -195,20 +200,22 @@ class LinearRelaxation:
                 slopes[depth] = np.where(crossing[depth][:, None, :], moved, slopes[depth])
                 shares[depth] = shares[depth] + pace * ((fixed[depth] * z < 0) - shares[depth])
                 sizes[depth] = np.abs(met[depth])
-        empty = np.any([(low > high).any(axis=1) for low, high in bounds], axis=0)
+        empty = np.any([np.zeros(len(rows)), *((low > high).any(axis=1) for low, high in bounds)], axis=0)
         found = best + rows @ bias + (self.slacks[-1][person] * np.abs(rows)).sum(axis=1)
-        loose = []
+        loose = [np.zeros((len(rows), 0))]
         for (low, high), each in zip(bounds, met, strict=True):
             slope, intercept = upper_line(low, high)
             loose.append(np.abs(each[:, 0]) * intercept)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            narrow = np.where(crossing[0], loose[0] / (bounds[0][1] - bounds[0][0]), 0.0)
-        axes = narrow @ np.abs(self.along) * (part.free_high - part.free_low) / 2
-        return np.where(empty, -np.inf, found), np.concatenate(points, axis=1), axes, np.hstack(loose)
+        axes = np.zeros_like(part.free_low)
+        if bounds:
+            width = np.where(crossing[0], bounds[0][1] - bounds[0][0], np.inf)
+            axes = loose[1] / width @ np.abs(self.along) * (part.free_high - part.free_low) / 2
+        bound = np.where(empty, -np.inf, found)
+        return bound, factor, np.concatenate(points, axis=1), axes, np.hstack(loose)
 
 
 def upper_line(low: Float, high: Float) -> tuple[Float, Float]:
-    """Slope and intercept of the line above max(z, 0) on [low, high]; the function itself on one side of 0."""
+    """Slope and intercept of the line above max(z, 0) on [low, high]; it is exact beside 0."""
     crossing = (low < 0) & (high > 0)
     slope = np.where(crossing, high / np.where(crossing, high - low, 1.0), low >= 0)
     return slope, np.where(crossing, -low * slope, 0.0)

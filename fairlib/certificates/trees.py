@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.certificates import _tree_kernels as kernels
+from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances.base import Metric
@@ -344,7 +345,7 @@ class TreeProver:
         pad = reached @ np.where(small, np.abs(mixing), 0.0).T
         mixing[small] = 0.0
         count = np.count_nonzero(mixing, axis=0)
-        up, down = region.reach(rest), -region.reach(-rest)
+        up, down = region.reach(rest)[0], -region.reach(-rest)[0]
         shift = reached @ np.abs(mixing).T
         moves = (up > down) | (shift > 0.0)
         slack = region.slack(self.A)
@@ -421,3 +422,44 @@ class _Side:
         values = self.sign * prover.sums(prover.read(points)).astype(np.float64)
         better = values > self.found[people]
         self.found[people[better]], self.points[people[better]] = values[better], points[better]
+
+
+def tree_rings(
+    model: Any,
+    metric: Metric,
+    X: ArrayLike,
+    radii: Sequence[float],
+    *,
+    seconds: float = np.inf,
+    rounds: Sequence[int] = ROUNDS,
+) -> list[Ring]:
+    """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from each person.
+
+    A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals ``proved``.
+
+    Parameters
+    ----------
+    model, metric
+        As in :class:`TreeProver`.
+    X : array-like, shape (n, d)
+    radii : sequence of float
+        Rising; the last may be infinite.
+    seconds : float
+        Time for all radii; each has an equal share of what is left.
+    rounds : sequence of int
+        As in :meth:`TreeProver.margins`.
+    """
+    prover, end = TreeProver(model, metric), time.monotonic() + seconds
+    own = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)
+    rings: list[Ring] = []
+    for done, radius in enumerate(radii):
+        left = (end - time.monotonic()) / (len(radii) - done)
+        bounds = prover.margins(X, radius, seconds=left, rounds=rounds)
+        found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
+        proved = np.stack([bounds.high, -bounds.low], axis=1)
+        if rings:
+            # what a smaller region holds, a larger one holds too
+            found = np.maximum(found, rings[-1].found)
+        inner = radii[max(done - 1, 0)]
+        rings.append(Ring(inner, radius, np.stack([own, -own], axis=1), found, proved, proved))
+    return rings

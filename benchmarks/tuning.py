@@ -12,8 +12,8 @@ search validates on folds of all training rows. Nobody sees the test rows before
 
 Choice. For each criterion and limit, the candidate with the best balanced accuracy among those within the
 limit on validation rows; if none is within it, the nearest. The rule is the same for all (`bound: point`). A
-second and a third choice of ours take the limit on the interval's end (`bound: interval`), as `tune` does by
-default, and on the end of what test rows may show (`bound: prediction`).
+second and a third choice of ours take the limit on the interval's end (`bound: interval`) and on the end of
+what test rows may show (`bound: prediction`). A fourth is the default of `tune` (`bound: auto`).
 
 Last training. The winner of `tune` is trained on all training rows. So the chosen candidates of a peer are
 trained again too, on their rows to train and to validate on, and then measured on the test rows. FairGBM's
@@ -48,8 +48,10 @@ from benchmarks.common import RESULTS, log, provenance, write_result
 from benchmarks.peers.common import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.common import Rows as ExchangedRows
 from evenhand.fairlib.evaluation.tradeoff import Limit
+from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.tuning.folds import fold_of_rows
 from evenhand.fairlib.tuning.study import Aim, Bound, Trial, best, nearest
 from evenhand.flows.commands.init import init
 from evenhand.flows.engine import DirectEngine, Steps
@@ -60,6 +62,7 @@ from evenhand.flows.tune import STUDIES, Rows, judging, search
 from evenhand.flows.tune_plan import TunePlan, make_plan
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
+from evenhand.tasks.training import HeldOut
 from evenhand.tasks.tuning import judge
 from evenhand.tasks.tuning.candidates import Candidate
 from evenhand.tasks.tuning.search import Study
@@ -304,6 +307,7 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
         "cells": found["point"],
         "cells_interval": found["interval"],
         "cells_prediction": found["prediction"],
+        "cells_auto": found["auto"],
     }
 
 
@@ -327,13 +331,28 @@ class Tested:
             given: Any = SimpleNamespace(
                 parameters=parameters, inputs={name: self.store.fetch(item) for name, item in inputs.items()}
             )
-            found, _ = judge.decisions(given, read_dataset(given.inputs["train"]), self.test)
-            without_intervals = {**parameters, "first": True}
-            self.known[trial.model] = judge.measured(without_intervals, self.test, [[one] for one in found])
+            self.known[trial.model] = self._measured(given)
         return metrics_of(self.known[trial.model][trial.rule].get("metrics", {}), self.attribute)
 
+    def _measured(self, given: Any) -> list[dict[str, Any]]:
+        """Metrics on the test rows by rule; rules are chosen out of fold, as in a tuned job."""
+        import numpy as np
 
-BOUNDS: tuple[Bound, ...] = ("point", "interval", "prediction")
+        train, folds = read_dataset(given.inputs["train"]), self.rows.folds
+        fold = fold_of_rows(judge.cells_of(train), folds, derive_seed(self.plan.resolved.job.seed, "last"))
+        parts = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(folds)]
+        found = [
+            judge.predictions(given, train.take(kept), train.take(out), as_run=True) for kept, out in parts
+        ]
+        whole, places = judge.Predictions.concatenate(found), np.concatenate([out for _, out in parts])
+        held = HeldOut(places, train.y[places], whole.score[0], whole.shift)
+        model = judge.predictions(given, train, self.test, as_run=True)
+        everybody = np.zeros(len(self.test.y), dtype=np.int64)
+        decided = judge.decided(given.parameters, train, self.test, model, everybody, [held])
+        return judge.measured({**given.parameters, "first": True}, self.test, decided)
+
+
+BOUNDS: tuple[Bound, ...] = ("point", "interval", "prediction", "auto")
 
 
 def criteria_of(table: str) -> tuple[str, ...]:

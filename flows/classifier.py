@@ -262,6 +262,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
     if decides(job):
         training["validate"] = True
+        if job.decision.folds is not None:
+            training["decision_folds"] = job.decision.folds
     shared = shared_arguments(resolved.method, resolved.arguments)
     compared: dict[str, Any] = {"method": resolved.method, "arguments": shared, **rule}
     searched = method.lacks_strength(resolved.arguments)

@@ -161,7 +161,7 @@ def tune(
     ] = None,
     bound: Annotated[
         str | None,
-        typer.Option("--bound", help="What limits hold on: interval (default), point or prediction."),
+        typer.Option("--bound", help="What limits hold on: auto (default), interval, point or prediction."),
     ] = None,
     folds: Annotated[int | None, typer.Option("--folds", help="Folds of the training rows.")] = None,
     workers: Annotated[

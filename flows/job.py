@@ -151,6 +151,9 @@ class DecisionRule(Section):
     """Instead of a threshold: costs of wrong decisions, whose expected sum is made smallest."""
     equal: Equal | None = None
     """Thresholds by group; beside `costs`, or a threshold in words."""
+    folds: Annotated[int, Field(ge=2, le=20)] | None = None
+    """Calibrate and choose on all training rows, each predicted by a model of the other folds: so many more
+    trainings. Default: on the rows that the method holds out, or a share of 0.15."""
 
     @field_validator("threshold", mode="before")
     @classmethod
@@ -283,9 +286,10 @@ class Tune(ParallelSection):
     """Limits, such as `gap_max.sex <= 0.1`."""
     prefer: str | None = None
     """Metric by which the winner is chosen among trials within the limits; default: the first objective."""
-    bound: Literal["interval", "point", "prediction"] = "interval"
+    bound: Literal["auto", "interval", "point", "prediction"] = "auto"
     """What limits hold on: the unfavourable end of the interval, the value itself, or the unfavourable end of
-    what the test rows may show."""
+    what the test rows may show (prediction). `auto`: the prediction, and if no trial keeps the limits so the
+    interval."""
     methods: Annotated[list[str], Field(min_length=1)] | None = None
     """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also `project`."""
     space: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.evaluation.tradeoff import Limit
-from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest
+from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest, settled
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
@@ -42,7 +42,8 @@ def tuning(
         "objectives": list(aim.objectives),
         "prefer": first,
         "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
-        "bound": aim.bound,
+        "bound": settled(aim, trials).bound,
+        "bound_asked": aim.bound,
         "trials": rows,
         "front": [trial.number for trial in front(aim, trials)],
         "winner": None if winner is None else winner.number,
@@ -60,7 +61,7 @@ def tuning(
 
 def no_winner(aim: Aim, trials: Sequence[Trial]) -> str:
     """Say in one line that no trial is within the limits, and which is nearest."""
-    close = nearest(aim, trials)
+    aim, close = settled(aim, trials), nearest(aim, trials)
     if close is None:
         errors = [trial.error for trial in trials if trial.error]
         return f"no trial could be judged: {errors[0] if errors else 'the time was too short'}"
@@ -88,6 +89,11 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
         notes.append(
             "leaving out the sensitive columns is enough: no method does better within the limits, and the "
             "tuned job has them under leave_out"
+        )
+    if document["limits"] and (document["bound_asked"], document["bound"]) == ("auto", "interval"):
+        notes.append(
+            "no trial keeps the limits with the margin that the test rows call for: the winner keeps them on "
+            "the interval of the validation rows, and the test rows may miss them"
         )
     if document["gates"] not in (None, "passed"):
         notes.append("the job’s gates do not pass on the test rows: `evenhand run` would not publish it")

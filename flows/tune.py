@@ -49,14 +49,18 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         )
     steps, started = Steps(store, engine), time.perf_counter()
     with recorded_verdict(store, run_id, steps) as verdict:
-        prepare(plan.resolved, steps)
-        rows = Rows.read(plan, steps)
-        study = Study(Path(store.local, STUDIES, plan.study_name(rows.identity)))
-        with study.held():
-            _open(study, rows)
-            if plan.searches(bool(study.trials())):
-                search(plan, rows, study, store, report_progress("tune", prefect=prefect))
-            trials = study.trials()
+        # its processes start while the steps run that all trials share
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(_pool(plan)) if plan.searches(True) else None
+            prepare(plan.resolved, steps)
+            rows = Rows.read(plan, steps)
+            study = Study(Path(store.local, STUDIES, plan.study_name(rows.identity)))
+            with study.held():
+                _open(study, rows)
+                if plan.searches(bool(study.trials())):
+                    pool = pool or stack.enter_context(_pool(plan))
+                    search(plan, rows, study, store, report_progress("tune", prefect=prefect), pool)
+                trials = study.trials()
         if all(trial.kind in CONTROLS for trial in trials):
             raise InputError(
                 "there was no time for one trial beside the controls: give more --minutes or --trials; what "
@@ -169,10 +173,12 @@ def search(
     study: Study,
     store: Store,
     report: Callable[[int, int, Mapping[str, float]], None],
+    pool: Pool | None = None,
 ) -> None:
-    """Judge candidates until the time is up; ``report(done, total, values)`` is called after each model."""
-    workers = plan.tune.workers or len(cores())
-    pool = _pool(plan, workers)
+    """Judge candidates until the time is up, in the `pool`'s workers or in this process.
+
+    ``report(done, total, values)`` is called after each model.
+    """
     most, started = plan.most, time.monotonic()
 
     def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
@@ -198,23 +204,27 @@ def search(
             passed = min(time.monotonic() - started, plan.seconds)
             report(int(passed), max(int(plan.seconds), 1), values)
 
-    with pool or contextlib.nullcontext():
-        study.search(
-            rows.plan,
-            judge,
-            until=started + plan.seconds,
-            most=most,
-            workers=workers,
-            on_trial=on_trial,
-            interrupt=(lambda: None) if pool is None else lambda: pool.close(kill=True),
-        )
+    study.search(
+        rows.plan,
+        judge,
+        until=started + plan.seconds,
+        most=most,
+        workers=1 if pool is None else _workers(plan),
+        on_trial=on_trial,
+        interrupt=(lambda: None) if pool is None else lambda: pool.close(kill=True),
+    )
 
 
-def _pool(plan: TunePlan, workers: int) -> Pool | None:
-    """Return the workers that judge models; None where this process does."""
+def _workers(plan: TunePlan) -> int:
+    return plan.tune.workers or len(cores())
+
+
+def _pool(plan: TunePlan) -> Pool | contextlib.nullcontext[None]:
+    """Return the workers that judge models, or a context without any where this process does."""
+    workers = _workers(plan)
     if plan.tune.engine == "dask":
         return DaskPool(plan.tune.address, workers)
-    return WorkerPool(workers) if workers > 1 else None
+    return WorkerPool(workers) if workers > 1 else contextlib.nullcontext()
 
 
 def judged(
@@ -265,7 +275,7 @@ def judging(
             "min_cell": settings.min_cell,
             "intersections": settings.intersections,
             "test_share": job.split.test,
-            "predicted": plan.aim.metrics if plan.aim.bound == "prediction" else [],
+            "predicted": plan.aim.metrics if plan.aim.bound in ("auto", "prediction") else [],
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
         },
     }

@@ -452,6 +452,9 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
         candidate = Candidate(winner.kind, winner.method)
         searched = {name: value for name, value in winner.arguments.items() if name != LEAVE_OUT}
         method = {"name": winner.method, **plan.base(candidate), **searched}
+    if decision.equal is not None:
+        # as they were judged: chosen on all training rows
+        decision = decision.model_copy(update={"folds": plan.folds(rows)})
     changes: dict[str, Any] = {"method": method, "decision": decision, "paper": None}
     if leave_out and job.evaluate.certificate is None:
         # no method that leaves columns out has a fair metric, and the job's may name these columns

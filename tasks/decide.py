@@ -24,7 +24,7 @@ MIN_CELL = 5
 def decide(context: StepContext) -> StepResult:
     """Write ``model/``, the model with its decision rule, and ``rule.json`` with the choice for the page.
 
-    Parameters are those of :func:`decided_rule`. Inputs are the ``model``, its ``held_out`` rows, and for
+    Parameters are those of :func:`chosen_rule`. Inputs are the ``model``, its ``held_out`` rows, and for
     thresholds by group the ``train`` rows.
     """
     held = HeldOut.read(context.inputs["held_out"])
@@ -43,45 +43,46 @@ def decide(context: StepContext) -> StepResult:
 
 
 def decided_rule(
-    parameters: Mapping[str, Any],
-    held: HeldOut,
-    groups: NDArray[np.str_] | None = None,
-    calibrated: tuple[Any, Any] | None = None,
+    parameters: Mapping[str, Any], held: HeldOut, groups: NDArray[np.str_] | None = None
 ) -> tuple[Any, Rule, dict[str, Any]]:
-    """Calibration, decision rule, and a description of both without rows.
-
-    `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
-    ``attribute`` (name, cut points and group names); ``min_cell`` optionally. `groups` are those of the
-    held-out rows, shape (m,). `calibrated` is the result of :func:`calibrated_on` if it is known already.
-    Raises `InputError` for a quota that equal probabilities make impossible, or
-    groups with too few rows.
-    """
-    wanted = parameters["decision"]
-    calibration, losses = calibrated or calibrated_on(parameters, held)
-    p = calibration(held.probability)
-    base_rate = float(held.label.mean())
-    threshold = wanted["threshold"]
-    if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
-        threshold = "balanced"
-    try:
-        if groups is None:
-            rule: Rule = choose_threshold(
-                p, held.label, threshold=threshold, rate=wanted["rate"], costs=wanted["costs"]
-            )
-        else:
-            rule = _by_group(parameters, p, held.label, groups, threshold)
-    except ValueError as error:
-        raise InputError(f"decision: {error}") from None
+    """Calibration, the rule of :func:`chosen_rule`, and a description of both without rows."""
+    calibration, losses = calibrated_on(parameters, held)
+    rule = chosen_rule(parameters, held, calibration, groups)
+    least = parameters.get("min_cell", MIN_CELL)
     content = {
-        "rows": len(p),
-        "base_rate": base_rate,
+        "rows": len(held.label),
+        "base_rate": float(held.label.mean()),
         "calibration": calibration.kind,
         "losses": losses,
         "shift": held.shift,
         "rule": rule.to_json(),
-        "curve": decision_curve(p, held.label, min_cell=parameters.get("min_cell", MIN_CELL)),
+        "curve": decision_curve(calibration(held.probability), held.label, min_cell=least),
     }
     return calibration, rule, content
+
+
+def chosen_rule(
+    parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: NDArray[np.str_] | None = None
+) -> Rule:
+    """Decision rule chosen on held-out rows by their calibrated probabilities.
+
+    `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for thresholds by group
+    ``attribute`` (name, cut points and group names); ``min_cell`` optionally. `groups` are those of the
+    held-out rows, shape (m,). Raises `InputError` for a quota that equal probabilities make impossible, or
+    groups with too few rows.
+    """
+    wanted, p = parameters["decision"], calibration(held.probability)
+    threshold = wanted["threshold"]
+    if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
+        threshold = "balanced"
+    try:
+        if groups is not None:
+            return _by_group(parameters, p, held.label, groups, threshold)
+        return choose_threshold(
+            p, held.label, threshold=threshold, rate=wanted["rate"], costs=wanted["costs"]
+        )
+    except ValueError as error:
+        raise InputError(f"decision: {error}") from None
 
 
 def calibrated_on(parameters: Mapping[str, Any], held: HeldOut) -> tuple[Any, Any]:

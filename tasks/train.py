@@ -33,7 +33,8 @@ def train(context: StepContext) -> StepResult:
 
     With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
     trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
-    mitigation is chosen by :func:`evenhand.tasks.strength.fit_useful`, whose facts the record has.
+    mitigation is chosen by :func:`evenhand.tasks.strength.fit_useful`, whose facts the record has. With
+    `decision_folds` the held-out rows are all rows, each predicted by a model of the other folds.
     """
     spec = METHODS[context.parameters["method"]]
     if not installed(spec):
@@ -54,6 +55,8 @@ def train(context: StepContext) -> StepResult:
         model, held, facts["strength"] = fit_useful(
             learner, data, plain, seed, progress=report, checkpoint=context.checkpoint
         )
+        strength = facts["strength"]
+        learner = learner_of(context, data, {strength["parameter"]: strength["used"]})
     else:
         model = learner.fit(data, progress=report, checkpoint=context.checkpoint)
     # a training that stops early is finished too
@@ -65,7 +68,9 @@ def train(context: StepContext) -> StepResult:
         (context.workdir / "history.json").write_text(json.dumps(history))
         outputs["history"] = (context.workdir / "history.json", "history")
     if context.parameters.get("validate"):
-        held = held or learner.held_out(model, data, seed)
+        folds = context.parameters.get("decision_folds")
+        if held is None or folds is not None:
+            held = learner.held_out(model, data, seed, folds)
         held.write(context.workdir / "held_out.parquet")
         outputs["held_out"] = (context.workdir / "held_out.parquet", "held_out")
     return StepResult(outputs, facts)

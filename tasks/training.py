@@ -16,6 +16,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.groups import hold_out
 from evenhand.fairlib.methods.registry import MethodSpec
+from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
@@ -89,12 +90,15 @@ class Learner:
             raise InputError(f"method {self.spec.name}: {error}") from None
         return model
 
-    def held_out(self, model: Method, data: Dataset, seed: int) -> HeldOut:
+    def held_out(self, model: Method, data: Dataset, seed: int, folds: int | None = None) -> HeldOut:
         """Probabilities of `model` for rows that it was not trained on.
 
         They are the validation rows of the method's early stopping. A method that has none is trained once
-        more, without a share of the rows.
+        more, without a share of the rows. With `folds`, they are all rows, each predicted by a model that was
+        trained on the other folds.
         """
+        if folds is not None:
+            return self._out_of_fold(data, seed, folds)
         shift = float(model.prior_shift_)
         found = model.validation_
         if found is not None:
@@ -106,9 +110,26 @@ class Learner:
                 f"the {len(data.y)} training rows are too few to hold some out for the calibration: collect "
                 "more, or set calibration: none and decision: own."
             ) from None
-        other: Any = self.fit(data, kept)
-        if hasattr(other, "acquire"):
-            probability = other.acquire(data.X[held]).probability
-        else:
-            probability = other.predict_proba(data.X[held])[:, 1]
-        return HeldOut(held, data.y[held], probability, float(other.prior_shift_))
+        other = self.fit(data, kept)
+        return HeldOut(held, data.y[held], _probability(other, data.X[held]), float(other.prior_shift_))
+
+    def _out_of_fold(self, data: Dataset, seed: int, folds: int) -> HeldOut:
+        cells = joint_cells(data.y, self.groups.values())
+        fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"))
+        if min(np.bincount(data.y, minlength=2)) < folds:
+            raise InputError(
+                f"the training rows have too few people of a label for {folds} folds: collect more, or set "
+                "decision.folds lower."
+            )
+        probability, shifts = np.empty(len(data.y)), []
+        for number in range(folds):
+            model = self.fit(data, np.flatnonzero(fold != number))
+            probability[fold == number] = _probability(model, data.X[fold == number])
+            shifts.append(float(model.prior_shift_))
+        return HeldOut(np.arange(len(data.y)), data.y.copy(), probability, float(np.mean(shifts)))
+
+
+def _probability(model: Any, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Probability of label 1, of a model that asks for features after its questions."""
+    found = model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
+    return np.asarray(found, dtype=np.float64)

@@ -37,6 +37,7 @@ MARGIN = (3, 7)
 class Extremes:
     """Largest values over regions, all (n, m): some point reaches `found`, no point is above `proved`.
 
+    `longest`, shape (n,), is the longest change of all logits that a point reaches.
     No point within the inner radius is above `inner`. In between, the largest value over a radius is at most
     the straight line between the two: each part's bound is affine in the radius, so their maximum is convex.
     `met` says where found and proved differ by less than the tolerance.
@@ -45,6 +46,7 @@ class Extremes:
     found: Float
     proved: Float
     inner: Float
+    longest: Float
     met: NDArray[np.bool_]
 
 
@@ -102,7 +104,9 @@ class Branching:
         self.person = np.repeat(np.arange(len(region)), self.m)
         self.random = np.random.default_rng(seed)
         self.slack = (relaxation.slacks[-1][self.person] * np.abs(self.rows)).sum(axis=1)
-        self.own = (relaxation.logits(region.x)[self.person] * self.rows).sum(axis=1)
+        self.logits = relaxation.logits(region.x)
+        self.longest = np.zeros(len(region))
+        self.own = (self.logits[self.person] * self.rows).sum(axis=1)
         self.found = self.own - self.slack
         self.closed, self.closed_inner = np.full((2, len(self.rows)), -np.inf)
         # an infinite radius has no factor
@@ -141,8 +145,11 @@ class Branching:
         self.put_aside(waiting)
         proved = np.maximum(self.closed, self.found)
         met = proved <= self.goal()
-        arrays = self.found, proved, np.maximum(self.closed_inner, self.own), met
-        return Extremes(*(array.reshape(-1, self.m) for array in arrays))
+        shape = (-1, self.m)
+        inner = np.maximum(self.closed_inner, self.own).reshape(shape)
+        return Extremes(
+            self.found.reshape(shape), proved.reshape(shape), inner, self.longest, met.reshape(shape)
+        )
 
     def goal(self) -> Float:
         """The bound of each problem from which on it counts as met."""
@@ -178,8 +185,13 @@ class Branching:
 
     def offer(self, problem: Index, points: Float) -> None:
         """Keep the largest value of points, shape (p, s, d), of problems, shape (p,)."""
-        values = (self.relaxation.logits(points) * self.rows[problem][:, None, :]).sum(axis=2)
+        logits, person = self.relaxation.logits(points), self.person[problem]
+        values = (logits * self.rows[problem][:, None, :]).sum(axis=2)
         np.maximum.at(self.found, problem, values.max(axis=1) - self.slack[problem])
+        longest = np.linalg.norm(logits - self.logits[person][:, None, :], axis=2).max(axis=1)
+        np.maximum.at(
+            self.longest, person, longest - 2.0 * np.abs(self.relaxation.slacks[-1][person]).sum(axis=1)
+        )
 
     def attack(self) -> None:
         """Move to where the linearised function is largest, from the person and from random places."""
@@ -236,15 +248,16 @@ def network_rings(
     angles = np.arange(8) * np.pi / 4
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     found: list[Ring] = []
+    seen, longest = np.full((1, 1), -np.inf), np.zeros(1)
     for done, radius in enumerate(radii):
         inner = radii[max(done - 1, 0)]
         relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
         branching = Branching(relaxation, rows, inner=inner, seed=seed)
         left = (end - time.monotonic()) / (len(radii) - done)
         extremes = branching.run(parts * len(relaxation.region), left)
-        seen = extremes.found if not found else np.maximum(extremes.found, found[-1].found)
-        own = branching.own.reshape(-1, 8)
-        found.append(Ring(inner, radius, own, seen, np.maximum(extremes.proved, seen), extremes.inner))
+        seen, longest = np.maximum(extremes.found, seen), np.maximum(extremes.longest, longest)
+        own, proved = branching.own.reshape(-1, 8), np.maximum(extremes.proved, seen)
+        found.append(Ring(inner, radius, own, seen, proved, extremes.inner, longest))
         if callback is not None:
             callback(done + 1, len(radii))
     return found

@@ -32,6 +32,8 @@ class Ring:
         Fair distances, not squared; the radius may be infinite.
     own : ndarray
         Values at the people themselves.
+    longest : ndarray, shape (n,), or None
+        Longest change of the output that a point within the radius reaches.
     """
 
     inner: float
@@ -40,6 +42,7 @@ class Ring:
     found: Float
     proved: Float
     inner_proved: Float
+    longest: Float | None = None
 
     def columns(self, columns: Sequence[int], factor: float = 1.0) -> Ring:
         """Only these functions, each times a positive factor."""
@@ -49,7 +52,7 @@ class Ring:
     @staticmethod
     def join(rings: Sequence[Ring]) -> Ring:
         """The ring of all people of rings with the same distances."""
-        names = ("own", "found", "proved", "inner_proved")
+        names = ("own", "found", "proved", "inner_proved", *(("longest",) * (rings[0].longest is not None)))
         arrays = (np.concatenate([getattr(ring, name) for ring in rings]) for name in names)
         return Ring(rings[0].inner, rings[0].radius, *arrays)
 
@@ -162,7 +165,8 @@ def mean_change(rings: Sequence[Ring], scale: float) -> tuple[ConcaveHulls, Conc
         inner, outer = ring.inner_proved - ring.own, ring.proved - ring.own
         finite = np.isfinite(ring.radius)
         if finite:
-            found.append(scale * np.square(np.maximum(ring.found - ring.own, 0.0)).max(axis=1))
+            assert ring.longest is not None
+            found.append(scale * np.square(ring.longest))
             spent.append(np.full(len(inner), ring.radius**2))
         whole = not finite or ring.radius == ring.inner
         for piece in range(1 if whole else PIECES):

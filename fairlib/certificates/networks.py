@@ -28,17 +28,17 @@ def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
     NotProvedError
         Any other network; the message names the layer.
     """
-    from evenhand.fairlib.auditor.differentiable_model import PerceptronModel, as_differentiable
+    from evenhand.fairlib.auditor.differentiable_model import perceptron_layers
 
-    model = as_differentiable(network)
-    if not isinstance(model, PerceptronModel):
+    layers = perceptron_layers(network)
+    if layers is None:
         names = [type(layer).__name__ for layer in [*network.children()] or [network]]
         others = [name for name in names if name not in ("Linear", "ReLU")]
         which = f"the layer {others[0]}" if others else "this order of layers"
         raise NotProvedError(f"no bound is known for {which}, only for linear layers with ReLU between them")
     found = []
-    for weight, bias in zip(model.weights, model.biases, strict=True):
-        found.append((weight.double().numpy().copy(), bias.double().numpy().copy()))
+    for layer in layers:
+        found.append((layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()))
         if not all(np.isfinite(array).all() for array in found[-1]):
             raise NotProvedError("the network's weights are not finite")
     return found

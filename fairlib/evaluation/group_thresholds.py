@@ -161,15 +161,14 @@ def roc_hull(probability: Floats, label: NDArray[np.int64]) -> RocHull:
     # between neighbouring floats the middle may round to the lower one, which must stay below the threshold
     middle = np.where(middle > falling[1:], middle, falling[:-1])
     thresholds = np.concatenate([[NOBODY], middle, [0.0]])
-    kept: list[int] = []
-    for k in range(len(tp)):
-        # a vertex on or below the line between its neighbours is none; counts are whole, so this is exact
-        while len(kept) > 1:
-            a, b = kept[-2:]
-            if (fp[b] - fp[a]) * (tp[k] - tp[a]) < (fp[k] - fp[a]) * (tp[b] - tp[a]):
-                break
-            kept.pop()
-        kept.append(k)
+    kept = np.arange(len(tp))
+    while True:
+        # a point on or below the line between its neighbours is no vertex; counts are whole, so this is exact
+        x, y = fp[kept], tp[kept]
+        above = (x[1:-1] - x[:-2]) * (y[2:] - y[:-2]) < (x[2:] - x[:-2]) * (y[1:-1] - y[:-2])
+        if above.all():
+            break
+        kept = kept[np.concatenate([[True], above, [True]])]
     return RocHull(thresholds[kept], ratio(fp[kept], fp[-1]), ratio(tp[kept], tp[-1]))
 
 

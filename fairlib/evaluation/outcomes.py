@@ -149,8 +149,9 @@ def _probabilities(values: ArrayLike, n: int) -> NDArray[np.float64]:
 
 def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
     argument = f"sensitive[{name!r}]"
-    array = _vector(argument, values, n).astype(object)
-    wrong = sum(not isinstance(value, str) for value in array.tolist())
+    given = _vector(argument, values, n)
+    array = given.astype(object)
+    wrong = 0 if given.dtype.kind == "U" else sum(not isinstance(value, str) for value in array.tolist())
     if wrong:
         raise ValueError(
             f"{argument}: {wrong} of {n} group labels are not strings; "

@@ -82,7 +82,11 @@ class GroupRule:
             raise ValueError(
                 f"decisions of this model depend on {self.attribute!r}: give the group of every row."
             )
-        decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), self._uniform(X))
+        return self.decide_by(probability, groups, self.uniforms(X))
+
+    def decide_by(self, probability: Float64, groups: ArrayLike, uniform: Float64) -> Decided:
+        """Decide as :meth:`decide` does, by the result of :meth:`uniforms`."""
+        decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), uniform)
         return np.asarray(decided, dtype=bool)
 
     def groups_of(self, rows: Any) -> NDArray[np.str_]:
@@ -110,7 +114,8 @@ class GroupRule:
         found[~missing] = np.array(self.names)[np.searchsorted(self.bins, numbers, side="right")]
         return found.astype(str)
 
-    def _uniform(self, X: NDArray[np.float32]) -> Float64:
+    def uniforms(self, X: NDArray[np.float32]) -> Float64:
+        """A number in [0, 1) for each encoded row, shape (n,), which chooses among its group's thresholds."""
         import pyarrow as pa
 
         from evenhand.fairlib.proxies.hash_uniform import hash_uniforms

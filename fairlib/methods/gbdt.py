@@ -41,11 +41,15 @@ Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class _Stop:
-    """The chosen number of steps, predictions of the held-out rows, and the growth of a tree."""
+    """The chosen number of steps, predictions of the held-out rows, and the growth of a tree.
+
+    `booster` is of the rows that were not held out; None after a cross-validation.
+    """
 
     steps: int
     validation: Validation
     growth: dict[str, Any]
+    booster: xgb.Booster | None
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -83,6 +87,9 @@ class GBDTClassifier(Method):
     validation_fraction : float or None
         Share of the rows that is held out, stratified by label. None: 0.15 of a large table, and
         cross-validation of a small one.
+    refit : bool
+        Whether all rows train again after a share was held out. False keeps the model of the other rows, in
+        about half of the time.
     random_state : int or None
         Draws the held-out rows.
     n_jobs : int or None
@@ -116,6 +123,7 @@ class GBDTClassifier(Method):
     scale_pos_weight: float | None = None
     n_iter_no_change: int | None = 30
     validation_fraction: float | None = None
+    refit: bool = True
     random_state: int | None = None
     n_jobs: int | None = None
 
@@ -152,12 +160,15 @@ class GBDTClassifier(Method):
             stop = self._choose_steps(rows, codes, weights, parameters, importance, callback)
         if stop is not None:
             growth, self.best_step_, self.validation_ = stop.growth, stop.steps, stop.validation
-        # the booster starts with the matrix, so that its cached margins are updated with every tree
-        booster, matrix = self._start(parameters | growth, rows, codes, weights)
-        for step in range(self.best_step_):
-            booster.update(matrix, step)
-            if callback is not None and stop is None:
-                callback(step + 1, self.n_steps, {})
+        if stop is not None and stop.booster is not None and not self.refit:
+            booster = stop.booster
+        else:
+            # the booster starts with the matrix, so that its cached margins are updated with every tree
+            booster, matrix = self._start(parameters | growth, rows, codes, weights)
+            for step in range(self.best_step_):
+                booster.update(matrix, step)
+                if callback is not None and stop is None:
+                    callback(step + 1, self.n_steps, {})
         self.booster_ = between_values(booster, rows)
         if self.categories_:
             self.booster_.set_attr(categories=json.dumps(self.categories_))
@@ -291,7 +302,8 @@ class GBDTClassifier(Method):
                     callback(done + search.step, total, {})
             found.append(search)
         best = min(found, key=lambda search: search.loss)
-        return _Stop(best.steps, best.validation(), best.growth)
+        booster = best.parts[0][0][: best.steps] if len(folds) == 1 else None
+        return _Stop(best.steps, best.validation(), best.growth, booster)
 
     def _folds(self, codes: Codes) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""

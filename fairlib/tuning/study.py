@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +13,13 @@ from evenhand.fairlib.catalogue import better, describe
 from evenhand.fairlib.evaluation.tradeoff import Limit, pareto_front
 
 Estimates = Mapping[str, Mapping[str, float | None]]
-Bound = Literal["interval", "point", "prediction"]
+Bound = Literal["auto", "interval", "point", "prediction"]
 # Keys of the ends that limits from below and from above are held against.
-ENDS: Mapping[str, tuple[str, str]] = {"interval": ("low", "high"), "prediction": ("below", "above")}
+ENDS: Mapping[str, tuple[str, str]] = {
+    "auto": ("below", "above"),
+    "prediction": ("below", "above"),
+    "interval": ("low", "high"),
+}
 UNKNOWN = 1.0
 """Shortfall of a metric without a number: as much as the difference of two shares can be."""
 
@@ -51,13 +55,14 @@ class Trial:
 class Aim:
     """What a study looks for: metrics to make best, and limits.
 
-    Limits hold on the unfavourable end of the confidence interval, on the value, or on the unfavourable end
-    of what a test may show ("prediction").
+    Limits hold on the unfavourable end of the confidence interval, on the value ("point"), or on the
+    unfavourable end of what a test may show ("prediction"). "auto" is the last while trials are searched, and
+    among finished trials as :func:`settled` says.
     """
 
     objectives: tuple[str, ...]
     limits: tuple[Limit, ...] = ()
-    bound: Bound = "interval"
+    bound: Bound = "auto"
 
     @property
     def metrics(self) -> list[str]:
@@ -157,9 +162,20 @@ def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
     ]
 
 
+def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
+    """The aim with the bound that "auto" stands for: "prediction" if a trial is within the limits so.
+
+    Else it is "interval".
+    """
+    if aim.bound != "auto":
+        return aim
+    strict = replace(aim, bound="prediction")
+    return strict if within(strict, trials) else replace(aim, bound="interval")
+
+
 def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
     """Trials within the limits that no other dominates in the objectives."""
-    found = within(aim, trials)
+    found = within(settled(aim, trials), trials)
     if not found:
         return []
     losses = np.array([aim.losses(trial.metrics) for trial in found])
@@ -172,7 +188,8 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
     Among equals a simpler one wins: a control, then the job as it is, then the first.
     """
     first = prefer or aim.objectives[0]
-    order = Aim((first, *(name for name in aim.objectives if name != first)), aim.limits, aim.bound)
+    others = (name for name in aim.objectives if name != first)
+    order = replace(settled(aim, trials), objectives=(first, *others))
     ranks = {("plain", "job"): 0, ("blind", "job"): 1, ("job", "job"): 2}
     found = within(order, trials)
     return min(
@@ -189,7 +206,7 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
 
 def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:
     """The trial that misses the limits least, ties by the objectives."""
-    found = [trial for trial in trials if is_candidate(trial)]
+    found, aim = [trial for trial in trials if is_candidate(trial)], settled(aim, trials)
     return min(found, key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)), default=None)
 
 
@@ -198,10 +215,10 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
 
     Both are of this study's trials: a search without the limit might have found a better one.
     """
-    name = prefer or aim.objectives[0]
+    name, aim = prefer or aim.objectives[0], settled(aim, trials)
     rows = []
     for limit in aim.limits:
-        others = Aim(aim.objectives, tuple(item for item in aim.limits if item is not limit), aim.bound)
+        others = replace(aim, limits=tuple(item for item in aim.limits if item is not limit))
         held, free = best(aim, trials, name), best(others, trials, name)
         values = [None if trial is None else trial.metrics[name]["value"] for trial in (held, free)]
         rows.append({"limit": str(limit), "with": values[0], "without": values[1]})

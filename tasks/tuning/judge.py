@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,19 +14,20 @@ from threadpoolctl import threadpool_limits
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
+from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.tuning.folds import fold_of_rows, joint_cells
 from evenhand.tasks.controls import control_learner, sensitive_columns, without_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.decide import calibrated_on, check_groups, decided_rule
+from evenhand.tasks.decide import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.controls import BLIND, CONTROLS, MAJORITY, Majority
 from evenhand.tasks.evaluating.decisions import Decisions, acquire
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.train import learner_of
+from evenhand.tasks.training import HeldOut
 from evenhand.tasks.tuning.candidates import SCORES
 
 # The first rung has one in so many of a fold's training rows and of the training steps of a method.
@@ -34,10 +37,12 @@ FIRST_RUNG = 3
 def judge(context: StepContext) -> StepResult:
     """Write ``judged.json``: for each rule of decisions the metrics on rows that no model was trained on.
 
-    Every fold's rows are predicted by a model of the other folds, calibrated and with a decision rule chosen
-    on held-out rows of these. The decisions of all folds together give the metrics and their intervals. On
-    the first rung only one fold is predicted, without intervals, by a model of a third of the other rows and
-    with at most a third of the method's steps. A rule that a fold does not allow has an ``error`` instead.
+    Every fold's rows are predicted by a model of the other folds. They are then decided by the calibration
+    and the decision rule that are chosen on the predictions of the other folds. The decisions of all folds
+    together give the metrics and their intervals. On the first rung only one fold is predicted, without
+    intervals, by a model of a third of the other rows and with at most a third of the method's steps; each
+    half of it is decided by what is chosen on the other half. A rule that the rows do not allow has an
+    ``error`` instead.
 
     The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, and the ``encoder`` for
     counterfactual copies. Parameters are those of the steps `train` and `decide`, with a list of ``rules``
@@ -49,26 +54,22 @@ def judge(context: StepContext) -> StepResult:
     data = read_dataset(context.inputs["train"])
     check_folds(data, parameters["folds"])
     fold = fold_of_rows(cells_of(data), parameters["folds"], derive_seed(parameters["fold_seed"], "tune"))
-    first = parameters["first"]
-    found, rows, shares = [], [], []
-    for number in range(1 if first else parameters["folds"]):
-        trained, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        if first:
-            part = fold_of_rows(
-                cells_of(data)[trained], FIRST_RUNG, derive_seed(parameters["fold_seed"], "rung")
-            )
-            trained = trained[part == 0]
-        # the many small fits of a calibration take several times as long on more threads than there are cores
-        with threadpool_limits(1, user_api="blas"):
-            decided, share = decisions(context, data.take(trained), data.take(held))
-        found.append(decided)
-        shares.append(share)
-        rows.append(held)
-        context.progress(number + 1, parameters["folds"], {})
-    content = measured(
-        parameters, data.take(np.concatenate(rows)), list(zip(*found, strict=True)), float(np.mean(shares))
-    )
-    return StepResult(context.write_json("judged", {"rules": content, "rows": sum(map(len, rows))}))
+    first, rung = parameters["first"], derive_seed(parameters["fold_seed"], "rung")
+    found, rows = [], []
+    # many small fits take several times as long on more threads than there are cores
+    with threadpool_limits(1, user_api="blas"):
+        for number in range(1 if first else parameters["folds"]):
+            trained, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            if first:
+                trained = trained[fold_of_rows(cells_of(data)[trained], FIRST_RUNG, rung) == 0]
+            found.append(predictions(context, data.take(trained), data.take(held)))
+            rows.append(held)
+            context.progress(number + 1, parameters["folds"], {})
+        data = data.take(np.concatenate(rows))
+        part = fold_of_rows(cells_of(data), 2, rung) if first else np.sort(fold)
+        results = cross_decided(parameters, data, Predictions.concatenate(found), part)
+    content = measured(parameters, data, results)
+    return StepResult(context.write_json("judged", {"rules": content, "rows": len(data.y)}))
 
 
 def cells_of(data: Dataset) -> NDArray[np.int64]:
@@ -86,130 +87,217 @@ def check_folds(data: Dataset, folds: int) -> None:
         )
 
 
-def decisions(context: StepContext, data: Dataset, held: Dataset) -> tuple[list[Decisions | str], float]:
-    """Decisions about the rows `held` by a model of the rows `data`, or an error, for each rule.
+# what a model predicts
 
-    Also the share of the rows `data` by which the rules were chosen; 0 if none were.
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What models without a rule say about n people, and about v views of each: the row, then its copies.
+
+    `score` has the shape (v, n), and so have, where a rule needs them, `own`, the labels by the method's own
+    decisions, and `uniform`, the numbers by which :class:`GroupRule` chooses among thresholds. `copies` has
+    the number of views of each set of copies, in their order. `shift` is the log-odds that class weights
+    added. `asked` is the number of features asked, shape (n,).
+    """
+
+    score: NDArray[np.float64]
+    own: NDArray[np.int64] | None
+    uniform: NDArray[np.float64] | None
+    copies: Mapping[str, int]
+    shift: float
+    asked: NDArray[np.int64] | None = None
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Predictions]) -> Predictions:
+        """Predictions about the people of all parts, in their order."""
+
+        def joined(name: str) -> Any:
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else np.concatenate(arrays, axis=-1)
+
+        shift = float(np.mean([part.shift for part in parts]))
+        return cls(joined("score"), joined("own"), joined("uniform"), parts[0].copies, shift, joined("asked"))
+
+
+def predictions(context: StepContext, data: Dataset, held: Dataset, *, as_run: bool = False) -> Predictions:
+    """Train a model on the rows `data`, and predict the rows `held` and their copies.
+
+    The training is shortened unless it is to be `as_run`, like that of a run.
     """
     parameters = context.parameters
     hidden = sensitive_columns(data) if parameters["kind"] == BLIND else []
     hidden += [column for name in parameters["leave_out"] for column in data.groups.get(name, ())]
-    data, held = without_columns(data, hidden), without_columns(held, hidden)
-    model, out = _trained(context, data)
-    # what is the same for all rules is computed once
-    acquired = acquire(model, held.X)
-    score = model.predict_proba(held.X)[:, 1] if acquired is None else acquired.probability
-    views = [(held.X, score)]
-    copies = parameters["measure"]["counterfactuals"]
-    if copies:
+    model = _trained(context, without_columns(data, hidden), {} if as_run else _shorter(parameters))
+    held = without_columns(held, hidden)
+    views, copies = [held.X], {}
+    if parameters["measure"]["counterfactuals"]:
         encoder = TableEncoder.load(context.inputs["encoder"])
-    sizes = {}
-    for name, changes in copies.items():
+    for name, changes in parameters["measure"]["counterfactuals"].items():
         made = encoded_copies(encoder, held.X, changes)
         for copy in made:
             copy[:, hidden] = np.float32(0.0)
-            views.append((copy, model.predict_proba(copy)[:, 1]))
-        sizes[name] = len(made)
+            views.append(copy)
+        copies[name] = len(made)
+    acquired = acquire(model, held.X)
+    score = np.stack([model.predict_proba(X)[:, 1] for X in views])
+    if acquired is not None:
+        score[0] = acquired.probability
+    own = uniform = None
+    if any(_is_own(parameters, rule) for rule in parameters["rules"]):
+        own = np.stack([model.predict(X) for X in views]).astype(np.int64)
+    if any(rule["decision"]["equal"] for rule in parameters["rules"]):
+        rule = GroupRule("", None, "", derive_seed(parameters["seed"], "decision"))
+        uniform = np.stack([rule.uniforms(X) for X in views])
     asked = None if acquired is None else (acquired.order >= 0).sum(axis=1)
-    calibrated = None if out is None else calibrated_on(parameters, out)
-
-    def decided(rule: Mapping[str, Any]) -> Decisions:
-        groups = None
-        if out is None:
-            labels = [model.predict(X) for X, _ in views]
-            p = score
-        else:
-            chosen, groups = _chosen(parameters, data, held, rule, out, calibrated)
-            whole = DecidedModel(model, *chosen)
-            p = score if _is_undecided(parameters, rule) else whole.calibration(score)
-            own = chosen[1] == ThresholdRule() and acquired is None
-            labels = [
-                model.predict(X) if own else whole.decide(whole.calibration(q), X, groups) for X, q in views
-            ]
-        consistent, start = {}, 1
-        for name, size in sizes.items():
-            same = np.stack(labels[start : start + size])
-            consistent[name], start = (same == same[0]).all(axis=0), start + size
-        return Decisions(p, np.asarray(labels[0]).astype(np.int64), consistent, asked)
-
-    found: list[Decisions | str] = []
-    for rule in parameters["rules"]:
-        try:
-            found.append(decided(rule))
-        except (InputError, ValueError) as error:
-            found.append(str(error))
-    return found, 0.0 if out is None else len(out.rows) / len(data.y)
+    return Predictions(score, own, uniform, copies, float(getattr(model, "prior_shift_", 0.0)), asked)
 
 
-def _chosen(
-    parameters: Mapping[str, Any],
-    data: Dataset,
-    held: Dataset,
-    rule: Mapping[str, Any],
-    out: Any,
-    calibrated: Any,
-) -> tuple[tuple[Any, Any], NDArray[np.str_] | None]:
-    """Calibration and decision rule chosen on the rows `out`, and the groups of the rows `held`."""
-    settings = {**parameters, **rule}
-    if not rule["decision"]["equal"]:
-        return decided_rule(settings, out, None, calibrated)[:2], None
-    name = rule["attribute"]["name"]
-    everybody = data.sensitive[name].astype(str)
-    check_groups(settings, everybody, everybody[out.rows], out.label)
-    return decided_rule(settings, out, everybody[out.rows], calibrated)[:2], held.sensitive[name].astype(str)
-
-
-def _trained(context: StepContext, data: Dataset) -> tuple[Any, Any]:
-    """A model of the rows, and the held-out rows by which decisions are chosen; None if none are needed."""
+def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) -> Any:
+    """A model of the rows, with some of the method's arguments `changed`."""
     parameters = context.parameters
     if parameters["kind"] == MAJORITY:
-        return Majority(float(data.y.mean())), None
+        return Majority(float(data.y.mean()))
     if parameters["kind"] in CONTROLS:
         learner = control_learner(parameters, len(data.y))
     else:
-        learner = learner_of(context, data, _fewer_steps(parameters) if parameters["first"] else {})
-    model: Any = learner.fit(data)
-    if all(_is_undecided(parameters, rule) for rule in parameters["rules"]):
-        return model, None
-    return model, learner.held_out(model, data, parameters["seed"])
+        learner = learner_of(context, data, changed)
+    return learner.fit(data)
+
+
+def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that shorten a training: a part of the steps on the first rung, and one training of trees."""
+    cls = method_class(parameters["method"])
+    taken, found = inspect.signature(cls.__init__).parameters, dict[str, Any]()
+    if "refit" in taken:
+        found["refit"] = False
+    steps = parameters["arguments"].get("n_steps", getattr(cls, "n_steps", None))
+    if parameters["first"] and steps is not None:
+        found["n_steps"] = max(1, -(-steps // FIRST_RUNG))
+    return found
+
+
+# what follows under a rule
+
+
+def cross_decided(
+    parameters: Mapping[str, Any], data: Dataset, found: Predictions, part: NDArray[np.int64]
+) -> list[Decisions | str]:
+    """Decisions under each rule, or why there are none; `part`, shape (n,), numbers the parts of the rows.
+
+    Each part is decided by the calibration and the rule that are chosen on the other parts.
+    """
+    chosen_on = [np.flatnonzero(part != number) for number in range(int(part.max()) + 1)]
+    held = [HeldOut(rows, data.y[rows], found.score[0, rows], found.shift) for rows in chosen_on]
+    return decided(parameters, data, data, found, part, held)
+
+
+def decided(
+    parameters: Mapping[str, Any],
+    training: Dataset,
+    data: Dataset,
+    found: Predictions,
+    part: NDArray[np.int64],
+    held: Sequence[HeldOut],
+) -> list[Decisions | str]:
+    """Decisions about the rows `data` under each rule, or an error.
+
+    What decides the rows of a part is chosen on its entry of `held`, whose rows are positions in `training`.
+    """
+    known: list[Any] = []
+    if not all(_is_undecided(parameters, rule) for rule in parameters["rules"]):
+        try:
+            known = [calibrated_on(parameters, rows) for rows in held]
+        except (InputError, ValueError) as error:
+            return [str(error)] * len(parameters["rules"])
+    results: list[Decisions | str] = []
+    for rule in parameters["rules"]:
+        try:
+            results.append(_under(parameters, rule, training, data, found, part, held, known))
+        except (InputError, ValueError) as error:
+            results.append(str(error))
+    return results
+
+
+def _under(
+    parameters: Mapping[str, Any],
+    rule: Mapping[str, Any],
+    training: Dataset,
+    data: Dataset,
+    found: Predictions,
+    part: NDArray[np.int64],
+    held: Sequence[HeldOut],
+    known: Sequence[Any],
+) -> Decisions:
+    score = found.score[0].copy()
+    labels = np.empty(found.score.shape, np.int64) if found.own is None else found.own.copy()
+    for number, rows in enumerate([] if _is_undecided(parameters, rule) else held):
+        here = np.flatnonzero(part == number)
+        calibration, _ = known[number]
+        chosen = _chosen(parameters, training, rule, rows, calibration)
+        p = [calibration(view[here]) for view in found.score]
+        score[here] = p[0]
+        if isinstance(chosen, GroupRule):
+            assert found.uniform is not None
+            groups = data.sensitive[chosen.attribute].astype(str)[here]
+            labels[:, here] = [
+                chosen.decide_by(one, groups, uniform[here])
+                for one, uniform in zip(p, found.uniform, strict=True)
+            ]
+        elif chosen.threshold is not None:
+            labels[:, here] = np.stack(p) >= chosen.threshold
+        elif found.asked is not None:
+            labels[:, here] = np.stack(p) > calibration([0.5])
+    consistent, start = {}, 1
+    for name, size in found.copies.items():
+        same = labels[start : start + size]
+        consistent[name], start = (same == same[0]).all(axis=0), start + size
+    return Decisions(score, labels[0], consistent, found.asked)
+
+
+def _chosen(
+    parameters: Mapping[str, Any], training: Dataset, rule: Mapping[str, Any], held: HeldOut, calibration: Any
+) -> ThresholdRule | GroupRule:
+    """Decision rule chosen on held-out rows."""
+    settings, groups = {**parameters, **rule}, None
+    if rule["decision"]["equal"]:
+        everybody = training.sensitive[rule["attribute"]["name"]].astype(str)
+        groups = everybody[held.rows]
+        check_groups(settings, everybody, groups, held.label)
+    return chosen_rule(settings, held, calibration, groups)
+
+
+def _is_own(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
+    """Whether the labels are the model's own."""
+    return parameters["kind"] == MAJORITY or rule["decision"]["threshold"] == "own"
 
 
 def _is_undecided(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
-    """Whether a run has no step `decide` under the rule: probabilities and labels are the model's."""
-    return parameters["calibration"] == "none" and rule["decision"]["threshold"] == "own"
-
-
-def _fewer_steps(parameters: Mapping[str, Any]) -> dict[str, int]:
-    """Argument that gives a boosted method a part of its steps; none for other methods."""
-    steps = parameters["arguments"].get(
-        "n_steps", getattr(method_class(parameters["method"]), "n_steps", None)
+    """Whether a run has no step `decide` under the rule: the probabilities are the model's too."""
+    return parameters["kind"] == MAJORITY or (
+        parameters["calibration"] == "none" and _is_own(parameters, rule)
     )
-    return {} if steps is None else {"n_steps": max(1, -(-steps // FIRST_RUNG))}
 
 
 def measured(
     parameters: Mapping[str, Any],
     data: Dataset,
-    found: Sequence[Sequence[Decisions | str]],
-    share: float = 0.0,
+    found: Sequence[Decisions | str],
 ) -> list[dict[str, Any]]:
     """Metrics of each rule, or why it has none; intervals of metrics of probabilities are computed once.
 
-    `share` is that of the training rows by which rules are chosen. Metrics of ``predicted`` also get the ends
-    ``below`` and ``above`` of what the test rows may show, see :func:`reach`.
+    Metrics of ``predicted`` also get the ends ``below`` and ``above`` of what the test rows may show, see
+    :func:`reach`.
     """
     measure = parameters["measure"]
     content: list[dict[str, Any]] = []
     known: dict[bool, dict[str, Any]] = {}
     sensitive = {name: values.astype(str) for name, values in data.sensitive.items()}
-    for rule, parts in zip(parameters["rules"], found, strict=True):
-        errors = [part for part in parts if isinstance(part, str)]
-        if errors:
-            content.append({"error": errors[0]})
+    for rule, decisions in zip(parameters["rules"], found, strict=True):
+        if isinstance(decisions, str):
+            content.append({"error": decisions})
             continue
-        whole = Decisions.concatenate([part for part in parts if isinstance(part, Decisions)])
         undecided = _is_undecided(parameters, rule)
-        outcomes = Outcomes(data.y, whole.predicted, whole.score, sensitive, whole.consistent)
+        outcomes = Outcomes(data.y, decisions.predicted, decisions.score, sensitive, decisions.consistent)
         evaluation = evaluate(
             outcomes,
             draws=0 if parameters["first"] else measure["draws"],
@@ -225,8 +313,8 @@ def measured(
         }
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
         metrics |= known.setdefault(undecided, scores)
-        by_group = rule["decision"]["equal"] is not None
-        times = reach(measure["test_share"], share if by_group else 0.0, parameters["folds"])
+        folds = parameters["folds"] if rule["decision"]["equal"] else None
+        times = reach(measure["test_share"], folds)
         for name in measure["predicted"]:
             value, low, high = (metrics.get(name, {}).get(key) for key in ("value", "low", "high"))
             if value is not None and low is not None and high is not None:
@@ -236,13 +324,13 @@ def measured(
     return content
 
 
-def reach(test_share: float, rule_share: float, folds: int) -> float:
+def reach(test_share: float, folds: int | None) -> float:
     r"""How much wider the interval of the test rows' metric is than that of the validation rows' metric.
 
     Variances are taken as inverse to numbers of rows. The difference of both metrics has the variance of the
-    n validation rows, of the m test rows, and where thresholds by group are chosen on h rows, of this choice
-    in the final model and, as a mean of k folds, in the validation:
-    :math:`\sqrt{1 + n / m + (1 + 1 / k)\, n / h}`. A `rule_share` of 0 leaves out the last term.
+    n validation rows and of the m test rows. Thresholds by group, which are chosen on all n rows for the
+    final model and on those of k - 1 `folds` in the validation, add that of both choices:
+    :math:`\sqrt{1 + n / m + 1 + k / (k - 1)}`. None leaves them out.
     """
-    chosen = (1 + 1 / folds) / rule_share if rule_share else 0.0
+    chosen = 0.0 if folds is None else 1 + folds / (folds - 1)
     return float(np.sqrt(1 + (1 - test_share) / test_share + chosen))

@@ -229,7 +229,7 @@ def test_decisions_by_group_are_those_of_each_persons_own_number(base: LogisticC
 
 def test_the_random_numbers_are_uniform_and_of_the_seed() -> None:
     X = people(4000, seed=8)[0]
-    one, other = group_rule(seed=1)._uniform(X), group_rule(seed=2)._uniform(X)
+    one, other = group_rule(seed=1).uniforms(X), group_rule(seed=2).uniforms(X)
     assert np.histogram(one, bins=10, range=(0, 1))[0] == pytest.approx(np.full(10, 400), abs=80)
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.06
     assert abs(np.corrcoef(one, X[:, 0])[0, 1]) < 0.06

@@ -26,6 +26,7 @@ from evenhand.fairlib.tuning.study import (
     is_kept,
     leading,
     nearest,
+    settled,
 )
 
 # spaces
@@ -129,7 +130,7 @@ def test_another_seed_gives_other_folds() -> None:
 
 # trials
 
-AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),))
+AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),), "interval")
 
 
 def trial(number: int, accuracy: float | None, gap: float, kind: str = "search", half: float = 0.02) -> Trial:
@@ -144,7 +145,7 @@ def test_a_limit_holds_on_the_unfavourable_end_of_the_interval() -> None:
     found = trial(0, 0.8, 0.09).metrics
     assert AIM.miss(found) == pytest.approx(0.01)
     assert Aim(AIM.objectives, AIM.limits, "point").miss(found) == 0.0
-    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),))
+    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),), "interval")
     assert least.miss(found) == pytest.approx(0.01)  # its low end is 0.07
     assert Aim(("accuracy",), (Limit("auc", ">=", 0.5),)).miss(found) == 1.0  # no number
 
@@ -288,3 +289,26 @@ def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
         assert (aim.found(upper, {"accuracy": metric}), aim.found(lower, {"accuracy": metric})) == ends
         # without intervals the value counts
         assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5
+
+
+def test_by_default_limits_hold_on_the_prediction_and_only_if_no_trial_does_on_the_interval() -> None:
+    def trial(model: int, auc: float, high: float, above: float) -> Trial:
+        gap = {"value": 0.0, "high": high, "above": above}
+        return Trial(model, "search", "judged", metrics={"auc": {"value": auc}, "gap_max.sex": gap})
+
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
+    lax, strict, outside = trial(3, 0.8, 0.1, 0.2), trial(4, 0.7, 0.05, 0.1), trial(5, 0.9, 0.15, 0.3)
+    assert settled(aim, [lax, strict, outside]).bound == "prediction"
+    assert best(aim, [lax, strict, outside]) == strict
+    assert front(aim, [lax, strict, outside]) == [strict]
+    assert costs(aim, [lax, strict, outside])[0] == {
+        "limit": "gap_max.sex <= 0.1",
+        "with": 0.7,
+        "without": 0.9,
+    }
+    assert settled(aim, [lax, outside]).bound == "interval"
+    assert best(aim, [lax, outside]) == lax
+    assert best(replace(aim, bound="prediction"), [lax, outside]) is None
+    assert best(aim, [outside]) is None
+    # the nearest misses the end of the interval least
+    assert nearest(aim, [outside, trial(6, 0.5, 0.2, 0.25)]) == outside

@@ -125,6 +125,17 @@ def test_a_job_without_keys_is_calibrated_and_balanced(without_gates: Bench) -> 
     assert set(again.json["cached"]) == set(again.json["seconds"])
 
 
+def test_thresholds_by_group_are_chosen_on_all_training_rows_with_folds(without_gates: Bench) -> None:
+    decision = "decision={equal: {criterion: demographic_parity, attribute: sex, tolerance: 0.02}, folds: 3}"
+    done = without_gates.run("--json", "--set", decision)
+    assert done.code == 0, done.err
+    held = pq.read_table(done.json["artifacts"]["train.held_out"])
+    train = pq.read_table(Path(done.json["artifacts"]["preprocess.train"]) / "y.parquet")
+    assert held["row"].to_pylist() == list(range(len(train)))
+    rule = json.loads(Path(done.json["artifacts"]["decide.rule"]).read_text())
+    assert rule["rows"] == len(train)
+
+
 def test_changing_the_decision_does_not_train_again(champion: Bench) -> None:
     done = champion.run("--json", "--set", "decision=0.5")
     assert "train" in done.json["cached"]

@@ -75,6 +75,53 @@ def test_validation_rows_of_early_stopping_are_used_as_they_are() -> None:
     assert found.label.tolist() == data.y[found.rows].tolist()
 
 
+@pytest.mark.parametrize("method", ["logistic", "gbdt"])
+def test_with_folds_every_row_is_predicted_once_by_a_model_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    data = encoded(300)
+    arguments = {"n_steps": 5, "max_depth": 2, "n_jobs": 1} if method == "gbdt" else {}
+    one = learner(method, **arguments)
+    model, trained, fit = one.fit(data), [], Learner.fit
+
+    def recorded(self: Learner, data: Any, rows: Any = None, **options: Any) -> Any:
+        trained.append(rows)
+        return fit(self, data, rows, **options)
+
+    monkeypatch.setattr(Learner, "fit", recorded)
+    found = one.held_out(model, data, seed=3, folds=4)
+    assert found.rows.tolist() == list(range(300))
+    assert found.label.tolist() == data.y.tolist()
+    assert [len(rows) for rows in trained] == [225] * 4
+    for rows in trained:
+        others = np.setdiff1d(np.arange(300), rows)
+        expected = fit(one, data, rows).predict_proba(data.X[others])[:, 1]
+        assert np.array_equal(found.probability[others], expected)
+    again = one.held_out(model, data, seed=3, folds=4)
+    assert np.array_equal(again.probability, found.probability)
+    data.y[:] = np.arange(300) < 3
+    with pytest.raises(InputError, match="too few people of a label for 4 folds"):
+        one.held_out(model, data, seed=3, folds=4)
+
+
+def test_trees_may_keep_the_model_of_the_rows_that_were_not_held_out() -> None:
+    data = encoded(400)
+    given: dict[str, Any] = {"n_steps": 20, "max_depth": 2, "n_jobs": 1, "validation_fraction": 0.25}
+    once: Any = learner("gbdt", refit=False, **given).fit(data)
+    kept = np.setdiff1d(np.arange(400), once.validation_.rows)
+    assert len(kept) == 300
+    share = float(data.y.mean())
+    given |= {"n_steps": once.best_step_, "n_iter_no_change": None, "base_score": share}
+    alone = learner("gbdt", **given).fit(data, kept)
+    assert np.allclose(once.predict_proba(data.X[kept]), alone.predict_proba(data.X[kept]), rtol=1e-6)
+    held = once.validation_
+    assert np.allclose(once.predict_proba(data.X[held.rows]), held.probability, rtol=1e-5)
+    # the number of steps of a cross-validation has no model of its own
+    given = {"n_steps": 20, "max_depth": 2, "n_jobs": 1}
+    both = [learner("gbdt", refit=refit, **given).fit(data).predict_proba(data.X) for refit in (True, False)]
+    assert np.array_equal(*both)
+
+
 def test_too_few_rows_to_hold_some_out_are_one_line_with_the_keys() -> None:
     data = encoded(6)
     data.y[:] = [0, 0, 0, 0, 0, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost as xgb
 
 from evenhand.fairlib.evaluation.metrics import balanced_accuracy
 from evenhand.fairlib.execution import derive_seed
@@ -17,9 +19,10 @@ from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.tuning.folds import fold_of_rows
 from evenhand.tasks.dataset import Dataset, write_dataset
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.decisions import Decisions
 from evenhand.tasks.step import StepContext
 from evenhand.tasks.training import Learner
-from evenhand.tasks.tuning.judge import SCORES, cells_of, judge, reach
+from evenhand.tasks.tuning.judge import SCORES, Predictions, cells_of, cross_decided, judge, reach
 
 ROWS, FOLDS = 300, 3
 
@@ -144,12 +147,39 @@ def test_the_first_rung_is_one_fold_judged_by_a_model_of_a_third_of_the_others(
     assert content["metrics"]["balanced_accuracy"]["low"] is None
 
 
-def test_a_calibration_is_learned_without_the_judged_rows(tmp_path: Path, trained: list[Any]) -> None:
-    """A model that holds no rows out is trained twice a fold, the second time on a part of the same rows."""
-    judged(tmp_path, calibration="sigmoid", rules=RULES)  # for all rules together
-    assert len(trained) == 2 * FOLDS
-    for whole, part in zip(trained[::2], trained[1::2], strict=True):
-        assert set(part.tolist()) < set(whole.tolist())
+@pytest.mark.parametrize("calibration", ["none", "sigmoid"])
+def test_the_label_of_a_row_decides_nothing_about_the_rows_of_its_part(calibration: str) -> None:
+    """Calibration and rules are chosen on the other parts: there the label does count."""
+    data, rng = data_of(), np.random.default_rng(1)
+    score, uniform = rng.random((2, 1, ROWS))
+    part = np.arange(ROWS) % FOLDS
+    found = Predictions(score, (score > 0.5).astype(np.int64), uniform, {}, 0.0)
+    parameters = {**PARAMETERS, "calibration": calibration, "rules": RULES[1:], "min_cell": 1}
+    before = cross_decided(parameters, data, found, part)
+    changed = np.where(part == 1, score[0] > 0.2, data.y).astype(np.int64)
+    after = cross_decided(parameters, dataclasses.replace(data, y=changed), found, part)
+    for place, (one, other) in enumerate(zip(before, after, strict=True)):
+        assert isinstance(one, Decisions), one
+        assert isinstance(other, Decisions), other
+        same = one.predicted == other.predicted
+        assert same[part == 1].all(), RULES[place + 1]
+        assert np.array_equal(one.score[part == 1], other.score[part == 1])
+        if RULES[place + 1]["decision"]["threshold"] == "balanced":
+            assert not same[part != 1].all()
+
+
+def test_trees_are_trained_once_a_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again on the rows whose loss chose their number of steps."""
+    found: list[tuple[int, int]] = []
+    update = xgb.Booster.update
+    monkeypatch.setattr(
+        xgb.Booster,
+        "update",
+        lambda self, matrix, step: [found.append((matrix.num_row(), step)), update(self, matrix, step)][1],
+    )
+    arguments = {"n_steps": 4, "max_depth": 2, "n_jobs": 1, "validation_fraction": 0.2}
+    judged(tmp_path, method="gbdt", arguments=arguments, calibration="sigmoid", rules=RULES)
+    assert found == [(160, step) for step in range(4)] * FOLDS
 
 
 def test_blind_does_not_use_the_sensitive_column_and_majority_nothing(tmp_path: Path) -> None:
@@ -240,11 +270,11 @@ def test_thresholds_by_group_keep_their_tolerance_on_rows_that_they_were_not_cho
 
 
 def test_a_rule_that_a_fold_does_not_allow_fails_alone(tmp_path: Path) -> None:
-    """The held-out rows of a fold have too few people of a label in a group; the other rules are judged."""
-    settings = {"calibration": "sigmoid", "measure": measuring(min_cell=1), "min_cell": 12}
+    """The other folds have too few people of a label in a group; the other rules are judged."""
+    settings = {"calibration": "sigmoid", "measure": measuring(min_cell=1), "min_cell": 40}
     found = judged(tmp_path, rules=[BALANCED, by_sex("equalized_odds", 0.1), OWN], **settings)["rules"]
     assert [sorted(one) for one in found] == [["metrics"], ["error"], ["metrics"]]
-    assert "fewer than 12 held-out rows of a label" in found[1]["error"]
+    assert "fewer than 40 held-out rows of a label" in found[1]["error"]
     alone = judged(tmp_path, rules=[OWN], **settings)
     assert alone["rules"] == found[2:]
     # of no rule at all
@@ -299,9 +329,9 @@ def test_a_column_that_is_left_out_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_test_rows_may_show_is_wider_than_the_interval(tmp_path: Path) -> None:
-    """Ends of a prediction by hand: five thirds of the rows, and of the choice of thresholds by group."""
-    assert reach(0.2, 0.0, 3) == pytest.approx(5**0.5)
-    assert reach(0.2, 0.15, 3) == pytest.approx((5 + 4 / 3 / 0.15) ** 0.5)
+    """Ends of a prediction by hand: of the rows, and of two choices of thresholds by group."""
+    assert reach(0.2, None) == pytest.approx(5**0.5)
+    assert reach(0.2, 3) == pytest.approx(7.5**0.5)
     name = "demographic_parity_difference.sex"
     settings = {"calibration": "sigmoid", "min_cell": 1, "measure": measuring(predicted=[name])}
     rules = [BALANCED, by_sex("demographic_parity", 0.3)]
@@ -314,9 +344,7 @@ def test_what_test_rows_may_show_is_wider_than_the_interval(tmp_path: Path) -> N
             ratios[-1]
         )
         assert "above" not in metrics["accuracy"]
-    assert ratios[0] == pytest.approx(reach(0.2, 0.0, FOLDS))
-    # the held-out rows of a calibration are 15 % of a fold's training rows
-    assert ratios[1] == pytest.approx(reach(0.2, 0.15, FOLDS), rel=0.01)
+    assert ratios == pytest.approx([reach(0.2, None), reach(0.2, FOLDS)])
 
 
 def test_a_prediction_holds_the_difference_of_validation_and_test() -> None:
@@ -324,5 +352,5 @@ def test_a_prediction_holds_the_difference_of_validation_and_test() -> None:
     rng, share, n, m = np.random.default_rng(0), 0.3, 8000, 2000
     validation, test = rng.binomial(n, share, 20_000) / n, rng.binomial(m, share, 20_000) / m
     half = 1.96 * np.sqrt(validation * (1 - validation) / n)
-    assert (test <= validation + reach(m / (n + m), 0.0, 3) * half).mean() == pytest.approx(0.975, abs=0.005)
+    assert (test <= validation + reach(m / (n + m), None) * half).mean() == pytest.approx(0.975, abs=0.005)
     assert (test <= validation + half).mean() < 0.85

@@ -83,7 +83,7 @@ def test_the_mean_change_of_a_linear_output_has_its_closed_form() -> None:
 
     def at(inner: float, radius: float) -> Ring:
         zero = np.zeros((3, 8))
-        return Ring(inner, radius, zero, radius * unit, radius * unit, inner * unit)
+        return Ring(inner, radius, zero, radius * unit, radius * unit, inner * unit, radius * slopes)
 
     radii = [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]
     rings = [at(inner, radius) for inner, radius in zip(radii, radii[1:], strict=False)]
@@ -100,7 +100,9 @@ def test_the_mean_change_is_the_optimum_of_the_linear_program() -> None:
     zero = np.zeros((4, 8))
     radii = [0.0, 0.5, 1.0, 2.0]
     sizes = np.sort(random.uniform(0, 1, (4, 4, 1)), axis=0) * random.uniform(0.5, 1.0, (4, 4, 8))
-    rings = [Ring(0.0, r, zero, size, size, zero) for r, size in zip(radii, sizes, strict=True)]
+    rings = [
+        Ring(0.0, r, zero, size, size, zero, size.max(axis=1)) for r, size in zip(radii, sizes, strict=True)
+    ]
     found, _ = mean_change(rings, 1.0)
     gains = np.stack([np.square(size).max(axis=1) for size in sizes], axis=1)
     costs = np.tile(np.square(radii), (4, 1))

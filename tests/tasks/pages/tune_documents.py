@@ -87,6 +87,7 @@ def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -
         "prefer": "balanced_accuracy",
         "limits": [{"metric": "gap_max.sex", "sign": "<=", "value": 0.2, "text": "gap_max.sex <= 0.2"}],
         "bound": "interval",
+        "bound_asked": "interval",
         "level": 0.95,
         "methods": ["gbdt", "reweigh"],
         "decisions": ["job", "equalized_odds by sex"],

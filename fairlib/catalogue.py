@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
@@ -54,6 +54,21 @@ def _gap(name: str, title: str, explanation: str, formula: str, source: str) -> 
         name, title, explanation, "lower", "groups of the attribute", formula, source, subject="attribute",
         unit="difference of shares",
     )  # fmt: skip
+
+
+def _ends(
+    name: str, title: str, explanation: str, direction: Direction, formula: str, **others: Any
+) -> tuple[MetricInfo, MetricInfo]:
+    """Both ends of a quantity of comparable treatment: what a search found, and what is proved."""
+    words = {"found": "as a search found it", "proved": "as proved for all comparable points in the range"}
+    found, proved = (
+        MetricInfo(
+            f"certificate.{name}.{end}", f"{title} ({end})", f"{explanation}, {said}.",
+            direction, "a person and all comparable points", formula, **others,
+        )
+        for end, said in words.items()
+    )  # fmt: skip
+    return found, proved
 
 
 _CLASSIFIER = (
@@ -165,6 +180,31 @@ _CLASSIFIER = (
         "lower", "a person and comparable points",
         "sup over moves with mean d²(x, x′) ≤ ε of mean ‖h(x) − h(x′)‖²",
         "Yurochkin, eq. 2.2", (0.0, None), "squared logits",
+    ),
+    *_ends(
+        "dif", "Output change under comparable treatment",
+        "The largest mean squared change of a network's logits within the stated mean squared fair distance",
+        "lower",
+        "sup over moves with mean d²(x, x′) ≤ ε of mean ‖h(x) − h(x′)‖²",
+        source="Yurochkin, eq. 2.2", domain=(0.0, None), unit="squared logits",
+    ),
+    *_ends(
+        "score", "Largest change of anybody's score",
+        "The largest change of a network's score of any one person within a fair distance of √ε",
+        "lower", "max over x and d(x, x′) ≤ √ε of |p(x) − p(x′)|",
+        unit="difference of probabilities",
+    ),
+    *_ends(
+        "flips", "Decisions changed among all comparable points",
+        "The largest share of people whose decision changes within the stated mean squared fair distance",
+        "lower",
+        "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ) ≤ n ε",
+    ),
+    *_ends(
+        "radius", "Fair distance within which no decision changes",
+        "The median over people of the fair distance to the nearest comparable point with another decision",
+        "higher", "median of d(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ)",
+        domain=(0.0, None), unit="fair distance",
     ),
     MetricInfo(
         "certificate.drf", "Loss increase under comparable treatment",
@@ -373,6 +413,9 @@ _DRIFT = tuple(
         ),
     )
 )  # fmt: skip
+
+PROVED = tuple(info.name for info in _CLASSIFIER if info.name.endswith((".found", ".proved")))
+"""Both ends of the quantities of which one is proved."""
 
 METRICS: dict[str, MetricInfo] = {info.pattern: info for info in (*_CLASSIFIER, *_PROXY, *_DRIFT)}
 """By pattern (``gap_max.<attr>``), in the order in which lists and evaluations have them."""

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import group_metrics, names_of
+from evenhand.fairlib.catalogue import PROVED, group_metrics, names_of
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, SubspaceMetric
@@ -85,7 +85,7 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
-        known += ["certificate.dif"] if method.differentiable else []
+        known += ["certificate.dif", *PROVED] if method.differentiable else []
     return known
 
 

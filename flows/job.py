@@ -113,6 +113,8 @@ class Evaluate(Section):
     """Audit of comparable treatment; default: with the budget of the method's training."""
     membership: Membership | None = None
     """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
+    proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 40
+    """Effort of the proof of a network's certificate: parts split per person and distance."""
 
     @field_validator("draws")
     @classmethod

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract, shipped_contracts
-from evenhand.fairlib.catalogue import better, group_metrics
+from evenhand.fairlib.catalogue import PROVED, better, group_metrics
 from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.flows import classifier, proxy
@@ -32,6 +32,7 @@ RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
 # Metrics that are not measured of controls.
 UNCONTROLLED = (
     "certificate.dif",
+    *PROVED,
     "certificate.drf_relative",
     "features_asked",
     "leak_suspected",

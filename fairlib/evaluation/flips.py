@@ -72,7 +72,7 @@ def flips(
         raise ValueError(f"decision must hold {len(rows)} values, each 0 or 1, as many as points has rows.")
     nearest = _nearest_of_other_decision(rows, decided.astype(bool))
     distances, counts = np.unique(nearest, return_counts=True)
-    share = float(_affordable(distances, counts[None], budget)[0])
+    share = float(affordable(distances, counts[None], budget)[0])
     low = high = None
     if draws:
         bins = score_bins(nearest, MAX_DISTANCES)
@@ -80,7 +80,7 @@ def flips(
         # summed by rising distance, for the order of the rows must not matter
         means = np.bincount(np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows)))))
         chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
-        drawn = np.concatenate([_affordable(means / counts, chunk, budget) for chunk in chunks])
+        drawn = np.concatenate([affordable(means / counts, chunk, budget) for chunk in chunks])
         low, high = percentile_interval(drawn, level, share) or (None, None)
     return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
 
@@ -107,8 +107,8 @@ def _beyond(budget: float, n: int) -> float:
     return 2.0 * budget * n + 1.0
 
 
-def _affordable(distances: Floats, counts: NDArray[np.int64], budget: float) -> Floats:
-    """Share of people within the budget; distances rise, shape (k,), with counts of shape (draws, k)."""
+def affordable(distances: Floats, counts: NDArray[np.int64], budget: float) -> Floats:
+    """Share of people within the budget; squared distances rise, shape (k,), with counts (draws, k)."""
     n = int(counts[0].sum())
     limit = budget * n
     price = np.minimum(distances, _beyond(budget, n))

@@ -66,6 +66,7 @@ def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
     panels: dict[str, list[str]] = {}
     for name in names:
         own = "certificate" if name.startswith("certificate.") else "bound" if name.endswith(".bound") else ""
+        own = "other" if name.startswith("certificate.radius.") else own
         panels.setdefault(own or SCALES.get(name) or direction(name) or "other", []).append(name)
     return [(key, text, panels[key]) for key, text in PANELS if key in panels]
 

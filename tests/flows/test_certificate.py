@@ -14,6 +14,7 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.metrics import log_loss
 
+from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.audit import audit, audit_losses
 from evenhand.fairlib.evaluation.evaluate import MetricValue
@@ -197,3 +198,41 @@ def test_another_certificate_evaluates_again_and_trains_nothing(bench: Any) -> N
     assert "train" in again.json["cached"]
     assert "evaluate" not in again.json["cached"]
     assert again.json["metrics"]["certificate.drf"] > first.json["metrics"]["certificate.drf"]
+
+
+NETWORK = "method={name: nn, n_steps: 40, hidden: [8]}"
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_the_proof_of_a_network_is_in_metrics_gates_and_report(bench: Any, decided: bool) -> None:
+    settings = ["evaluate.certificate.budget=0.01", "evaluate.proof_parts=5", METRIC, NETWORK]
+    settings += ["gates={certificate.score.proved: {max: 0.0}, certificate.dif: {max: 1000}}"]
+    settings += ["calibration=isotonic"] if decided else ["calibration=none", "decision=own"]
+    done = bench.run("--json", "--direct", *(word for one in settings for word in ("--set", one)))
+    assert done.code == 1, done.json["gates"]
+    metrics = done.json["metrics"]
+    for name in ("dif", "score", "flips"):
+        assert 0.0 <= metrics[f"certificate.{name}.found"] <= metrics[f"certificate.{name}.proved"]
+    assert 0.0 <= metrics["certificate.radius.proved"] <= metrics["certificate.radius.found"]
+    assert metrics["certificate.dif"] <= metrics["certificate.dif.found"] * (1 + 1e-6)
+    # the interval over people is beside the proved value
+    low, high = (metrics[f"certificate.dif.proved.{end}"] for end in ("low", "high"))
+    assert low <= metrics["certificate.dif.proved"] <= high
+    texts = [result["text"] for result in done.json["gates"]["results"]]
+    assert texts[0].startswith("certificate.score.proved is 0.")
+    assert "certificate.dif.proved, by which a max of certificate.dif is judged, is" in texts[1]
+    # no attack on the whole model is above what is proved
+    model = load_model(done.json["artifacts"]["train.model" if not decided else "decide.model"])
+    data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))
+    region = Region.of(SensitiveSubspace.load(done.json["artifacts"]["fair_metric.metric"]), data.X, 0.1)
+    random = np.random.default_rng(0)
+    points = region.points(
+        random.normal(size=(50, *data.X.shape)), 9.0 * random.normal(size=(50, len(data.X), 1))
+    )
+    own = model.predict_proba(data.X)[:, 1]
+    scores = model.predict_proba(points.reshape(-1, data.X.shape[1]).astype(np.float32))[:, 1]
+    changes = np.abs(scores.reshape(50, -1) - own)
+    assert changes.max() <= metrics["certificate.score.proved"] + 1e-5
+    assert changes.max() > 0.2 * metrics["certificate.score.found"]
+    report = Path(done.json["artifacts"]["report"]).read_text()
+    assert "over all possible people at fair distance up to 0.1, changes the score by more than" in report

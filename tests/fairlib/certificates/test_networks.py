@@ -168,6 +168,33 @@ def test_no_attack_is_above_the_bounds_at_any_time(hidden: tuple[int, ...], part
     assert (found.inner < found.proved - 0.01).mean() > 0.5
 
 
+@pytest.mark.parametrize("hidden", [(12,), (6, 6)], ids=str)
+def test_the_bound_of_a_part_holds_for_all_points_whose_units_have_its_signs(hidden: tuple[int, ...]) -> None:
+    layers, X, random = read_network(network(7, 3, hidden)), people(3, 6), np.random.default_rng(4)
+    region = Region.of(oblique(3), X, 0.8)
+    relaxation = LinearRelaxation(layers, region)
+    points = region.points(random.normal(size=(1500, 6, 3)), random.normal(size=(1500, 6, 1)))
+    inputs, x = [], points
+    for weight, bias in layers[:-1]:
+        inputs.append(x @ weight.T + bias)
+        x = np.maximum(inputs[-1], 0.0)
+    positive = np.concatenate(inputs, axis=2) > 0
+    values = logits(layers, points) @ ROWS[0]
+    tight = 0.0
+    for _ in range(25):
+        # the signs of some point at a few units
+        signs = np.where(positive[random.integers(1500)], 1, -1).astype(np.int8)
+        signs[:, random.permutation(signs.shape[1])[3:]] = 0
+        rows = np.repeat(ROWS[:1], 6, axis=0)
+        bound = relaxation.bound(np.arange(6), region, signs, rows, 8)[0]
+        inside = ((np.where(positive, 1, -1) == signs) | (signs == 0)).all(axis=2)
+        best = np.where(inside, values, -np.inf).max(axis=0)
+        assert (best <= bound).all()
+        tight += (bound < relaxation.bound(np.arange(6), region, 0 * signs, rows, 8)[0] - 1e-3).mean()
+    # the conditions are used
+    assert tight > 0.3 * 25
+
+
 def test_more_parts_never_widen_the_bounds() -> None:
     layers, region = read_network(network(2, 5, (25,))), Region.of(oblique(5), people(5), 0.5)
     several = [extremes(layers, region, parts) for parts in (0, 40, 400)]

@@ -190,7 +190,7 @@ _CLASSIFIER = (
     ),
     *_ends(
         "score", "Largest change of anybody's score",
-        "The largest change of a network's score of any one person within a fair distance of √ε",
+        "The largest change of the score of any one person within a fair distance of √ε",
         "lower", "max over x and d(x, x′) ≤ √ε of |p(x) − p(x′)|",
         unit="difference of probabilities",
     ),

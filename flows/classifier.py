@@ -85,7 +85,9 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
-        known += ["certificate.dif", *PROVED] if method.differentiable else []
+        known += ["certificate.dif"] if method.differentiable else []
+        proved = PROVED if method.provable else ()
+        known += [name for name in proved if method.differentiable or not name.startswith("certificate.dif.")]
     return known
 
 

@@ -114,7 +114,7 @@ class Evaluate(Section):
     membership: Membership | None = None
     """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 40
-    """Effort of the proof of a network's certificate: parts split per person and distance."""
+    """Effort of the proof of a certificate: parts split per person and distance."""
 
     @field_validator("draws")
     @classmethod

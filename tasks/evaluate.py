@@ -159,7 +159,7 @@ def _count_stages(context: StepContext, model: Any) -> int:
     """Number of stages that report their own progress, one per call of ``stages.next``."""
     certificates = 0
     if context.parameters["certificate"] is not None:
-        certificates = 3 if has_trait(model, "differentiable") else 1
+        certificates = 1 + has_trait(model, "provable") + has_trait(model, "differentiable")
     questions = 2 if asks(model) else 0
     trained = sum(name in context.inputs for name in (PLAIN, BLIND))
     return 3 + questions + certificates + trained * (1 + bool(certificates))
@@ -217,7 +217,7 @@ class _Test:
     def certify(
         self, model: Any, *, draws: int, outputs: bool = True
     ) -> tuple[Audit | None, Certified | None]:
-        """Audit within the job's budget, and with `outputs` for a network the certificate of its outputs."""
+        """Audit within the job's budget, and with `outputs` the certificate of a network or of trees."""
         parameters, data = self.context.parameters, self.data
         budget = parameters["certificate"]
         if budget is None:
@@ -235,15 +235,15 @@ class _Test:
             jobs=available_cores(),
             callback=self.stages.next(),
         )
-        if not (outputs and has_trait(model, "differentiable")):
+        if not (outputs and has_trait(model, "provable")):
             return found, None
-        from evenhand.tasks.evaluating.certified import certify_network
+        from evenhand.tasks.evaluating.certified import certify_outputs
 
         seed = derive_seed(parameters["seed"], "certificate")
         people = np.arange(len(data.X))
         if len(people) > MAX_CERTIFIED:
             people = np.sort(generator(seed, "people").choice(len(people), MAX_CERTIFIED, replace=False))
-        return found, certify_network(
+        return found, certify_outputs(
             model,
             data.X[people],
             metric,

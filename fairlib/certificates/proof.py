@@ -1,4 +1,4 @@
-"""The proved side of a network's certificates, with the model's calibration and decision rule."""
+"""The proved side of certificates of networks and trees, with the model's calibration and decision rule."""
 
 from __future__ import annotations
 
@@ -74,16 +74,19 @@ def prove(
     seed: int = 0,
     callback: Progress | None = None,
 ) -> Proof:
-    """Prove certificates of a fitted network classifier of two labels on rows X, shape (n, d).
+    """Prove certificates of a fitted classifier of two labels on rows X, shape (n, d).
 
     Parameters
     ----------
-    model : classifier with ``network_``, possibly with a calibration and a decision rule
+    model : classifier with ``network_`` or ``booster_``, possibly with a calibration and a decision rule
+        Trees have no ``certificate.dif``, which is a change of logits by small moves.
     budget : float
         Mean squared fair distance; the ball of a person has its root as radius.
     parts : int
-        Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`.
+        Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that
+        are looked at per person, side and radius.
     """
+    is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)
     radius = float(np.sqrt(budget))
     radii = radii_up_to(_diameter(Region.of(metric, x, 0.0)), radius)
@@ -91,21 +94,32 @@ def prove(
     done = []
 
     def rings_of(group: Float) -> list[Ring]:
-        found = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
+        if is_trees:
+            # compiles kernels
+            from evenhand.fairlib.certificates.trees import tree_rings
+
+            found = tree_rings(model, metric, group, radii, rounds=(1, parts))
+        else:
+            found = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
         done.append(len(group))
         if callback is not None:
             callback(len(done), len(groups))
         return found
 
     try:
-        several = map_in_threads(available_cores(), rings_of, groups)
+        # the bounds of trees have threads of their own
+        several = map_in_threads(1 if is_trees else available_cores(), rings_of, groups)
     except NotProvedError as error:
         return Proof(len(x), radius, reasons=dict.fromkeys(NAMES, f"not proved: {error}"))
     rings = [Ring.join(same) for same in zip(*several, strict=True)]
-    found_hulls, hulls = mean_change(rings, 0.5)
-    ends = (float(each.allocate(np.array([budget]))[0][0]) for each in (found_hulls, hulls))
-    intervals, reasons = {"certificate.dif": Interval(*ends)}, {}
-    margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
+    intervals: dict[str, Interval] = {}
+    reasons: dict[str, str] = {}
+    margins, hulls = rings, None
+    if not is_trees:
+        found_hulls, hulls = mean_change(rings, 0.5)
+        ends = (float(each.allocate(np.array([budget]))[0][0]) for each in (found_hulls, hulls))
+        intervals["certificate.dif"] = Interval(*ends)
+        margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
     ball = margins[radii.index(radius)]
     unchanged = None
     try:

@@ -50,6 +50,11 @@ class MethodSpec:
     strength: tuple[str, ...] = ()
 
     @property
+    def provable(self) -> bool:
+        """Whether the change of outputs under comparable treatment can be bounded."""
+        return self.differentiable or self.plain == "gbdt"
+
+    @property
     def install_command(self) -> str | None:
         """Command that installs the method's extra; None if it needs none."""
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"

@@ -1,4 +1,4 @@
-"""The certificate of a network's outputs: what a search found, what is proved, and their metrics."""
+"""The certificate of a model's outputs: what a search found, what is proved, and their metrics."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ ODDS = (1.25, 1.5, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Certified:
-    """A search's certificate, the proof, and the bootstrap settings of their intervals."""
+    """A search's certificate, None for trees, the proof, and the bootstrap settings of their intervals."""
 
-    found: Certificate
+    found: Certificate | None
     proof: Proof
     settings: Mapping[str, Any]
 
     def metrics(self) -> dict[str, MetricValue]:
         """The found value, and both ends of every interval; one that is not proved has a reason instead."""
-        metrics = {"certificate.dif": _first(self.found.values, self.found.low, self.found.high)}
-        for name in NAMES:
+        metrics = {}
+        if self.found is not None:
+            metrics["certificate.dif"] = _first(self.found.values, self.found.low, self.found.high)
+        for name in NAMES if metrics else NAMES[1:]:
             interval = self.proof.intervals.get(name)
             if interval is None:
                 reason = MetricValue.insufficient(self.proof.reasons[name])
@@ -45,16 +47,26 @@ class Certified:
 
     def _with_interval(self, value: float) -> MetricValue:
         """The proved mean change with its interval over the people."""
-        if self.proof.hulls is None or not self.settings["draws"]:
+        if self.found is None or self.proof.hulls is None or not self.settings["draws"]:
             return MetricValue(value)
         budget, point = self.found.budgets[:1], np.array([value])
         return _first(point, *value_intervals(self.proof.hulls, budget, point, **self.settings))
 
     def content(self) -> dict[str, Any]:
-        """The curve in the order of budgets, bounds on shares of people, and the proof, as JSON types."""
+        """The proof; of a search also the curve by rising budgets and shares of people; as JSON types."""
+        proof = {
+            "people": self.proof.people,
+            "proof": {
+                "radius": self.proof.radius,
+                "unchanged": self.proof.unchanged,
+                "intervals": {name: vars(interval) for name, interval in self.proof.intervals.items()},
+                "reasons": self.proof.reasons,
+            },
+        }
+        if self.found is None:
+            return proof
         found, order = self.found, np.argsort(self.found.budgets)
-        return {
-            "people": found.people,
+        return proof | {
             "budget": float(found.budgets[0]),
             "value": float(found.values[0]),
             "multiplier": float(found.multipliers[0]),
@@ -65,12 +77,6 @@ class Certified:
                 "high": None if found.high is None else found.high[order].tolist(),
             },
             "shares": [{"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS],
-            "proof": {
-                "radius": self.proof.radius,
-                "unchanged": self.proof.unchanged,
-                "intervals": {name: vars(interval) for name, interval in self.proof.intervals.items()},
-                "reasons": self.proof.reasons,
-            },
         }
 
 
@@ -81,7 +87,7 @@ def _first(values: Float, low: Float | None, high: Float | None) -> MetricValue:
     return MetricValue(float(values[0]), float(low[0]), float(high[0]))
 
 
-def certify_network(
+def certify_outputs(
     model: Any,
     X: NDArray[np.float32],
     metric: Metric,
@@ -91,7 +97,9 @@ def certify_network(
     settings: Mapping[str, Any],
     stages: Stages,
 ) -> Certified:
-    """Search at all budgets, and prove at the first one."""
-    found = certify(model.network_, X, metric, budgets, callback=stages.next(), **settings)
+    """Prove at the first budget, and of a network search at all budgets."""
+    found = None
+    if hasattr(model, "network_"):
+        found = certify(model.network_, X, metric, budgets, callback=stages.next(), **settings)
     proof = prove(model, X, metric, budgets[0], parts=parts, seed=settings["seed"], callback=stages.next())
     return Certified(found, proof, settings)

@@ -1,4 +1,4 @@
-"""The change of a network's outputs under comparable treatment: proof, certificate, curve over budgets."""
+"""The change of a model's outputs under comparable treatment: proof, certificate, curve over budgets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ NEEDS = ("certificate", "metrics")
 # The factor of the odds that the text names, where its bound says anything.
 FACTOR = 2.0
 BUDGET = "budget (mean squared fair distance)"
+TREES = "Change of scores under comparable treatment"
+SCOPE = (
+    "**What this says.** Fair distance is small between people whom the job holds to be comparable. The "
+    "proof covers every possible person, in the test rows or not, whose features are within the range of the "
+    "training rows (rounded outwards); along a protected direction, where the fair distance is 0, within its "
+    "own range. Nothing is known beyond, and nothing about what another training would give."
+)
 
 
 def build(documents: Documents) -> Section:
     """What was searched and found, what it proves, the numbers, and the curve where there is one."""
     certificate, metrics = documents["certificate"], documents["metrics"]
+    if "curve" not in certificate:
+        return Section("invariance", TREES, [*_proved(certificate, _whom(certificate, metrics)), SCOPE])
     interval = interval_name(metrics["settings"])
     curve, value = certificate["curve"], certificate["value"]
     none = [None] * len(curve["budgets"])
@@ -35,10 +44,7 @@ def build(documents: Documents) -> Section:
         exchanges = f"With a budget of 0, exchanges are possible only at a fair distance of 0; {found}. "
     ends = formats.interval(own["low"], own["high"])
     said = "" if own["low"] is None else f" ({interval} {ends})"
-    people, rows = formats.count(certificate["people"]), metrics["n"]
-    whom = f"the {people} people in the test rows"
-    if certificate["people"] < rows:
-        whom = f"{people} people, drawn at random from the {formats.count(rows)} in the test rows,"
+    whom = _whom(certificate, metrics)
     answer = (
         f"The outputs change by **{formats.number(value)}**{said}: the mean squared change of the logits, "
         "which are the model’s scores before they become probabilities. 0 would mean that comparable people "
@@ -55,7 +61,7 @@ def build(documents: Documents) -> Section:
         f"distance between the two is at most {certificate['budget']:g} (the budget). The fair distance is "
         "small between people whom the job holds to be comparable.",
         answer,
-        *_proved(certificate, whom.rstrip(",")),
+        *_proved(certificate, whom),
         *_share(certificate),
         exchanges + price_sentence(certificate, "change the outputs", "the outputs would change"),
         f"**What the search proves.** {proven} The worst exchange of each person is searched for, and a "
@@ -73,6 +79,13 @@ def build(documents: Documents) -> Section:
     return Section("invariance", title("certificate.dif"), blocks)
 
 
+def _whom(certificate: Json, metrics: Json) -> str:
+    people, rows = formats.count(certificate["people"]), metrics["n"]
+    if certificate["people"] < rows:
+        return f"{people} people, drawn at random from the {formats.count(rows)} in the test rows,"
+    return f"the {people} people in the test rows"
+
+
 def _proved(certificate: Json, whom: str) -> list[Block]:
     """What holds for all possible people, and the table of both ends."""
     proof = certificate["proof"]
@@ -81,8 +94,8 @@ def _proved(certificate: Json, whom: str) -> list[Block]:
     if "certificate.score" in intervals:
         score = intervals["certificate.score"]
         text = (
-            f"**No comparable treatment of anybody among {whom}, over all possible people at fair distance "
-            f"up to {radius}, changes the score by more than {_up(score['proved'])} (proved); a search found "
+            f"**No comparable treatment of anybody among {whom.rstrip(',')}, over all possible people at "
+            f"fair distance up to {radius}, changes the score by more than {_up(score['proved'])} (proved); a search found "
             f"{formats.number(score['found'])}.** The distance is the root of the budget."
         )
         if proof["unchanged"] is not None:

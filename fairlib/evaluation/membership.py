@@ -21,6 +21,7 @@ The paper's offline score, :math:`\Pr[\mathcal N(\mu_{out}, \sigma_{out}^2) \le 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -168,3 +169,12 @@ def measure_attack(
         "auc": vars(MetricValue(value, *interval)),
         "true_positive_rate": true_positive_rate(score, member),
     }
+
+
+def stronger_attack(attacks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the result of :func:`measure_attack` with the larger AUC: ``online`` or ``offline``.
+
+    With few shadow models either can be the stronger one, and an attacker would use it.
+    """
+    found = max((attacks["online"], attacks["offline"]), key=lambda attack: attack["auc"]["value"] or 0.0)
+    return dict(found)

@@ -31,7 +31,7 @@ def test_a_gate_refuses_a_model_that_discloses_training_rows_and_the_page_says_s
     assert verdict["metrics"]["membership_auc.low"] < found < verdict["metrics"]["membership_auc.high"]
     assert found > 0.6
     content = json.loads(Path(verdict["artifacts"]["membership.membership"]).read_text())
-    assert content["attacks"]["online"]["auc"]["value"] == found
+    assert max(content["attacks"][name]["auc"]["value"] for name in ("online", "offline")) == found
     # 80 test rows, of each label as many training rows; nothing of a single row
     assert (content["members"], content["shadows"]) == (80, 4)
     assert len(json.dumps(content)) < 3000

@@ -44,6 +44,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.membership
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.services
+	$(BIN)/python -m benchmarks.trust_cost
 	$(BIN)/python -m benchmarks.budro
 	$(BIN)/python -m benchmarks.sensei
 	$(BIN)/python -m benchmarks.proxies
@@ -59,9 +60,9 @@ bench: $(VENV)/.installed-dev
 sbom: $(VENV)/.installed
 	$(BIN)/python deploy/sbom.py > sbom.json
 
-# The pins of all dependencies, from a fresh resolution.
+# The pins of all dependencies, from a fresh resolution, and the digests of their files.
 constraints:
-	PYTHON=$(PYTHON) sh deploy/constraints.sh
+	$(PYTHON) deploy/constraints.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Evenhand needs Python 3.11 or newer")'

@@ -9,8 +9,8 @@ from pathlib import Path
 
 LIST = "digests.json"
 BUNDLE = "artifacts/bundle"  # of a model's folder
-# MLflow writes these beside a model's files when it is downloaded or imported.
-OTHERS = ("registered_model_meta", "__pycache__")
+# Python writes these folders below a model's code when it is imported.
+BYTECODE = "__pycache__"
 
 
 def sha256_of_file(path: Path) -> str:
@@ -34,8 +34,8 @@ def changed_files(found: Mapping[str, str], listed: Mapping[str, str]) -> list[s
 
 
 def is_of_others(path: str) -> bool:
-    """Whether MLflow or Python wrote a file of a model after it was published."""
-    return any(name in path for name in OTHERS)
+    """Whether MLflow, on a download, or Python, on an import, may have added a file to a model."""
+    return path == "registered_model_meta" or BYTECODE in path.split("/")
 
 
 def check_bundle(bundle: Path) -> list[str]:

@@ -12,13 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import group_metrics, names_of
+from evenhand.fairlib.catalogue import PROVED, group_metrics, names_of
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, SubspaceMetric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
-from evenhand.tasks.inputs import nearest
+from evenhand.tasks.inputs import nearest, not_known
 from evenhand.tasks.store import Artifact
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
-        known += ["certificate.dif"] if method.differentiable else []
+        known += ["certificate.dif", *PROVED] if method.differentiable else []
     return known
 
 
@@ -142,10 +142,7 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
             "reveals the group) to 1 (ask for all that helps to predict)."
         )
     if criterion not in CRITERIA:
-        raise InputError(
-            f"method.criterion {criterion!r} is not known{nearest(criterion, CRITERIA)}; "
-            f"known: {', '.join(CRITERIA)}."
-        )
+        raise not_known("method.criterion", criterion, CRITERIA)
     sensitive = job.sensitive or [column.name for column in contract.sensitive]
     if not sensitive:
         raise InputError(
@@ -270,7 +267,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     searched = method.lacks_strength(resolved.arguments)
     if searched:
         compared["held_out"] = True
-    steps("controls", compared, {"train": train}, modules=[*modules, METHODS[method.plain].module])
+    both = [*modules, METHODS[method.plain].module]
+    steps("controls", compared, {"train": train}, modules=both)
     if searched:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", training, inputs, modules=modules)
@@ -288,26 +286,15 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         "test": steps.output("preprocess", "test"),
         "majority": steps.output("controls", "majority"),
     }
-    inputs |= {
-        name: steps.output("controls", name)
-        for name in ("plain", "blind")
-        if steps.has_output("controls", name)
-    }
+    trained = [name for name in ("plain", "blind") if steps.has_output("controls", name)]
+    inputs |= {name: steps.output("controls", name) for name in trained}
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")
     if job.evaluate.membership:
         _attack(resolved, steps, train)
         inputs["membership"] = steps.output("membership", "membership")
-    steps(
-        "evaluate",
-        {
-            "evaluate": job.evaluate.model_dump(exclude=ONCE),
-            "certificate": certificate,
-            "seed": job.seed,
-        },
-        inputs,
-        modules=[*modules, METHODS[method.plain].module],
-    )
+    settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
+    steps("evaluate", {**settings, "seed": job.seed}, inputs, modules=both)
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=_notes(steps))
 
 
@@ -385,11 +372,6 @@ def gate_step(
     return parameters, inputs
 
 
-def published_model(steps: Steps) -> Artifact:
-    """Return the trained model, with its decision rule if the job has one."""
-    return steps.output("decide" if "decide" in steps.finished else "train", "model")
-
-
 def decides(job: Job) -> bool:
     """Whether the probabilities are calibrated or the job decides; else the method does all by itself."""
     return job.calibration != "none" or not job.decision.is_own
@@ -412,7 +394,8 @@ def shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any
 
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     """Return the artifacts that are published beside encoder, metrics and decision."""
-    return {"model": published_model(steps), "reference": steps.output("profile", "reference")}
+    model = steps.output("decide" if "decide" in steps.finished else "train", "model")
+    return {"model": model, "reference": steps.output("profile", "reference")}
 
 
 def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
@@ -462,17 +445,9 @@ def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | 
             f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
             f"{wanted.proxy}` first."
         )
-    steps(
-        "balance",
-        {
-            "proxy": wanted.proxy,
-            "version": found.version,
-            "content": found.content,
-            "tracking_uri": uri,
-            "seed": resolved.job.seed,
-        },
-        {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")},
-    )
+    proxy = {"proxy": wanted.proxy, "version": found.version, "content": found.content, "tracking_uri": uri}
+    inputs = {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")}
+    steps("balance", {**proxy, "seed": resolved.job.seed}, inputs)
     return steps.output("balance", "train"), found.content
 
 

@@ -42,13 +42,7 @@ class Section(BaseModel):
 
 
 def check_alias(value: str) -> str:
-    """Return an alias that the registry accepts.
-
-    Raises
-    ------
-    ValueError
-        The registry does not accept it.
-    """
+    """Return an alias; a ValueError if the registry does not accept it."""
     if not re.fullmatch(ALIAS.strip("^$"), value):
         raise ValueError("use letters, digits, dashes and underscores")
     if re.fullmatch(r"latest|v\d+", value, re.IGNORECASE):
@@ -119,6 +113,8 @@ class Evaluate(Section):
     """Audit of comparable treatment; default: with the budget of the method's training."""
     membership: Membership | None = None
     """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
+    proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 40
+    """Effort of the proof of a network's certificate: parts split per person and distance."""
 
     @field_validator("draws")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.gate import read_limits
 from evenhand.tasks.inputs import nearest
 from evenhand.tasks.row_digests import digest_of_rows, new_salt
+from evenhand.tasks.signatures import read_public_keys
 from evenhand.tasks.store import Store
 
 
@@ -27,6 +29,7 @@ def make_policy(
     required: Sequence[str],
     limits: Mapping[str, float],
     promoters: Sequence[str],
+    signed_by: Sequence[Path],
 ) -> dict[str, Any]:
     """Check the rules of a policy, and read its holdout.
 
@@ -53,6 +56,7 @@ def make_policy(
         "gates": chosen,
         "required": list(required),
         "promoters": list(promoters),
+        "signed_by": read_public_keys(signed_by),
         "holdout": None,
         **limits,
     }

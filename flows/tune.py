@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.tuning.space import Choice, Dimension
 from evenhand.fairlib.tuning.study import Trial, best
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
@@ -36,12 +35,8 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
     """Search until the time is up, then train the winner on all training rows and measure it on test rows.
 
     The search gets the training rows, the fair metric and the encoder; the steps that read the test rows run
-    after it. The tuned job is written only if a trial is within the limits.
-
-    Raises
-    ------
-    EvenhandError
-        After the verdict was written.
+    after it. The tuned job is written only if a trial is within the limits. Raises `EvenhandError` after the
+    verdict was written.
     """
     if not store.is_local:
         raise InputError(
@@ -49,14 +44,18 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
         )
     steps, started = Steps(store, engine), time.perf_counter()
     with recorded_verdict(store, run_id, steps) as verdict:
-        prepare(plan.resolved, steps)
-        rows = Rows.read(plan, steps)
-        study = Study(Path(store.local, STUDIES, plan.study_name(rows.identity)))
-        with study.held():
-            _open(study, rows)
-            if plan.searches(bool(study.trials())):
-                search(plan, rows, study, store, report_progress("tune", prefect=prefect))
-            trials = study.trials()
+        # its processes start while the steps run that all trials share
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(_pool(plan)) if plan.searches(True) else None
+            prepare(plan.resolved, steps)
+            rows = Rows.read(plan, steps)
+            study = Study(Path(store.local, STUDIES, plan.study_name(rows.identity)))
+            with study.held():
+                _open(study, rows)
+                if plan.searches(bool(study.trials())):
+                    pool = pool or stack.enter_context(_pool(plan))
+                    search(plan, rows, study, store, report_progress("tune", prefect=prefect), pool)
+                trials = study.trials()
         if all(trial.kind in CONTROLS for trial in trials):
             raise InputError(
                 "there was no time for one trial beside the controls: give more --minutes or --trials; what "
@@ -143,22 +142,16 @@ def _digest(content: Any) -> str:
 
 
 def _open(study: Study, rows: Rows) -> None:
-    """Open the study, or begin it.
-
-    Raises
-    ------
-    InputError
-        A study of this name is of another table, contract or search.
-    """
+    """Open the study, or begin it; an `InputError` if it is of another table, contract or search."""
     found = study.identity() if study.exists else None
     if found is None:
         study.clear()
         study.create(rows.plan, rows.identity)
         return
-    for key, what in (("table", "table"), ("contract", "contract"), ("search", "search")):
+    for key in ("table", "contract", "search"):
         if found[key] != rows.identity[key]:
             raise InputError(
-                f"the study {study.folder.name!r} is of another {what}: choose another name with --study, or "
+                f"the study {study.folder.name!r} is of another {key}: choose another name with --study, or "
                 "leave it out."
             )
 
@@ -169,10 +162,12 @@ def search(
     study: Study,
     store: Store,
     report: Callable[[int, int, Mapping[str, float]], None],
+    pool: Pool | None = None,
 ) -> None:
-    """Judge candidates until the time is up; ``report(done, total, values)`` is called after each model."""
-    workers = plan.tune.workers or len(cores())
-    pool = _pool(plan, workers)
+    """Judge candidates until the time is up, in the `pool`'s workers or in this process.
+
+    ``report(done, total, values)`` is called after each model.
+    """
     most, started = plan.most, time.monotonic()
 
     def judge(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Sequence[Mapping[str, Any]]:
@@ -198,23 +193,27 @@ def search(
             passed = min(time.monotonic() - started, plan.seconds)
             report(int(passed), max(int(plan.seconds), 1), values)
 
-    with pool or contextlib.nullcontext():
-        study.search(
-            rows.plan,
-            judge,
-            until=started + plan.seconds,
-            most=most,
-            workers=workers,
-            on_trial=on_trial,
-            interrupt=(lambda: None) if pool is None else lambda: pool.close(kill=True),
-        )
+    study.search(
+        rows.plan,
+        judge,
+        until=started + plan.seconds,
+        most=most,
+        workers=1 if pool is None else _workers(plan),
+        on_trial=on_trial,
+        interrupt=(lambda: None) if pool is None else lambda: pool.close(kill=True),
+    )
 
 
-def _pool(plan: TunePlan, workers: int) -> Pool | None:
-    """Return the workers that judge models; None where this process does."""
+def _workers(plan: TunePlan) -> int:
+    return plan.tune.workers or len(cores())
+
+
+def _pool(plan: TunePlan) -> Pool | contextlib.nullcontext[None]:
+    """Return the workers that judge models, or a context without any where this process does."""
+    workers = _workers(plan)
     if plan.tune.engine == "dask":
         return DaskPool(plan.tune.address, workers)
-    return WorkerPool(workers) if workers > 1 else None
+    return WorkerPool(workers) if workers > 1 else contextlib.nullcontext()
 
 
 def judged(
@@ -260,10 +259,7 @@ def judging(
         "first": first,
         "measure": {
             "counterfactuals": copies,
-            "draws": settings.draws,
-            "level": settings.level,
-            "min_cell": settings.min_cell,
-            "intersections": settings.intersections,
+            **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
             "test_share": job.split.test,
             "predicted": plan.aim.metrics if plan.aim.bound in ("auto", "prediction") else [],
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
@@ -324,13 +320,11 @@ def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
     """Return what the page shows of this search beside its results, as names and values."""
-    spaces = [
-        [
-            f"Space of {name}",
-            "; ".join(f"{key}: {_range(item)}" for key, item in space.items()) or "nothing to search",
-        ]
-        for name, space in plan.methods.items()
-    ]
+    spaces = []
+    for name, space in plan.methods.items():
+        marks = {key: " (logarithmic)" if getattr(item, "log", False) else "" for key, item in space.items()}
+        ranges = [f"{key}: {item}{marks[key]}" for key, item in space.items()]
+        spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
     return [
         ["Job", document["job"]],
         ["Study", document["study"]],
@@ -339,7 +333,3 @@ def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
         ["Seed", str(plan.resolved.job.seed)],
         ["Seconds", f"{document['seconds']:.1f}"],
     ]
-
-
-def _range(dimension: Dimension) -> str:
-    return f"{dimension}{'' if isinstance(dimension, Choice) or not dimension.log else ' (logarithmic)'}"

@@ -9,6 +9,7 @@ moves of aliases as tags of the model; the chain continues after them.
 
 from __future__ import annotations
 
+import datetime
 import getpass
 import hashlib
 import json
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.fingerprint import now
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, registry_client
 from evenhand.tasks.registry_answers import ask_once
 
@@ -35,8 +37,14 @@ RECORD_TAG = "evenhand.record"
 ATTEMPTS = 60
 # Variables with the name of the acting person; the last two are set by CI systems.
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
-KINDS = ("version", "evaluation", "policy", "approval", "move")
 SUBJECTS = ("number", "when", "who", "kind", "previous")
+# What readers take from the content of a record.
+NEEDED = {kind: {"version"} for kind in ("evaluation", "approval", "signature")}
+NEEDED |= {
+    "version": {"version", "files"},
+    "policy": {"gates"},
+    "move": {"alias", "from_version", "to_version"},
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,8 @@ class Record:
     """One record of a chain.
 
     `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict, gates, data),
-    ``policy``, ``approval`` (version) or ``move`` (alias, from_version, to_version, reason, evaluation).
+    ``policy``, ``approval`` (version), ``signature`` (version, key, signature) or ``move``
+    (alias, from_version, to_version, reason, evaluation).
     """
 
     number: int
@@ -63,7 +72,14 @@ class Record:
             found = json.loads(text)
             head = {"kind": "move"} | {key: found.pop(key) for key in SUBJECTS if key in found}
             digest = hashlib.sha256(text.encode()).hexdigest()
-            return cls(**head, content=found.pop("content", found), digest=digest, place=place)
+            record = cls(**head, content=found.pop("content", found), digest=digest, place=place)
+            texts = [*(getattr(record, key) for key in SUBJECTS[1:]), record.content.get("alias", "")]
+            typed = isinstance(record.number, int) and all(isinstance(text, str) for text in texts)
+            # the age of a version is computed
+            dated = record.kind != "version" or datetime.datetime.fromisoformat(record.when).tzinfo
+            numbered = record.content.get("version", "0").isdecimal()
+            lacking = NEEDED.get(record.kind, set()) - set(record.content)
+            return record if typed and dated and numbered and not lacking else None
         except (ValueError, TypeError, AttributeError):
             return None
 
@@ -159,7 +175,8 @@ def _linked(texts: Iterable[tuple[int, str]], before: Sequence[Record]) -> tuple
 
 
 def _lost(record: Record) -> str:
-    return f"the record before number {record.number} was changed or taken out"
+    expected = f"expected one with the digest {record.previous[:12]}" if record.previous else "expected none"
+    return f"the record before number {record.number} was changed or taken out: {expected}"
 
 
 def _moved(records: Sequence[Record], aliases: Mapping[str, str]) -> list[str]:
@@ -296,8 +313,18 @@ def move_alias(
                 f"{record.who} ({record.when}): version {version} did not. Look at it, then promote again."
             )
 
-    content = {"alias": alias, "from_version": before, "to_version": version, "reason": reason}
-    made = append(client, name, "move", {**content, "evaluation": dict(evaluation)}, seen=seen, unless=check)
+    content: dict[str, Any] = {
+        "alias": alias,
+        "from_version": before,
+        "to_version": version,
+        "reason": reason,
+    }
+    made = next(iter(seen.moves(alias)[-1:]), None)
+    same = made is not None and made.who == actor() and content.items() <= made.content.items()
+    if before == version or not same:
+        content |= {"evaluation": dict(evaluation)}
+        made = append(client, name, "move", content, seen=seen, unless=check)
+    # else a kill or an outage came between the record and the move
     client.set_registered_model_alias(name, alias, version)
     # a process that was stopped before its move may make it after a later one
     last = read_chain(client, name).moves(alias)[-1].content["to_version"]
@@ -306,6 +333,7 @@ def move_alias(
     return made
 
 
+@waits_for_service
 def history(uri: str, name: str) -> Chain:
     """Read a model's chain; an `InputError` if there is no such model."""
     with registry_client(uri) as client:
@@ -315,6 +343,7 @@ def history(uri: str, name: str) -> Chain:
     return found
 
 
+@waits_for_service
 def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     """Content of the policy of a model, with the digest of its record; None if it has none."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.registry import (
     Published,
@@ -64,6 +65,8 @@ def parse_address(text: str, *, default_alias: str = "champion") -> ModelAddress
             f"there is no model {text!r}: give models:/NAME@ALIAS, models:/NAME/VERSION, a name, or the "
             "folder of a published bundle."
         )
+    if found["name"].startswith(CHAIN):
+        raise InputError(f"{found['name']} holds the records of a model: give the name after {CHAIN}")
     version = found["version"]
     alias = None if version else found["alias"] or default_alias
     return ModelAddress(text, found["name"], alias, version)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from evenhand.tasks.audit import Chain, Record, actor, append, evaluations_of, move_alias, settled_chain
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import damaged_files, registry_client
 
 # An alias that no policy guards: versions wait there.
@@ -17,6 +19,7 @@ WAITING = "challenger"
 SAME_ROWS = 0.9
 
 
+@waits_for_service
 def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
     """Give a version an alias if its recorded evaluations allow it; None if it has the alias already.
 
@@ -107,31 +110,64 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
             f"it has {len(approved)} of {rules['approvals']} approvals{by}: `evenhand approve "
             f"{chain.name}/{version}`"
         )
+    from evenhand.tasks.signatures import unsigned  # lazily: a cached run needs no cryptography
+
+    lacking = unsigned(chain, version, rules.get("signed_by", ()))
+    if lacking:
+        return f"{lacking}: `evenhand sign {chain.name}/{version} --key FILE`"
     if rules["promoters"] and actor() not in rules["promoters"]:
         return f"{actor()} may not promote it: the policy names {', '.join(rules['promoters'])}"
     return None
 
 
+@waits_for_service
 def approve(uri: str, name: str, version: str) -> Record:
     """Record that the acting person approves a version; an `InputError` if it is the one who published it."""
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
-        made = chain.of("version", version)
-        if not made:
-            raise InputError(f"no record says who published {name} version {version}: publish it again.")
-        if made[0].who == actor():
+        made = _publication(chain, version)
+        if made.who == actor():
             raise InputError(
                 f"{actor()} published {name} version {version}, and an author's own approval does not count: "
                 "ask someone else."
             )
-        return append(client, name, "approval", {"version": version, "files": made[0].content["files"]})
+        return append(client, name, "approval", {"version": version, "files": made.content["files"]})
+
+
+def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
+    """Record a signature of a version's files as they were published.
+
+    Raises `InputError` if the key cannot be used, the policy names others, or the files were changed.
+    """
+    from evenhand.tasks.signatures import read_private_key, signature
+
+    key = read_private_key(key_file)
+    with registry_client(uri) as client:
+        chain = settled_chain(client, name, WAITING)
+        files = _publication(chain, version).content["files"]
+        reason = _damage(uri, chain, version, required=True)
+        if reason:
+            raise InputError(f"{name} version {version} cannot be signed: {reason}.")
+        made = signature(key, name, files)
+        wanted = chain.policy.content.get("signed_by") if chain.policy else None
+        if wanted and made["key"] not in wanted:
+            raise InputError(f"--key {key_file} is none of the keys that the policy of {name} names.")
+        return append(client, name, "signature", {"version": version, **made})
+
+
+def _publication(chain: Chain, version: str) -> Record:
+    made = chain.of("version", version)
+    if not made:
+        raise InputError(f"no record says who published {chain.name} version {version}: publish it again.")
+    return made[0]
 
 
 def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> str | None:
     """Why a run may publish a version, but not make it champion; None if it may."""
     if policy is None:
         return None
-    for key, words in (("holdout", "an evaluation on its holdout"), ("approvals", "approvals")):
+    asked = {"holdout": "an evaluation on its holdout", "approvals": "approvals", "signed_by": "signatures"}
+    for key, words in asked.items():
         if policy.get(key):
             return f"the policy asks for {words}"
     if policy["min_age"]:

@@ -83,13 +83,19 @@ class PerceptronModel(DifferentiableModel):
 
 def as_differentiable(network: nn.Module) -> DifferentiableModel:
     """The fastest differentiable model that fits the network."""
+    layers = perceptron_layers(network)
+    return DifferentiableModel(network) if layers is None else PerceptronModel(layers)
+
+
+def perceptron_layers(network: nn.Module) -> list[nn.Linear] | None:
+    """The linear layers of a chain with ReLU between them; None for any other network."""
     # a subclass, a hook or a parametrisation may compute something else than its layers
     layers = list(network) if type(network) is nn.Sequential and not _hooked(network) else []
     linear = [layer for layer in layers[::2] if type(layer) is nn.Linear and layer.bias is not None]
     between = [layer for layer in layers[1::2] if type(layer) is nn.ReLU]
     if len(layers) % 2 == 1 and len(linear) + len(between) == len(layers):
-        return PerceptronModel(linear)
-    return DifferentiableModel(network)
+        return linear
+    return None
 
 
 def _hooked(network: nn.Module) -> bool:

@@ -1,4 +1,4 @@
-"""Commands about aliases and their evidence: promote, approve, history, verify and policy."""
+"""Commands about aliases and their evidence: promote, approve, sign, history, verify and policy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from evenhand.fairlib.file_digests import BYTECODE
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.job import check_alias
 from evenhand.flows.runtime import prepare_environment
-from evenhand.tasks import audit, policy
+from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.registry import damaged_files, registry_client, tracking_uri
+from evenhand.tasks.outages import waits_for_service
+from evenhand.tasks.registry import damaged_files, place_of, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
@@ -54,6 +56,19 @@ def approve(model: str, store_url: str | None) -> None:
     print(f"record {made.number}: {made.who} approves {address.name} version {version}")
 
 
+def sign(model: str | None, key: Path | None, new_key: Path | None, store_url: str | None) -> None:
+    """Record a signature of a version's files, or make a private key and print the public one."""
+    if new_key is not None and model is None and key is None:
+        print(signatures.write_new_key(new_key), end="")
+        return
+    if model is None or key is None or new_key is not None:
+        raise InputError("give a model and --key FILE, or --new-key FILE alone.")
+    address, registry = _address(model, store_url)
+    version = find_version(registry, address).version
+    made = policy.sign(registry, address.name, version, key)
+    print(f"record {made.number}: {made.who} signs {address.name} version {version}, {_describe(made)}")
+
+
 def history(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
     """Print every record of a model's chain; the exit code is 1 if it has faults."""
     address, registry = _address(model, store_url)
@@ -75,23 +90,35 @@ def history(model: str, as_json: bool, anchor: Path | None, store_url: str | Non
     return 1 if found.faults else 0
 
 
-def verify(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
-    """Check a model's chain, its beginning against an anchor, and the bytes of every version."""
+@waits_for_service
+def verify(
+    model: str, as_json: bool, anchor: Path | None, signed_by: list[Path] | None, store_url: str | None
+) -> int:
+    """Check a model's chain, its beginning against an anchor, signatures, and the bytes of every version."""
+    keys = signatures.read_public_keys(signed_by or ())
     address, registry = _address(model, store_url)
     found = audit.history(registry, address.name)
     faults = list(found.faults)
     if anchor is not None:
         faults += audit.check_anchor(found, _read_anchor(anchor))
-    checked, unlisted = 0, []
+    faults += signatures.false_signatures(found)
+    keys += found.policy.content.get("signed_by", ()) if found.policy else ()
+    for alias, number in sorted(found.aliases.items()):
+        lacking = signatures.unsigned(found, number, keys) if alias != policy.WAITING else None
+        faults += [f"{alias} is version {number}, and {lacking}"] if lacking else []
+    checked, unlisted, compiled = 0, [], []
     with registry_client(registry) as client:
         versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
         numbers = sorted((str(item.version) for item in versions), key=int)
-    recorded = {record.content["version"]: record.content["files"] for record in found.of("version")}
+    # the first record of a version: a later one may be of someone who changed its files
+    recorded = {record.content["version"]: record.content["files"] for record in found.of("version")[::-1]}
     for number in sorted({*numbers, *recorded}, key=int):
         if number not in numbers:
             faults.append(f"version {number} was deleted")
             continue
         changed = damaged_files(registry, address.name, number, recorded.get(number))
+        place = place_of(registry, address.name, number)
+        compiled += [number] if place is not None and any(place.rglob(BYTECODE)) else []
         if changed is None:
             unlisted.append(number)
         else:
@@ -99,11 +126,14 @@ def verify(model: str, as_json: bool, anchor: Path | None, store_url: str | None
             faults += [f"version {number}: {fault}" for fault in changed]
     if as_json:
         document = {"name": address.name, "records": len(found.records), "versions": checked}
-        print(json.dumps({**document, "without_list": unlisted, "faults": faults}))
+        lists = {"without_list": unlisted, "bytecode": compiled, "faults": faults}
+        print(json.dumps({**document, **lists}))
     else:
         print(f"{address.name}: {len(found.records)} records, the files of {checked} versions")
         if unlisted:
             print(f"without a list of files, by an older version: {', '.join(unlisted)}")
+        if compiled:
+            print(f"with bytecode that no list covers (delete the folders {BYTECODE}): {', '.join(compiled)}")
         for fault in faults:
             print(f"evenhand: {fault}", file=sys.stderr)
         print("faults were found" if faults else "nothing was changed")
@@ -123,6 +153,7 @@ def _read_anchor(path: Path) -> dict[str, Any]:
 # policies
 
 
+@waits_for_service
 def set_policy(
     model: str,
     gates: str,
@@ -133,6 +164,7 @@ def set_policy(
     min_age: float,
     approvals: int,
     promoters: Sequence[str] | None,
+    signed_by: Sequence[Path] | None,
     store_url: str | None,
 ) -> None:
     """Check a policy, add it to the model's chain, and print it."""
@@ -147,6 +179,7 @@ def set_policy(
         required=required or (),
         limits={"max_overlap": max_overlap, "min_age": min_age, "approvals": approvals},
         promoters=promoters or (),
+        signed_by=signed_by or (),
     )
     with registry_client(registry) as client:
         made = audit.append(client, address.name, "policy", rules)
@@ -180,6 +213,8 @@ def _describe(record: Record) -> str:
         return f"gates on {', '.join(content['gates'])}" if content.get("gates") else "removed"
     if record.kind == "approval":
         return ""
+    if record.kind == "signature":
+        return f"with the key {content['key'][: signatures.SHOWN]}"
     evaluation = content["evaluation"] if record.kind == "move" else content
     kind = evaluation.get("run_id") or "the gates of its own run"
     verdict = str(evaluation.get("verdict", "not recorded")).replace("_", " ")

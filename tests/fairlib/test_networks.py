@@ -53,6 +53,7 @@ METHODS = [NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier, CLPClassi
 WITH_METRIC = [SenSeIClassifier, SenSRClassifier]
 # Parameters of the search and of the multiplier, as an estimator has them.
 SEARCH = SimpleNamespace(
+    bound_weight=0.0,
     multiplier_start=2.0,
     multiplier_update="absolute",
     multiplier_rate=0.5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 import pyarrow.csv
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from evenhand.fairlib.file_digests import sha256_of_file
+from evenhand.flows.cli import app
 from evenhand.tasks.audit import CHAIN, RECORD_TAG, append, history
-from evenhand.tasks.registry import FILES_TAG, registry_client
+from evenhand.tasks.registry import FILES_TAG, listed_files, registry_client
 from tests.flows.people import JOB, Bench, Done, make_people, run_all
 from tests.flows.test_promote import MODEL, call, uri
 
@@ -139,6 +143,55 @@ def test_approvals_are_of_others_than_the_author(desk: Any, monkeypatch: pytest.
     assert call(desk.store, "promote", f"{MODEL}/2").exit_code == 0
 
 
+def new_key(name: str) -> str:
+    """Make a private key NAME.pem, store the public one as NAME.pub, and return that path."""
+    made = CliRunner().invoke(app, ["sign", "--new-key", f"{name}.pem"])
+    assert made.exit_code == 0, made.stderr
+    Path(f"{name}.pub").write_text(made.stdout)
+    return f"{name}.pub"
+
+
+def test_a_promotion_waits_for_signatures(desk: Any) -> None:
+    ada, other = new_key("ada"), new_key("other")
+    assert set_policy(desk.folder, desk.store, "--signed-by", ada).exit_code == 0
+    assert call(desk.store, "evaluate", f"{MODEL}/2", "--policy", "--direct").exit_code == 0
+    refused(desk.store, "has signed nothing of it: `evenhand sign people-gbdt/2 --key FILE`")
+    sign = ("sign", f"{MODEL}/2", "--key")
+    refused(desk.store, "--key none.pem cannot be read (No such file", arguments=(*sign, "none.pem"))
+    refused(desk.store, "none of the keys that the policy", arguments=(*sign, "other.pem"))
+    refused(desk.store, "give a model and --key FILE", arguments=("sign", f"{MODEL}/2"))
+    done = call(desk.store, *sign, "ada.pem")
+    assert "signs people-gbdt version 2, with the key " in done.stdout
+    assert call(desk.store, "promote", f"{MODEL}/2").exit_code == 0
+    trusted = ("verify", MODEL, "--signed-by")
+    assert call(desk.store, *trusted, ada).exit_code == 0
+    done = call(desk.store, *trusted, other)
+    assert (done.exit_code, "has signed nothing of it" in done.stderr) == (1, True)
+    refused(desk.store, "holds no public key", arguments=(*trusted, "ada.pem"))
+
+
+def test_who_writes_registry_and_files_cannot_forge_a_signature(champion: Any) -> None:
+    """The model and all its records are replaced; no policy asks for the key, the verifier brings it."""
+    trusted = ("verify", MODEL, "--signed-by", new_key("ada"))
+    assert call(champion.store, "sign", f"{MODEL}@champion", "--key", "ada.pem").exit_code == 0
+    assert call(champion.store, *trusted).exit_code == 0
+    forge(champion.store, "1")
+    done = call(champion.store, *trusted)
+    assert done.exit_code == 1
+    assert "champion is version 1, and the key" in done.stderr
+    assert "has signed other files than its" in done.stderr
+    assert "is no signature of version 1's files" in done.stderr
+
+
+def test_a_damaged_version_cannot_be_signed(champion: Any) -> None:
+    new_key("ada")
+    file = folder_of(champion.store, "1") / "artifacts" / "bundle" / "inputs.json"
+    file.write_text(file.read_text() + " ")
+    arguments = ("sign", f"{MODEL}/1", "--key", "ada.pem")
+    refused(champion.store, "cannot be signed: its files are not what was published", arguments=arguments)
+    assert history(uri(champion.store), MODEL).of("signature") == []
+
+
 @pytest.mark.long
 def test_age_metrics_and_names_are_asked_for(desk: Any) -> None:
     for option, value, words in (
@@ -230,34 +283,34 @@ def test_changed_files_are_refused_everywhere(champion: Any, path: str) -> None:
     assert champion.run("--json", "--if-changed").json["status"] == "up_to_date"
 
 
-@pytest.mark.long
-def test_a_list_that_was_changed_with_its_files_is_found(champion: Any) -> None:
-    """With write access to files and registry: the chain says what was published, the anchor the chain."""
-    assert call(champion.store, "history", MODEL, "--anchor", "anchor.json").exit_code == 0
-    root = folder_of(champion.store, "1")
+def forge(store: Path, version: str, *, chain: bool = True) -> None:
+    """Change a model's files, its list and its tag, and write the whole chain of records anew."""
+    root = folder_of(store, version)
     bundle = root / "artifacts" / "bundle"
-    from evenhand.fairlib.file_digests import sha256_of_file
-    from evenhand.tasks.registry import listed_files
-
     (bundle / "inputs.json").write_text((bundle / "inputs.json").read_text() + " ")
     listed = json.loads((bundle / "digests.json").read_text())
     listed["artifacts/bundle/inputs.json"] = sha256_of_file(bundle / "inputs.json")
     (bundle / "digests.json").write_text(json.dumps(listed))
-    with registry_client(uri(champion.store)) as client:
-        client.set_model_version_tag(MODEL, "1", FILES_TAG, listed_files(root))
-        done = call(champion.store, "verify", MODEL)
-        assert "version 1: artifacts/bundle/digests.json was changed" in done.stderr
-        # the whole chain written anew
-        chain, previous = f"{CHAIN}{MODEL}", ""
-        for number in ("1", "2", "3"):
-            record = json.loads(client.get_model_version(chain, number).tags[RECORD_TAG])
-            if number == "1":
+    previous = ""
+    with registry_client(uri(store)) as client:
+        client.set_model_version_tag(MODEL, version, FILES_TAG, listed_files(root))
+        for place in [record.place for record in history(uri(store), MODEL).records] if chain else []:
+            record = json.loads(client.get_model_version(f"{CHAIN}{MODEL}", place).tags[RECORD_TAG])
+            if record["kind"] == "version" and record["content"]["version"] == version:
                 record["content"]["files"] = listed_files(root)
             text = json.dumps(record | {"previous": previous}, sort_keys=True)
-            client.set_model_version_tag(chain, number, RECORD_TAG, text)
-            import hashlib
-
+            client.set_model_version_tag(f"{CHAIN}{MODEL}", place, RECORD_TAG, text)
             previous = hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.long
+def test_a_list_that_was_changed_with_its_files_is_found(champion: Any) -> None:
+    """With write access to files and registry: the chain says what was published, the anchor the chain."""
+    assert call(champion.store, "history", MODEL, "--anchor", "anchor.json").exit_code == 0
+    forge(champion.store, "1", chain=False)
+    done = call(champion.store, "verify", MODEL)
+    assert "version 1: artifacts/bundle/digests.json was changed" in done.stderr
+    forge(champion.store, "1")
     assert call(champion.store, "verify", MODEL).exit_code == 0
     refused(
         champion.store,

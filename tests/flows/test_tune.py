@@ -141,7 +141,7 @@ def test_the_search_reads_no_test_row(
     other.folder.mkdir()
     search = tuning.search
 
-    def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, report: Any) -> None:
+    def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, report: Any, pool: Any) -> None:
         test, raw = (
             Path(store.local, *place)
             for place in (("artifacts", "dataset", record["outputs"]["test"]["sha256"]), ("artifacts", "raw"))
@@ -150,7 +150,7 @@ def test_the_search_reads_no_test_row(
         shutil.rmtree(test)
         shutil.rmtree(raw)
         shutil.rmtree(Path(store.local, "artifacts", "checked"))
-        search(plan, rows, study, store, report)
+        search(plan, rows, study, store, report, pool)
         raise Stop
 
     monkeypatch.setattr(tuning, "search", without_test_rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import platform
 import re
@@ -184,14 +185,19 @@ def test_a_record_that_was_changed_or_removed_is_a_fault(client: Client) -> None
     for version in "123":
         move(client, version)
     kept = dict(client.records)
+    lost = {}
+    for number in (2, 3):
+        digest = hashlib.sha256(kept[number - 1].encode()).hexdigest()[:12]
+        said = f"the record before number {number} was changed or taken out"
+        lost[number] = f"{said}: expected one with the digest {digest}"
     client.records[2] = json.dumps(json.loads(kept[2]) | {"who": "someone else"}, sort_keys=True)
-    assert faults(client) == ["the record before number 3 was changed or taken out"]
+    assert faults(client) == [lost[3]]
     client.records = {number: text for number, text in kept.items() if number != 1}
-    assert faults(client) == ["the record before number 2 was changed or taken out"]
+    assert faults(client) == [lost[2]]
     client.records = kept | {2: "{"}
     assert faults(client) == [
         "the record at place 2 cannot be read: it was changed",
-        "the record before number 3 was changed or taken out",
+        lost[3],
     ]
 
 
@@ -206,7 +212,35 @@ def test_the_chain_goes_on_after_the_moves_of_older_versions(client: Client) -> 
     assert (third.number, third.previous) == (3, last.digest)
     assert faults(client) == []
     del client.models["loans"].tags[f"{AUDIT_TAG}000001.x"]
-    assert set(faults(client)) == {"the record before number 2 was changed or taken out"}
+    digest = first.digest[:12]
+    assert set(faults(client)) == {
+        f"the record before number 2 was changed or taken out: expected one with the digest {digest}"
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"content": {"version": "1"}},
+        {"content": {"version": "one", "files": "{}"}},
+        {"content": {"version": 1, "files": "{}"}},
+        {"content": []},
+        {"kind": "move", "content": {"alias": "champion", "to_version": "1"}},
+        {"kind": "move", "content": {"alias": 1, "from_version": None, "to_version": "1"}},
+        {"kind": "policy", "content": {}},
+        {"kind": None},
+        {"who": ["ada"]},
+        {"number": "1"},
+        {"when": "yesterday"},
+        {"when": "2026-11-23T00:00:00"},
+    ],
+)
+def test_a_record_whose_content_was_changed_is_none(change: dict[str, Any]) -> None:
+    """Every reader relies on these parts; a writer of the registry can write anything."""
+    head = {"number": 1, "when": "2026-11-23T00:00:00+00:00", "who": "ada", "kind": "version", "previous": ""}
+    right = head | {"content": {"version": "1", "files": "{}"}}
+    assert Record.read(json.dumps(right)) is not None
+    assert Record.read(json.dumps(right | change)) is None
 
 
 def test_of_two_records_at_one_moment_the_second_looks_again(client: Client) -> None:

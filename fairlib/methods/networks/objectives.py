@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
+from evenhand.fairlib.auditor.differentiable_model import (
+    DifferentiableModel,
+    as_differentiable,
+    perceptron_layers,
+)
 from evenhand.fairlib.auditor.objectives import LogitDistance, LogLoss, SearchObjective, logit_distance
-from evenhand.fairlib.auditor.search import Auditor, WorstCase
+from evenhand.fairlib.auditor.search import Auditor, SearchBounds, WorstCase
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.base import Float32
@@ -58,18 +63,72 @@ def next_relative_multiplier(value: float, rate: float, budget: float, distance:
     return min(high, max(low, value * math.exp(rate * excess)))
 
 
-class Robustness(CrossEntropy):
-    """Cross-entropy at the worst comparable treatment of each row (SenSR).
+class IntervalBound:
+    r"""Upper bound on the output distance :math:`d_Y` to everybody within a fair distance, by intervals.
+
+    .. math:: \frac1K \sum_k \max\{h_k(x) - l_k, u_k - h_k(x)\}^2 \ge \sup_{x'} d_Y(h(x), h(x'))
+
+    The inputs of the first layer's units are linear in :math:`x' = x + P\delta + B t`: their ends are those
+    over the box of t and, for :math:`\delta`, the smaller of those over the box and over the ellipsoid
+    :math:`\delta^\top \Sigma \delta \le r^2`, which for a row w of the weights is
+    :math:`r (w P \Sigma^+ P w^\top)^{1/2}`. Every later layer maps centre c and half-width s of an interval
+    to :math:`W c + b` and :math:`|W| s` (Gowal et al., "On the Effectiveness of Interval Bound Propagation
+    for Training Verifiably Robust Models", 2018, section 3). The sets are those of
+    :class:`evenhand.fairlib.auditor.search.SearchBounds`. Rounding in float32 is not allowed for: it serves
+    the training, and a certificate is proved afterwards.
 
     Parameters
     ----------
-    estimator : AuditedNetwork
-        Its parameters of the search and of the multiplier, and its seed, are used.
     metric : fitted fair metric
-    budget : float
-        Mean squared fair distance that may be spent.
-    rho : float
-        Weight of the search's objective, which scales the rate of the absolute update of the multiplier.
+    radius : float
+        r, a fair distance.
+    """
+
+    def __init__(self, metric: Metric, radius: float) -> None:
+        self.metric, self.radius = metric, radius
+
+    def __call__(self, network: nn.Module, x: Tensor, logits: Tensor) -> Tensor:
+        """Bound of each row, shape (b,), for rows (b, d) and their logits (b, K).
+
+        Raises
+        ------
+        ValueError
+            The network is no chain of linear layers with ReLU between them.
+        """
+        layers = perceptron_layers(network)
+        if layers is None:
+            raise ValueError("bound_weight needs a network of linear layers with ReLU between them.")
+        around, first = SearchBounds(self.metric, x), layers[0]
+        along = first.weight @ around.basis
+        across = first.weight - along @ around.basis.T
+        # a squared length below 0 or at 0 is one of rounding: its root would have no gradient
+        squared = (self.metric.unweigh(across) * across).sum(1)
+        reach = self.radius * squared.clamp_min(torch.finfo(squared.dtype).tiny).sqrt()
+        low, high = (
+            sign * torch.minimum(reach, largest(sign * across, around.low, around.high))
+            + sign * largest(sign * along, around.free_low, around.free_high)
+            for sign in (-1.0, 1.0)
+        )
+        inputs = first(x)
+        low, high = inputs + low, inputs + high
+        for layer in layers[1:]:
+            low, high = functional.relu(low), functional.relu(high)
+            centre, half = layer((low + high) / 2), ((high - low) / 2) @ layer.weight.abs().T
+            low, high = centre - half, centre + half
+        return torch.maximum(high - logits, logits - low).square().mean(1)
+
+
+def largest(weights: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Largest value, shape (b, h), of linear functions (h, d) over boxes with ends (b, d)."""
+    return high @ functional.relu(weights).T - low @ functional.relu(-weights).T
+
+
+class Robustness(CrossEntropy):
+    """Cross-entropy at the worst comparable treatment of each row (SenSR).
+
+    The estimator's parameters of the search and of the multiplier, and its seed, are used. `budget` is the
+    mean squared fair distance that may be spent, and `rho` the weight of the search's objective, which scales
+    the rate of the absolute update of the multiplier.
     """
 
     def __init__(self, estimator: AuditedNetwork, metric: Metric, budget: float, rho: float = 1.0) -> None:
@@ -85,13 +144,24 @@ class Robustness(CrossEntropy):
         self.relative = estimator.multiplier_update == "relative"
         self.rate = estimator.multiplier_rate * (1.0 if self.relative else rho)
         self.budget = budget
+        self.bound_weight = estimator.bound_weight
+        self.bound = IntervalBound(metric, math.sqrt(budget))
         self.generator = torch.Generator().manual_seed(derive_seed(estimator.random_state, "auditor"))
         self.validation_seed = derive_seed(estimator.random_state, "auditor", "validation")
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
         points, logs = self.worst_case(network, batch)
-        return batch.log_loss(network(points)), logs
+        return self.bounded(network, batch, batch.log_loss(network(points)), logs)
+
+    def bounded(
+        self, network: nn.Module, batch: Batch, loss: Tensor, logs: dict[str, float]
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Add the weighted mean of the proved bound on the output distance to a loss."""
+        if not self.bound_weight:
+            return loss, logs
+        bound = batch.mean(self.bound(network, batch.x, network(batch.x)))
+        return loss + self.bound_weight * bound, logs | {"output_bound": float(bound.detach())}
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
         """What the search maximises."""
@@ -113,6 +183,7 @@ class Robustness(CrossEntropy):
             spent = float(part.mean(found.squared_distance.double()))
             with torch.no_grad():
                 value = self.value(network, part, found, shift)
+                value = float(self.bounded(network, part, torch.tensor(value), {})[0])
             total += len(part.x) * (value + self.rho * self.multiplier * (self.budget - spent))
         return total / len(batch.x)
 
@@ -154,7 +225,7 @@ class SetInvariance(Robustness):
         """Loss of a mini-batch with its graph, and its logs."""
         points, logs = self.worst_case(network, batch)
         loss, distances = _paired_loss(network, batch, points, self.rho)
-        return loss, logs | distances
+        return self.bounded(network, batch, loss, logs | distances)
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
         """What the search maximises."""

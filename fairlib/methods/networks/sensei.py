@@ -45,6 +45,10 @@ class AuditedNetwork(NeuralNetworkClassifier):
         Share of the way that a step in full space goes, in (0, 1].
     tolerance : float
         Gain below which the steps in full space end early, as a share of the value found; negative: never.
+    bound_weight : float
+        Weight in the loss of a proved upper bound on the mean output distance within the fair distance
+        :math:`\sqrt\epsilon` (:class:`evenhand.fairlib.methods.networks.objectives.IntervalBound`), so that
+        certificates can be proved. Needs linear layers with ReLU.
 
     Attributes
     ----------
@@ -52,7 +56,8 @@ class AuditedNetwork(NeuralNetworkClassifier):
     perturbation_budget_ : float
         :math:`\epsilon` of the training.
     history_ : dict of str to list of float
-        Also ``spent``, the mean squared fair distance, and ``multiplier``, :math:`\lambda`.
+        Also ``spent``, the mean squared fair distance, ``multiplier``, :math:`\lambda`, and with
+        `bound_weight` ``output_bound``.
     """
 
     space: ClassVar[Space] = {**NeuralNetworkClassifier.space, "budget_share": Real(1e-6, 0.1, log=True)}
@@ -67,11 +72,14 @@ class AuditedNetwork(NeuralNetworkClassifier):
     full_steps: int = 2
     full_rate: float = 0.5
     tolerance: float = 1e-4
+    bound_weight: float = 0.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_interval("[0, inf)", "perturbation_budget", optional=True)
-        self._check_interval("[0, inf)", "budget_share", "multiplier_start", "multiplier_rate")
+        self._check_interval(
+            "[0, inf)", "budget_share", "multiplier_start", "multiplier_rate", "bound_weight"
+        )
         self._check_choice("multiplier_update", get_args(MultiplierUpdate))
 
     def _objective(self, data: Float32, **given: Any) -> CrossEntropy:
@@ -135,7 +143,7 @@ class SenSeIClassifier(AuditedNetwork):
 
         # sets metric_, and checks the parameters of the search
         super()._objective(data, **given)
-        if self.rho == 0:
+        if self.rho == 0 and self.bound_weight == 0:
             return CrossEntropy()
         return SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
 

@@ -1,0 +1,220 @@
+"""All people within a fair distance of one person: the set over which a model's output is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from evenhand.fairlib.distances.base import Metric
+
+Float = NDArray[np.float64]
+# Rounds of alternating projections that look for the part of a direction which the box bounds better.
+ROUNDS = 12
+# That part is also tried at these shares of its length.
+SHARES = (1.0, 0.7, 0.0)
+# Numbers in a chunk of directions: more than fit into a processor's cache take several times as long.
+CHUNK = 2**15
+
+
+@dataclass(frozen=True)
+class Region:
+    r"""For each of n people the encoded rows that an adversary may put in their place.
+
+    .. math::
+        \{ x + P \delta + B t : \; l \le \delta \le u, \; \delta^\top \Sigma \delta \le r^2, \;
+        t_l \le t \le t_u \}, \qquad P = I - B B^\top
+
+    :math:`\Sigma` is the fair metric's matrix and the columns of B are its free directions. These are the
+    points that :class:`evenhand.fairlib.auditor.search.SearchBounds` searches: :math:`x + \delta` within the
+    range of every feature, :math:`B^\top x'` within theirs; x itself always belongs. The radius r is a fair
+    distance, not a squared one: a certificate's budget :math:`\epsilon` is a mean of squares, :math:`r^2`.
+
+    Parameters
+    ----------
+    x, low, high : ndarray of float64, shape (n, d)
+        The people, and the bounds :math:`l \le 0 \le u` of :math:`\delta`.
+    free_low, free_high : ndarray of float64, shape (n, k)
+        Bounds of t.
+    radius : ndarray of float64, shape (n,)
+        r, not negative; infinity leaves only the box.
+    basis : ndarray of float64, shape (d, k)
+        B, with orthonormal columns.
+    factor : ndarray of float64, shape (d, r)
+        F with :math:`\Sigma^+ = F F^\top`.
+    """
+
+    x: Float
+    low: Float
+    high: Float
+    free_low: Float
+    free_high: Float
+    radius: Float
+    basis: Float
+    factor: Float
+
+    @classmethod
+    def of(cls, metric: Metric, X: ArrayLike, radius: float | Float) -> Self:
+        """The regions of rows X, shape (n, d), at one radius or at one radius each, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            A metric of another width, whose matrix is zero; numbers that are not finite; a negative radius.
+        """
+        check_is_fitted(metric)
+        x = np.asarray(X, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != metric.n_features_in_:
+            raise ValueError(
+                f"X has the shape {x.shape}, but this metric was fitted on {metric.n_features_in_} features."
+            )
+        radii = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(x),)).copy()
+        if not np.isfinite(x).all() or not (radii >= 0).all():
+            raise ValueError("X must be finite and the radius a number of at least 0.")
+        values, vectors = np.linalg.eigh(metric.unweigh(np.eye(x.shape[1])))
+        kept = values > x.shape[1] * np.finfo(np.float64).eps * max(values[-1], 0.0)
+        if not kept.any():
+            raise ValueError("the fair metric's matrix is zero: everybody is comparable with everybody.")
+        basis, bounds = metric.basis_, metric.feature_bounds_
+        own = x @ basis
+        return cls(
+            x,
+            np.minimum(bounds.low - x, 0.0),
+            np.maximum(bounds.high - x, 0.0),
+            np.minimum(bounds.free_low - own, 0.0),
+            np.maximum(bounds.free_high - own, 0.0),
+            radii,
+            basis,
+            vectors[:, kept] * np.sqrt(values[kept]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def rows(self, index: NDArray[np.intp]) -> Self:
+        """The regions of some people, who may be repeated."""
+        names = ("x", "low", "high", "free_low", "free_high", "radius")
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
+
+    def halves(self, along: NDArray[np.intp], at: Float | None = None) -> tuple[Self, Self]:
+        """Two parts of every region, cut across one free direction, shape (n,), by default in the middle."""
+        each = np.arange(len(self))
+        middle = (self.free_low[each, along] + self.free_high[each, along]) / 2 if at is None else at
+        high, low = self.free_high.copy(), self.free_low.copy()
+        high[each, along] = low[each, along] = middle
+        return replace(self, free_high=high), replace(self, free_low=low)
+
+    def points(self, delta: Float, t: Float) -> Float:
+        """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the region.
+
+        The region contains all points between x and any of its points, so that a move that is too long is
+        shortened.
+        """
+        moved = np.clip(delta, self.low, self.high)
+        # Σ = (F F')+, and F has orthogonal columns
+        scaled = moved @ (self.factor / np.square(self.factor).sum(axis=0))
+        length = np.linalg.norm(scaled, axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # a little shorter: rounding must not lead out of the region
+            share = np.where(length > self.radius, self.radius / length * (1.0 - 1e-12), 1.0)
+        moved = moved * share[..., None]
+        along = np.clip(t, self.free_low, self.free_high)
+        return np.asarray(self.x + moved + (along - moved @ self.basis) @ self.basis.T)
+
+    def support(self, A: Float) -> Float:
+        r"""Upper bounds of :math:`\max a^\top x'`, shape (n, m), for the rows a of A, (m, d) or (n, m, d).
+
+        With :math:`g = P a` it is the sum of :math:`a^\top x`, of the exact maximum over t, and of
+
+        .. math:: \max_\delta g^\top \delta \;\le\; \min_{h \perp B} \; r \sqrt{(g - h)^\top \Sigma^+ (g - h)}
+            + \sum_j \max(h_j l_j, h_j u_j)
+
+        for which a few h are tried, 0 and g among them: every h gives an upper bound. Rounding adds
+        less than :meth:`slack`, which is included.
+        """
+        return self.lines(A)[0]
+
+    def lines(self, A: Float) -> tuple[Float, Float]:
+        r"""The bounds of :meth:`support`, and the factor of r in them, both (n, m).
+
+        For a region of radius :math:`r' \le r` the bound less :math:`r - r'` times the factor holds.
+        """
+        along = A @ self.basis
+        low, high = self.free_low[:, None, :], self.free_high[:, None, :]
+        free = np.maximum(along * low, along * high).sum(axis=-1)
+        own = self.x @ A.T if A.ndim == 2 else np.einsum("nmd,nd->nm", A, self.x)
+        reach, factor = self.reach(A - along @ self.basis.T)
+        return np.asarray(own + free + reach + self.slack(A)), factor
+
+    def towards(self, A: Float) -> Float:
+        """A point of the region far in each direction, shape (n, m, d), for rows as in :meth:`support`.
+
+        It is the maximum where neither bound of a feature cuts the ellipsoid.
+        """
+        n, m = len(self), A.shape[-2]
+        each = self.rows(np.repeat(np.arange(n), m))
+        rows = np.broadcast_to(A, (n, *A.shape[-2:])).reshape(n * m, -1)
+        along = rows @ self.basis
+        g = rows - along @ self.basis.T
+        # features that cannot move that way
+        g = np.where(((g > 0) & (each.high <= 0)) | ((g < 0) & (each.low >= 0)), 0.0, g) @ self.factor
+        length = np.linalg.norm(g, axis=1, keepdims=True)
+        move = (g / np.maximum(length, np.finfo(np.float64).tiny)) @ self.factor.T
+        move *= np.minimum(each.radius, 1e9)[:, None]
+        ends = np.where(along > 0, each.free_high, each.free_low)
+        return each.points(move, ends).reshape(n, m, -1)
+
+    def reach(self, G: Float) -> tuple[Float, Float]:
+        r"""Upper bounds of :math:`\max g^\top \delta` for g orthogonal to B, and the factors of r in them."""
+        if not self.radius.any():
+            return np.zeros((len(self), G.shape[-2])), np.zeros((len(self), G.shape[-2]))
+        step = max(1, CHUNK // (G.shape[-2] * G.shape[-1]))
+        if len(self) > step:
+            parts = (np.arange(i, min(i + step, len(self))) for i in range(0, len(self), step))
+            found = [self.rows(i).reach(G if G.ndim == 2 else G[i]) for i in parts]
+            return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+        low, high, radius = self.low[:, None, :], self.high[:, None, :], self.radius[:, None]
+        G = np.broadcast_to(G, (len(self), *G.shape[-2:]))
+        best, factor = np.maximum(G * low, G * high).sum(axis=-1), np.zeros(G.shape[:2])
+        finite = np.isfinite(radius)
+        if not finite.any():
+            return best, factor
+        # The move of length r along g, if Σ were I, cut to the box: what is cut off is the box's part.
+        # Dykstra's projections find such a part that is orthogonal to B.
+        scale = radius / np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
+        scale = np.clip(scale, 1e-150, 1e150)[..., None]
+        part, correction = G, np.zeros(())
+        for _ in range(ROUNDS):
+            wanted = part + correction
+            correction = np.clip(wanted * scale, low, high) / scale
+            part = wanted - correction
+            part = part - (part @ self.basis) @ self.basis.T
+        for share in SHARES:
+            h = share * part
+            length = np.where(finite, np.linalg.norm((G - h) @ self.factor, axis=-1), 0.0)
+            value = np.where(finite, radius, 0.0) * length + np.maximum(h * low, h * high).sum(axis=-1)
+            better = finite & (value < best)
+            best, factor = np.where(better, value, best), np.where(better, length, factor)
+        return best, factor
+
+    def slack(self, A: Float) -> Float:
+        r"""More than the rounding errors of :meth:`support`, shape (n, m) or (n, 1).
+
+        Every term is a sum of products of a with x, B and the bounds, of at most d terms. With unit roundoff
+        u each has an error below :math:`(d + 2) u` times the sum of the absolute products (Higham 2002,
+        section 3.1), which by the Cauchy-Schwarz inequality are at most
+        :math:`(k + 1) \|a\| (\|x\| + \|\max(-l, u)\| + \|\max(-t_l, t_u)\|)`, as B has orthonormal columns.
+        """
+        d, k = self.basis.shape
+        sizes = np.linalg.norm(self.x, axis=1) + np.linalg.norm(np.maximum(-self.low, self.high), axis=1)
+        sizes = sizes + np.linalg.norm(np.maximum(-self.free_low, self.free_high), axis=1)
+        unit = 8 * (d + 8) * (k + 1) * np.finfo(np.float64).eps
+        return np.asarray(unit * sizes[:, None] * np.linalg.norm(A, axis=-1))
+
+    def coordinates(self) -> tuple[Float, Float]:
+        """Bounds of every feature over the region, two arrays of shape (n, d)."""
+        identity = np.eye(self.x.shape[1])
+        return -self.support(-identity), self.support(identity)

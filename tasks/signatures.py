@@ -1,0 +1,97 @@
+"""Ed25519 signatures of versions: keys in PEM files, and what a signature holds for.
+
+A signature is of a model's name and of the digests of a version's files, as its record has them. So it holds
+for these bytes, and for no other model. Nobody without the private key can make one.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from evenhand.tasks.audit import Chain, Record
+from evenhand.tasks.errors import InputError
+
+SHOWN = 12  # characters of a key in messages
+
+
+def write_new_key(path: Path) -> str:
+    """Write a new private key, for its owner only; return the public one. `InputError`: it cannot be made."""
+    key, pem = Ed25519PrivateKey.generate(), serialization.Encoding.PEM
+    text = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(f"--new-key {path} cannot be written ({error.strerror}).") from None
+    return key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def read_private_key(path: Path) -> Ed25519PrivateKey:
+    """Read a private key; an `InputError` if the file is missing or holds none without a password."""
+    load = functools.partial(serialization.load_pem_private_key, password=None)
+    return cast(Ed25519PrivateKey, _read(f"--key {path}", path, load, Ed25519PrivateKey, "private key"))
+
+
+def read_public_keys(paths: Sequence[Path]) -> list[str]:
+    """Read public keys, as hexadecimal digits; an `InputError` for a file that is missing or holds none."""
+    load, wanted = serialization.load_pem_public_key, Ed25519PublicKey
+    found = [_read(f"--signed-by {path}", path, load, wanted, "public key") for path in paths]
+    return [key.public_bytes_raw().hex() for key in found]
+
+
+def _read(option: str, path: Path, load: Callable[[bytes], Any], wanted: type, what: str) -> Any:
+    found = None
+    try:
+        found = load(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{option} cannot be read ({error.strerror}).") from None
+    except (ValueError, TypeError):  # no PEM, a password
+        pass
+    if not isinstance(found, wanted):
+        raise InputError(f"{option} holds no {what} of Ed25519 without a password.")
+    return found
+
+
+def signature(key: Ed25519PrivateKey, name: str, files: str) -> dict[str, str]:
+    """Sign the digests of a version's files; the public key and the signature as hexadecimal digits."""
+    public = key.public_key().public_bytes_raw().hex()
+    return {"key": public, "signature": key.sign(_message(name, files)).hex()}
+
+
+def unsigned(chain: Chain, version: str, keys: Sequence[str]) -> str | None:
+    """Describe the first key that has not signed a version's files; None if all have."""
+    made = chain.of("signature", version)
+    signed = {record.content["key"] for record in made if _holds(chain, record)}
+    lacking = next((key for key in keys if key not in signed), None)
+    other = any(record.content.get("key") == lacking for record in made)
+    what = "other files than its" if other else "nothing of it"
+    return lacking and f"the key {lacking[:SHOWN]} has signed {what}"
+
+
+def false_signatures(chain: Chain) -> list[str]:
+    """Describe each recorded signature that does not hold."""
+    false = [record for record in chain.of("signature") if not _holds(chain, record)]
+    versions = [(record.number, record.content["version"]) for record in false]
+    return [f"record {number} is no signature of version {version}'s files" for number, version in versions]
+
+
+def _holds(chain: Chain, record: Record) -> bool:
+    try:
+        files = chain.of("version", record.content["version"])[0].content["files"]
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(record.content["key"]))
+        key.verify(bytes.fromhex(record.content["signature"]), _message(chain.name, files))
+    except (InvalidSignature, LookupError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _message(name: str, files: str) -> bytes:
+    return f"evenhand version\n{name}\n{files}".encode()

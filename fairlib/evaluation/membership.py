@@ -100,8 +100,7 @@ def likelihood_ratios(observed: Floats, shadows: Floats, included: Flags) -> tup
     """
     if shadows.shape != included.shape or shadows.shape[1:] != observed.shape:
         raise ValueError(
-            f"shadows: got shape {shadows.shape}, expected that of included, {included.shape}, and of "
-            f"observed, {observed.shape}, for every model"
+            f"shadows: got shape {shadows.shape}, expected that of included, {included.shape}, (k, n)"
         )
     if not (included.any(axis=0) & ~included.all(axis=0)).all():
         raise ValueError("included: expected every row in one shadow model at least, and not in all")

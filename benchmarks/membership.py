@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from evenhand.fairlib.evaluation.membership import WARNED_AUC
+from evenhand.fairlib.evaluation.membership import WARNED_AUC, stronger_attack
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.tasks.store import Store
@@ -60,9 +60,9 @@ HEAD = """\
 
 How well the likelihood-ratio attack with shadow models tells training rows of each shipped job from test
 rows, on the job's own split ([protocol](trust.md#what-outputs-disclose)). Rows: attacked training rows, and
-as many test rows. Found: share of these training rows that are found at 1% false alarms. Without shadow
-models an attacker has only the probability of the true label. The last column is the sensitive group that
-the score tells best, with its AUC.
+as many test rows. The AUC is the larger one of online and offline. Found: share of the attacked training
+rows that are found at 1% false alarms. Without shadow models an attacker has only the probability of the true
+label. The last column is the sensitive group that the score tells best, with its AUC.
 """
 
 
@@ -70,27 +70,28 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     """The table of the jobs that were attacked, and those that were not; nothing without results."""
     if not content:
         return []
-    above = [job for job, row in content["rows"].items() if _auc(row, "online")["value"] > content["limit"]]
+    above = [job for job, row in content["rows"].items() if membership_auc(row) > content["limit"]]
     lacking = [name for name in classifiers() if name not in content["rows"]]
     said = f"Above {content['limit']}: {', '.join(above) or 'none'}."
     said += f" Not measured yet: {', '.join(lacking)}." if lacking else ""
     return [
         HEAD,
         provenance(content),
-        "| job | shadows | rows | AUC | interval | found | without shadows | group told by score |",
-        "|---|---|---|---|---|---|---|---|",
+        "| job | shadows | rows | AUC | interval | found | online | offline | without shadows "
+        "| group told by score |",
+        "|---|---|---|---|---|---|---|---|---|---|",
         *(_row(job, row) for job, row in content["rows"].items()),
         f"\n{said}\n",
     ]
 
 
-def _auc(row: Mapping[str, Any], attack: str) -> dict[str, Any]:
-    found: dict[str, Any] = row["attacks"][attack]["auc"]
-    return found
+def membership_auc(row: Mapping[str, Any]) -> float:
+    """Value of the metric for one job."""
+    return float(stronger_attack(row["attacks"])["auc"]["value"])
 
 
 def _row(job: str, row: Mapping[str, Any]) -> str:
-    online = _auc(row, "online")
+    best, attacks = stronger_attack(row["attacks"]), row["attacks"]
     told = max(
         (item for item in row["attributes"] if item["source"] == "score"),
         key=lambda item: item["auc"],
@@ -100,10 +101,10 @@ def _row(job: str, row: Mapping[str, Any]) -> str:
         job,
         row["shadows"],
         f"{row['members']:,}",
-        f"{online['value']:.3f}",
-        f"{online['low']:.3f} to {online['high']:.3f}",
-        f"{row['attacks']['online']['true_positive_rate']:.3f}",
-        f"{_auc(row, 'threshold')['value']:.3f}",
+        f"{best['auc']['value']:.3f}",
+        f"{best['auc']['low']:.3f} to {best['auc']['high']:.3f}",
+        f"{best['true_positive_rate']:.3f}",
+        *(f"{attacks[name]['auc']['value']:.3f}" for name in ("online", "offline", "threshold")),
         "" if told is None else f"{told['attribute']} {told['group']}: {told['auc']:.3f}",
     ]
     return f"| {' | '.join(map(str, cells))} |"

@@ -255,8 +255,8 @@ _CLASSIFIER = (
         "membership_auc", "Membership inference AUC",
         "How well an attacker with shadow models tells the model's training rows from test rows: the "
         "probability that a training row gets a higher score than a test row; 0.5 is chance.",
-        "lower", "training and test rows", "AUC of log N(φ; μ_in, σ²_in) − log N(φ; μ_out, σ²_out)",
-        "Carlini",
+        "lower", "training and test rows",
+        "larger AUC of ln N(φ; μ_in, σ²_in) − ln N(φ; μ_out, σ²_out) and (φ − μ_out) / σ_out", "Carlini",
     ),
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from evenhand.fairlib.evaluation.drivers import drivers
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import Flips, flips
+from evenhand.fairlib.evaluation.membership import stronger_attack
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
 from evenhand.fairlib.evaluation.selection import selection_report
@@ -85,8 +86,8 @@ def evaluate(context: StepContext) -> StepResult:
     spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
     metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
     if "membership" in context.inputs:
-        found_attack = json.loads(context.inputs["membership"].read_text())["attacks"]["online"]
-        metrics["membership_auc"] = MetricValue(**found_attack["auc"])
+        attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
+        metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
     special: Outputs = {}
     if found is not None:
         special |= context.write_json("audit", audit_content(found, data, settings["min_cell"]))

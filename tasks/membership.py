@@ -15,6 +15,7 @@ from evenhand.fairlib.evaluation.membership import (
     likelihood_ratios,
     measure_attack,
     random_halves,
+    stronger_attack,
 )
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.registry import load_model
@@ -75,7 +76,7 @@ def membership(context: StepContext) -> StepResult:
 
 def warning(content: Mapping[str, Any]) -> str | None:
     """Say that training rows can be told from others; None up to an AUC of ``WARNED_AUC``."""
-    found = content["attacks"]["online"]["auc"]
+    found = stronger_attack(content["attacks"])["auc"]
     if found["value"] is None or found["value"] <= WARNED_AUC:
         return None
     chance = found["low"] is not None and found["low"] <= 0.5

@@ -21,6 +21,7 @@ The paper's offline score, :math:`\Pr[\mathcal N(\mu_{out}, \sigma_{out}^2) \le 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -99,8 +100,7 @@ def likelihood_ratios(observed: Floats, shadows: Floats, included: Flags) -> tup
     """
     if shadows.shape != included.shape or shadows.shape[1:] != observed.shape:
         raise ValueError(
-            f"shadows: got shape {shadows.shape}, expected that of included, {included.shape}, and of "
-            f"observed, {observed.shape}, for every model"
+            f"shadows: got shape {shadows.shape}, expected that of included, {included.shape}, (k, n)"
         )
     if not (included.any(axis=0) & ~included.all(axis=0)).all():
         raise ValueError("included: expected every row in one shadow model at least, and not in all")
@@ -168,3 +168,12 @@ def measure_attack(
         "auc": vars(MetricValue(value, *interval)),
         "true_positive_rate": true_positive_rate(score, member),
     }
+
+
+def stronger_attack(attacks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the result of :func:`measure_attack` with the larger AUC: ``online`` or ``offline``.
+
+    With few shadow models either can be the stronger one, and an attacker would use it.
+    """
+    found = max((attacks["online"], attacks["offline"]), key=lambda attack: attack["auc"]["value"] or 0.0)
+    return dict(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenhand.fairlib.catalogue import spoken
-from evenhand.fairlib.evaluation.membership import WARNED_AUC
+from evenhand.fairlib.evaluation.membership import WARNED_AUC, stronger_attack
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell, interval_name
@@ -22,7 +22,7 @@ SOURCES = {"label": "The true label", "score": "The score", "both": "The score a
 def build(documents: Documents) -> Section:
     """The attacks' success with a warning above the limit, then what tells the sensitive groups."""
     content, settings = documents["membership"], documents["metrics"]["settings"]
-    found = content["attacks"]["online"]["auc"]
+    found = stronger_attack(content["attacks"])["auc"]
     said = f"cannot be measured: {found['reason']}."
     if found["value"] is not None:
         ends = formats.interval(found["low"], found["high"])

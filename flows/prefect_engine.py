@@ -148,8 +148,12 @@ def open_store(url: str | None) -> Store:
             "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
     store = Store(url)
-    _close_killed(store)
+    if flow_run.id:
+        _close_killed(store)
     return store
+
+
+_held: list[FileLock] = []  # until this process ends; a lock that nothing refers to is released
 
 
 def _close_killed(store: Store) -> None:
@@ -157,20 +161,19 @@ def _close_killed(store: Store) -> None:
     folder, kind = store.local / "locks", f"flow-{platform.node()}-"
     with store.lock("flows"):
         for path in folder.glob(f"{kind}*"):
-            with suppress(Timeout, httpx.HTTPError, PrefectException), FileLock(path, timeout=0):
+            with (
+                suppress(Timeout, RuntimeError, httpx.HTTPError, PrefectException),
+                FileLock(path, timeout=0),
+            ):
                 with suppress(ObjectNotFound), get_client(sync_client=True) as client:
                     state = client.read_flow_run(UUID(path.name.removeprefix(kind))).state
                     if state is not None and not state.is_final():
                         client.set_flow_run_state(UUID(path.name.removeprefix(kind)), Crashed())
                 path.unlink()
-        held = FileLock(folder / f"{kind}{flow_run.id}")
-        held.acquire()
-
-    def end() -> None:  # it also keeps the object, with which the lock would be released
-        held.release()
-        Path(held.lock_file).unlink(missing_ok=True)
-
-    atexit.register(end)
+        _held.append(FileLock(folder / f"{kind}{flow_run.id}", timeout=0))
+        with suppress(Timeout):  # a flow that this process repeats
+            _held[-1].acquire()
+    atexit.register(Path(_held[-1].lock_file).unlink, missing_ok=True)
 
 
 class PrefectEngine:

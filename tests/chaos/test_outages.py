@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from filelock import FileLock, Timeout
 
 from evenhand.tasks import outages
 from evenhand.tasks.errors import InputError, NotCarriedOut
@@ -256,6 +257,9 @@ def test_prefect_away_for_a_minute_and_a_killed_flow_run(tmp_path: Path) -> None
         assert flow_states(tmp_path / "server") == ["RUNNING"]
         process = start()
         wait_for("store/steps/train/*", process)
+        (lock,) = folder.glob("store/locks/flow-*")  # that of the killed run is gone
+        with pytest.raises(Timeout):
+            FileLock(lock, timeout=0).acquire()
         tunnel.leave(65)
         out, err = process.communicate(timeout=600)
         assert process.returncode == 0, err

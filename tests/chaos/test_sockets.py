@@ -25,17 +25,7 @@ def audit(event, arguments):
 
 sys.addaudithook(audit)
 """
-TUNE = (
-    "tune",
-    "job.yaml",
-    "--direct",
-    "--trials",
-    "3",
-    "--folds",
-    "2",
-    "--workers",
-    "2",
-)
+TUNE = ("tune", "job.yaml", "--direct", "--trials", "8", "--minutes", "15", "--workers", "2")
 
 
 def is_local(address: str) -> bool:

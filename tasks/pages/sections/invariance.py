@@ -95,8 +95,8 @@ def _proved(certificate: Json, whom: str) -> list[Block]:
         score = intervals["certificate.score"]
         text = (
             f"**No comparable treatment of anybody among {whom.rstrip(',')}, over all possible people at "
-            f"fair distance up to {radius}, changes the score by more than {_up(score['proved'])} (proved); a search found "
-            f"{formats.number(score['found'])}.** The distance is the root of the budget."
+            f"fair distance up to {radius}, changes the score by more than {_up(score['proved'])} (proved); "
+            f"a search found {formats.number(score['found'])}.** The distance is the root of the budget."
         )
         if proof["unchanged"] is not None:
             text += (

@@ -41,6 +41,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.default_networks
 	$(BIN)/python -m benchmarks.untuned
 	$(BIN)/python -m benchmarks.controls
+	$(BIN)/python -m benchmarks.membership
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.trust_cost

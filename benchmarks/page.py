@@ -11,6 +11,7 @@ from benchmarks import (
     choose_page,
     dadi_page,
     faias_page,
+    membership,
     operations_page,
     plots,
     proxies_page,
@@ -74,6 +75,7 @@ def main() -> None:
     untuned = untuned_page.understanding(_kept("init-corpus"), _kept("init-size"), _provenance)
     untuned += untuned_page.sections(_kept("untuned"), _provenance)
     untuned += untuned_page.controls(_kept("controls"), _provenance)
+    untuned += membership.sections(_kept("membership"), _provenance)
     untuned += tuning_page.sections(_kept("tuning"), _provenance)
     operations = untuned + operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))

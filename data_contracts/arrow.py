@@ -57,12 +57,8 @@ def logical_type_of(kind: pa.DataType) -> str | None:
 def type_fits(kind: pa.DataType, logical_type: str) -> bool:
     """Return whether a column of an Arrow type is acceptable as ``logical_type``.
 
-    Parameters
-    ----------
-    kind : pyarrow.DataType
-        Type of the column. A column without any value has Arrow's null type, which fits every logical type.
-    logical_type : {'string', 'integer', 'number', 'boolean', 'date'}
-        Type that the contract declares. Integers and decimals fit ``number``, timestamps fit ``date``.
+    A column without any value has Arrow's null type, which fits every logical type. Integers and decimals fit
+    ``number``, timestamps fit ``date``.
     """
     found = logical_type_of(kind)
     if found is None:
@@ -95,24 +91,16 @@ def nonfinite_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def coerce(table: pa.Table, contract: Contract) -> pa.Table:
-    """Order the columns of a table as its contract does, and convert them to the declared types.
+    """Order the columns of a table as its contract does, and convert them to the declared types; rows stay.
 
     Text that parses in full as the declared type (as read from CSV) becomes that type, integers become
     ``float64`` for a number, timestamps lose their time of day for a date, dictionaries become text. Numbers
     may have a currency sign, separators of thousands and a percent sign. A column's spellings of missing
-    values become missing. Columns that the contract does not name stay, after the others, and missing
-    columns stay missing: the check reports both.
+    values become missing. Columns that the contract does not name stay, after the others, and missing columns
+    stay missing: the check reports both.
 
-    Returns
-    -------
-    pyarrow.Table, n rows
-        The same rows, in the same order.
-
-    Raises
-    ------
-    ContractViolation
-        If values cannot be converted to the declared type. It lists every such column with the number of
-        these values, without the values.
+    ContractViolation if values cannot be converted to the declared type. It lists every such column with the
+    number of these values, without the values.
     """
     names = table.column_names
     arrays: list[pa.ChunkedArray] = []
@@ -278,21 +266,9 @@ def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
 def bin_names(column: Column) -> tuple[str, ...]:
     """Return the names of the groups between a column's cut points.
 
-    Parameters
-    ----------
-    column : Column
-        A numeric sensitive column with bins.
-
-    Returns
-    -------
-    tuple of str
-        One name more than cut points: ``("<25", "25-59", ">=60")`` for whole numbers cut
-        at 25 and 60, ``("<0.5", "0.5 to <1.5", ">=1.5")`` for others.
-
-    Raises
-    ------
-    ValueError
-        If the column has no bins.
+    The column is numeric and sensitive. There is one name more than cut points: ``("<25", "25-59", ">=60")``
+    for whole numbers cut at 25 and 60, ``("<0.5", "0.5 to <1.5", ">=1.5")`` for others. ValueError if the
+    column has no bins.
     """
     if column.bins is None:
         raise ValueError(f"column '{column.name}' has no bins, so no named groups: add bins to the contract")
@@ -314,18 +290,10 @@ def known_groups(column: Column) -> set[str]:
 
 
 def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[np.str_]:
-    """Return the group of every row.
+    """Return the group of every row of a sensitive column after :func:`coerce`, shape (n,).
 
-    Parameters
-    ----------
-    values : pyarrow.ChunkedArray or Array, shape (n,)
-        The sensitive column, after :func:`evenhand.data_contracts.arrow.coerce`.
-
-    Returns
-    -------
-    ndarray of str, shape (n,)
-        Bin names for a column with bins, else the values as text; missing ones form the group
-        ``missing``.
+    Groups are bin names for a column with bins, else the values as text; missing ones form the group
+    ``missing``.
     """
     if isinstance(values, pa.Array):
         values = pa.chunked_array([values])

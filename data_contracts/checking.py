@@ -40,37 +40,22 @@ _ENCODING_FAULT = "this is a fault in the encoding: encode the table again"
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """Result of checking one table.
+    """Result of checking one table."""
 
-    Attributes
-    ----------
-    success : bool
-        True if the run may go on with the kept rows.
-    rows, rows_kept : int
-        Rows in the table, and rows that may be used.
-    violations : tuple of Violation
-        Empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
-    checks : list of dict
-        One entry per expectation: column, expectation, success, unexpected_count, checked.
-    keep : ndarray of bool, shape (rows,)
-        False for rows that break a row-level expectation or are dropped.
-    quarantined : int
-        Rows set aside for breaking an expectation.
-    dropped : int
-        Rows dropped by ``missing_sensitive: drop``; these are no violation.
-    """
-
-    success: bool
+    success: bool  # whether the run may go on with the kept rows
+    # rows in the table, and rows that may be used
     rows: int
     rows_kept: int
+    # empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
     violations: tuple[Violation, ...]
+    # one entry per expectation: column, expectation, success, unexpected_count, checked
     checks: list[dict[str, Any]]
     contract_name: str
     contract_version: str
     contract_digest: str
-    keep: NDArray[np.bool_]
-    quarantined: int = 0
-    dropped: int = 0
+    keep: NDArray[np.bool_]  # shape (rows,): False for rows that break a row-level expectation or are dropped
+    quarantined: int = 0  # rows set aside for breaking an expectation
+    dropped: int = 0  # rows dropped by ``missing_sensitive: drop``; these are no violation
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the row mask as plain JSON types; it holds no value of a sensitive column."""
@@ -107,22 +92,9 @@ def check_table(
     as a whole is wrong. ``missing_sensitive`` decides about missing sensitive values: ``error`` makes
     them a violation, ``own_group`` keeps them, ``drop`` drops their rows, which counts as no violation.
 
-    Parameters
-    ----------
-    table : pyarrow.Table, n rows
-        Usually after :func:`evenhand.data_contracts.arrow.coerce`.
-    callback : callable, optional
-        ``callback(done, total)``, in expectations of the suite; never called for a table without rows.
-
-    Returns
-    -------
-    CheckResult
-        Wrong data raises no error; see :func:`raise_for`.
-
-    Raises
-    ------
-    CheckCrashed
-        If a check could not be carried out.
+    The table is usually one after :func:`evenhand.data_contracts.arrow.coerce`. ``callback(done, total)``
+    counts expectations of the suite, and is never called for a table without rows. Wrong data raises no
+    error, see :func:`raise_for`; CheckCrashed if a check could not be carried out.
     """
     check = _Check(table, contract.columns, contract)
     check.run(contract.min_rows, contract.max_rows, callback)
@@ -152,28 +124,11 @@ def check_encoded(
 ) -> CheckResult:
     """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0 and 1.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame or pyarrow.Table, shape (n, d)
-        Numeric columns.
-    kinds : mapping of str to {'standard', 'unit', 'onehot', 'binary'}
-        Kind of every column, by name.
-    rows : int, optional
-        Number of rows that the matrix must have; default: at least one.
-    contract : Contract, optional
-        The contract of the table that was encoded, for the result's header.
-
-    Returns
-    -------
-    CheckResult
-        Without examples; any violation fails it.
-
-    Raises
-    ------
-    ValueError
-        On an unknown kind, or no columns at all.
-    CheckCrashed
-        If a check could not be carried out.
+    The table of numeric columns has the shape (n, d), and `kinds` says by name which kind every column has:
+    standard, unit, onehot or binary. `rows` is the number of rows that it must have; by default at least one.
+    The contract of the table that was encoded is for the result's header. The result has no examples; any
+    violation fails it. ValueError on an unknown kind, or no columns at all; CheckCrashed if a check could not
+    be carried out.
     """
     if not kinds:
         raise ValueError("kinds is empty: name the kind of every encoded column")
@@ -191,13 +146,9 @@ def check_encoded(
 class _Check:
     """The checks of one table: each is noted as it is made, and all of them decide the result.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        Columns that must be there.
-    contract : Contract or None
-        Declares which other columns may be there, and decides about bad rows. None for an encoded matrix:
-        there are no others, any violation is a failure, and no value is shown.
+    `columns` must be there. The contract declares which other columns may be there, and decides about bad
+    rows. It is None for an encoded matrix: there are no others, any violation is a failure, and no value is
+    shown.
     """
 
     def __init__(self, table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> None:

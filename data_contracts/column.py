@@ -28,58 +28,31 @@ ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar")
 @dataclass(frozen=True)
 class Column:
     """One column of a table.
-
-    Attributes
-    ----------
-    name : str
-        As in the table.
-    logical_type : {'string', 'integer', 'number', 'boolean', 'date'}
-        Type of the values.
-    required : bool
-        True if a missing value is a violation. For a sensitive column the contract's
-        ``missing_sensitive`` decides instead.
-    description : str
-        One sentence for people.
-    minimum, maximum : int, float, datetime.date or None
-        Inclusive bounds; None leaves a side open.
-    allowed : tuple or None
-        The values that the column may hold, for the encoding ``ordinal`` in their order; None allows all.
-    role : {'label', 'sensitive', 'feature', 'id', 'ignore'}
-        Use of the column.
-    is_feature : bool
-        True for features, and for sensitive columns that are model inputs too.
-    positive : str, int, float, bool or None
-        The label's value that becomes 1; for a binary encoding the value that becomes 1.
-    encoding : {'onehot', 'binary', 'ordinal', 'standard', 'unit', 'calendar'} or None
-        How a model input becomes numbers: a 0/1 column per category, one 0/1 column, the standardised
-        position in ``allowed``, (x - mean) / standard deviation, (x - minimum) / (maximum - minimum), or a
-        date's age, month and weekday. None for columns that are no input.
-    bins : tuple of float or None
-        Cut points of a numeric sensitive column, for group metrics only.
-    missing : tuple of str, int or float, or None
-        Texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as missing.
-    value_names : mapping, tuple of (str, str), or None
-        Names of coded values, for display only; kept as pairs of :func:`value_text` and name.
-
-    Raises
-    ------
-    ContractError
-        If a value is unknown or has the wrong type, or two attributes contradict each other.
+    ContractError if a value is unknown or has the wrong type, or two attributes contradict each other.
     """
 
-    name: str
-    logical_type: str
+    name: str  # as in the table
+    logical_type: str  # type of the values, one of `LOGICAL_TYPES`
+    # whether a missing value is a violation; for a sensitive column ``missing_sensitive`` decides instead
     required: bool = False
-    description: str = ""
+    description: str = ""  # one sentence for people
+    # inclusive bounds; None leaves a side open
     minimum: int | float | dt.date | None = None
     maximum: int | float | dt.date | None = None
+    # the values that the column may hold, for the encoding ``ordinal`` in their order; None allows all
     allowed: tuple[Value, ...] | None = None
-    role: str = "feature"
-    is_feature: bool = False
+    role: str = "feature"  # use of the column, one of `ROLES`
+    is_feature: bool = False  # True for features, and for sensitive columns that are model inputs too
+    # the label's value that becomes 1; for a binary encoding the value that becomes 1
     positive: Value | None = None
+    # how a model input becomes numbers: onehot, a 0/1 column per category; binary, one 0/1 column; ordinal,
+    # the standardised position in ``allowed``; standard, (x - mean) / standard deviation; unit, (x - minimum)
+    # / (maximum - minimum); calendar, a date's age, month and weekday. None for columns that are no input.
     encoding: str | None = None
-    bins: tuple[float, ...] | None = None
+    bins: tuple[float, ...] | None = None  # cut points of a numeric sensitive column, for group metrics only
+    # texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as missing
     missing: tuple[str | int | float, ...] | None = None
+    # names of coded values, for display only; kept as pairs of `value_text` and name
     value_names: Mapping[Any, str] | tuple[tuple[str, str], ...] | None = None
 
     def __post_init__(self) -> None:

@@ -38,16 +38,9 @@ _COMMENTS = {
 def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
     """Write a contract as an Open Data Contract Standard v3 file.
 
-    Parameters
-    ----------
-    notes : sequence of str
-        Lines of further comments, for the top of the file.
-
-    Returns
-    -------
-    str
-        YAML with comments; :func:`evenhand.data_contracts.odcs.parse_contract` returns an equal contract. A
-        coded label, sensitive column or category without names has a commented example of them.
+    `notes` are lines of further comments, for the top of the file.
+    :func:`evenhand.data_contracts.odcs.parse_contract` reads an equal contract from the text. A coded label,
+    sensitive column or category without names has a commented example of them.
     """
     table: dict[str, Any] = {
         "name": contract.name,

@@ -18,33 +18,17 @@ class CheckCrashed(RuntimeError):
 
 @dataclass(frozen=True)
 class Violation:
-    """One expectation that the data does not meet.
+    """One expectation that the data does not meet."""
 
-    Attributes
-    ----------
-    column : str or None
-        Name of the column; None for the whole table.
-    expectation : str
-        The expectation in words, without values of a sensitive column.
-    count : int
-        Number of rows (or, for the table, of items) that fail.
-    examples : tuple of str
-        Up to five distinct offending values; always empty for sensitive and id columns.
-    cure : str
-        How to correct the data or the contract.
-    scope : {'row', 'table'}
-        ``row`` if single rows can be set aside, ``table`` if they cannot.
-    found : str
-        The finding in words, without values of a sensitive column.
-    """
-
-    column: str | None
-    expectation: str
-    count: int
+    column: str | None  # name of the column; None for the whole table
+    expectation: str  # the expectation in words, without values of a sensitive column
+    count: int  # number of rows (or, for the table, of items) that fail
+    # up to five distinct offending values; always empty for sensitive and id columns
     examples: tuple[str, ...]
-    cure: str
+    cure: str  # how to correct the data or the contract
+    # row if single rows can be set aside, table if they cannot
     scope: str = "row"
-    found: str = ""
+    found: str = ""  # the finding in words, without values of a sensitive column
 
     def to_dict(self) -> dict[str, Any]:
         """Return the violation as plain JSON types."""
@@ -58,15 +42,7 @@ class Violation:
 
 
 class ContractViolation(ValueError):
-    """The data breaks its contract.
-
-    Parameters
-    ----------
-    violations : sequence of Violation
-        At least one; the first is the one that the message names.
-    contract : str, default=""
-        Name of the contract, for the message.
-    """
+    """The data breaks its contract, named for the message; the message names the first of the violations."""
 
     def __init__(self, violations: Sequence[Violation], contract: str = "") -> None:
         if not violations:

@@ -236,18 +236,9 @@ def _sensitive(values: Values, is_feature: bool) -> Column:
 def round_cuts(present: pa.ChunkedArray, name: str) -> tuple[float, ...]:
     """Return one to three round cut points with at least a twentieth of the rows between any two of them.
 
-    Parameters
-    ----------
-    present : pyarrow.ChunkedArray
-        Numbers of more than one value, none missing.
-    name : str
-        Name of the column: an age is cut at 25, 40 and 60 where that leaves such groups.
-
-    Returns
-    -------
-    tuple of float
-        In rising order, each above the smallest and at most the largest number. Where no round numbers leave
-        groups of that size, the rounded median, or the second smallest number.
+    `present` are numbers of more than one value, none missing. An age, by its `name`, is cut at 25, 40 and 60
+    where that leaves such groups. Cut points rise; each is above the smallest and at most the largest number.
+    Where no round numbers leave groups of that size, it is the rounded median, or the second smallest number.
     """
     numbers = np.sort(np.asarray(present.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64))
     whole = whole_numbers(present)

@@ -15,40 +15,22 @@ from evenhand.data_contracts.errors import ContractError, did_you_mean
 @dataclass(frozen=True)
 class Contract:
     """The columns of a table, their values and roles, and the policies for bad rows.
-
-    Attributes
-    ----------
-    name, version, description : str
-        Name, version and purpose.
-    columns : tuple of Column
-        In the order of the checked table.
-    min_rows, max_rows : int or None
-        Inclusive bounds on the number of rows; no upper bound if ``max_rows`` is None.
-    unseen_categories : {'error', 'ignore'}
-        Whether the encoder refuses a category that no training row had, or encodes it as zeros.
-    on_violation : {'stop', 'quarantine'}
-        Whether bad rows end the run, or are set aside.
-    quarantine_share : float
-        Largest share of rows that may be set aside, in [0, 1].
-    missing_sensitive : {'error', 'own_group', 'drop'}
-        Whether a missing value of a sensitive column is a violation, forms a group of its own, or removes
-        its row.
-
-    Raises
-    ------
-    ContractError
-        If a value is not valid, or two parts contradict each other.
+    ContractError if a value is not valid, or two parts contradict each other.
     """
 
     name: str
     version: str
     description: str
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # in the order of the checked table
+    # inclusive bounds on the number of rows; no upper bound if ``max_rows`` is None
     min_rows: int = 1
     max_rows: int | None = None
+    # error or ignore: whether the encoder refuses a category that no training row had, or encodes it as zeros
     unseen_categories: str = "error"
-    on_violation: str = "stop"
-    quarantine_share: float = 0.05
+    on_violation: str = "stop"  # stop or quarantine: whether bad rows end the run, or are set aside
+    quarantine_share: float = 0.05  # largest share of rows that may be set aside, in [0, 1]
+    # error, own_group or drop: whether a missing value of a sensitive column is a violation, forms a group of
+    # its own, or removes its row
     missing_sensitive: str = "error"
 
     def __post_init__(self) -> None:
@@ -129,11 +111,7 @@ class Contract:
 
     def with_sensitive(self, names: Sequence[str]) -> Contract:
         """Return a copy in which the columns ``names`` are sensitive and no model inputs.
-
-        Raises
-        ------
-        ContractError
-            If a column does not exist, is the label or an id, or is a number without bins.
+        ContractError if a column does not exist, is the label or an id, or is a number without bins.
         """
         for name in names:
             column = self.column(name)

@@ -223,22 +223,10 @@ class _Loader(StrictLoader):
 
 
 def load_contract(name_or_path: str) -> Contract:
-    """Load a contract that ships with the package, or one from a file.
+    """Load a contract that ships with the package, by its name, or one from a YAML file, by its path.
 
-    Parameters
-    ----------
-    name_or_path : str
-        Name of a shipped contract, such as ``adult``, or path of a YAML file.
-
-    Returns
-    -------
-    Contract
-        Checked, with everything that it takes from a contract that it extends.
-
-    Raises
-    ------
-    ContractError
-        If there is no such contract (the message has the nearest shipped name), or it is not valid.
+    It is checked, with everything that it takes from a contract that it extends. ContractError if there is no
+    such contract (the message has the nearest shipped name), or it is not valid.
     """
     name = str(name_or_path)
     if name in shipped_contracts():
@@ -269,24 +257,11 @@ def _shipped_text(name: str) -> str:
 
 
 def parse_contract(text: str, source: str = "text") -> Contract:
-    """Create a contract from YAML text.
+    """Create a contract from YAML text in the form of the Open Data Contract Standard v3.
 
-    Parameters
-    ----------
-    text : str
-        A contract in the form of the Open Data Contract Standard v3.
-    source : str, default='text'
-        Name of the file, for messages.
-
-    Returns
-    -------
-    Contract
-        Checked, with everything that it takes from a contract that it extends.
-
-    Raises
-    ------
-    ContractError
-        On YAML that cannot be read, a missing or unknown key, or a value that is not valid.
+    It is checked, with everything that it takes from a contract that it extends. `source` names the file in
+    messages. ContractError on YAML that cannot be read, a missing or unknown key, or a value that is not
+    valid.
     """
     try:
         data = _read_yaml(text)

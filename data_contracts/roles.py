@@ -73,18 +73,10 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The label of the sampled rows, for relations of columns to it.
+    """The label of the sampled rows, for relations of columns to it."""
 
-    Attributes
-    ----------
-    rows : ndarray of int, shape (m,)
-        Positions of the sampled rows.
-    positive : ndarray of float, shape (m,)
-        1 where the label is positive, else 0.
-    """
-
-    rows: NDArray[np.int64]
-    positive: NDArray[np.float64]
+    rows: NDArray[np.int64]  # shape (m,): positions of the sampled rows
+    positive: NDArray[np.float64]  # shape (m,): 1 where the label is positive, else 0
 
     @classmethod
     def of(cls, data: pa.ChunkedArray, positive: Any) -> Outcome:
@@ -103,15 +95,8 @@ def words_of(name: str) -> list[str]:
 def describe_feature(values: Values, outcome: Outcome | None) -> Column:
     """Return a column that is neither label nor sensitive nor an id by request, with the reason.
 
-    Parameters
-    ----------
-    outcome : Outcome or None
-        The label; None: no relation to it is tried.
-
-    Returns
-    -------
-    Column
-        With role ``feature`` or ``ignore``; its description is the reason.
+    It has the role ``feature`` or ``ignore``; its description is the reason. Without an outcome no relation
+    to the label is tried.
     """
     present, words = values.present, words_of(values.name)
     distinct = pc.count_distinct(present).as_py()
@@ -211,10 +196,7 @@ _VAGUE_IN_ORDERS = {
 
 def _boolean(values: Values, reason: str) -> Column:
     encoding, positive = ("binary", True) if values.required else ("onehot", None)
-    return Column(
-        values.name, "boolean", values.required, reason, role="feature", is_feature=True, encoding=encoding,
-        positive=positive, missing=values.missing or None,
-    )  # fmt: skip
+    return _feature(values, reason, kind="boolean", encoding=encoding, positive=positive)
 
 
 def _number(

@@ -34,18 +34,11 @@ _EXPECTATIONS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation about the values of a column.
+    """One expectation about the values of a column."""
 
-    Attributes
-    ----------
-    kind : {'not_null', 'in_set', 'between'}
-        The expectation.
-    options : dict
-        Its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``.
-    """
-
-    kind: str
+    kind: str  # not_null, in_set or between
     column: str
+    # its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -56,19 +49,11 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class RuleOutcome:
-    """Result of Great Expectations for one rule.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        Positions of the rows that break it.
-    checked : int
-        Number of values checked: without the missing ones, except for ``not_null``.
-    """
+    """Result of Great Expectations for one rule."""
 
     rule: Rule
-    rows: NDArray[np.int64]
-    checked: int
+    rows: NDArray[np.int64]  # positions of the rows that break it
+    checked: int  # number of values checked: without the missing ones, except for ``not_null``
 
 
 def needs_value(column: Column, contract: Contract | None) -> bool:
@@ -105,20 +90,9 @@ def run_suite(
 ) -> list[RuleOutcome]:
     """Validate a frame in an ephemeral context and return one outcome per rule, in the rules' order.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table; its index is ignored.
-    rules : sequence of Rule
-        At least one.
-    callback : callable, optional
-        ``callback(done, total)``, in rules.
-
-    Raises
-    ------
-    CheckCrashed
-        On an empty suite, an empty frame, an expectation missing from the result, or an exception
-        inside one.
+    The frame's index is ignored, and `callback` is called as ``callback(done, total)``, in rules.
+    CheckCrashed on an empty suite, an empty frame, an expectation missing from the result, or an exception
+    inside one.
     """
     if not rules:
         raise CheckCrashed(f"suite '{name}' holds no expectation, so it would pass anything: add one")

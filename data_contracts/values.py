@@ -45,23 +45,13 @@ MAX_TEXTS = 5_000
 
 @dataclass(frozen=True)
 class Values:
-    """A column as its contract will read it.
-
-    Attributes
-    ----------
-    data : pyarrow.ChunkedArray, n rows
-        The values as that type, missing ones as null.
-    missing : tuple of str, int or float
-        Spellings of missing values that the column has.
-    found : str
-        What the raw values were, if that is not plain from the type; else empty.
-    """
+    """A column as its contract will read it."""
 
     name: str
     kind: str
-    data: pa.ChunkedArray
-    missing: tuple[str | int | float, ...] = ()
-    found: str = ""
+    data: pa.ChunkedArray  # n rows: the values as that type, missing ones as null
+    missing: tuple[str | int | float, ...] = ()  # spellings of missing values that the column has
+    found: str = ""  # what the raw values were, if that is not plain from the type; else empty
 
     @property
     def present(self) -> pa.ChunkedArray:
@@ -85,15 +75,8 @@ def sample_rows(rows: int) -> NDArray[np.int64]:
 def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> Values:
     """Find the type of a raw column and its spellings of missing values.
 
-    Parameters
-    ----------
-    plain : bool, default=False
-        Keep text as it is, dates aside, and take no value for a missing one: for labels and ids.
-
-    Raises
-    ------
-    ContractError
-        If no contract describes the type.
+    `plain` keeps text as it is, dates aside, and takes no value for a missing one: for labels and ids.
+    ContractError if no contract describes the type.
     """
     values = decode(values)
     kind = logical_type_of(values.type)

@@ -7,14 +7,14 @@ Sources: Vargo = Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021;
 Sun, "SenSeI", ICLR 2021; Deng = Deng et al., "Balanced Filtering via Non-Disclosive Proxies", 2023; Hardt =
 Hardt et al., "Equality of opportunity in supervised learning", NeurIPS 2016; Speicher = Speicher et al., KDD
 2018; Brier = Brier, Monthly Weather Review 1950; Kumar = Kumar et al., "Verified Uncertainty Calibration",
-NeurIPS 2019.
+NeurIPS 2019; Carlini = Carlini et al., "Membership Inference Attacks From First Principles", IEEE S&P 2022.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
@@ -26,39 +26,21 @@ PLACEHOLDERS = {"attribute": "<attr>", "counterfactual": "<name>", "column": "<c
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """One metric.
+    """One metric."""
 
-    Attributes
-    ----------
-    name : str
-        In jobs, gates, ``metrics.json`` and MLflow; a metric with a subject has it after a dot.
-    title : str
-        The field's term, in a few words.
-    explanation : str
-        One sentence; ``{subject}`` stands for the attribute, set of copies or column.
-    direction : {"higher", "lower"} or None
-        Which is better; None for numbers that only inform.
-    compares : str
-        Whose or what numbers it compares.
-    domain : tuple
-        Smallest and largest possible value; None where there is no limit.
-    subject : str
-        What stands after the dot: nothing, an attribute, a set of counterfactual copies, a column.
-    kind : {"classifier", "proxy", "drift"}
-        What it measures.
-    """
-
-    name: str
-    title: str
-    explanation: str
-    direction: Direction | None
-    compares: str
+    name: str  # in jobs, gates, ``metrics.json`` and MLflow; a metric with a subject has it after a dot
+    title: str  # the field's term, in a few words
+    explanation: str  # one sentence; ``{subject}`` stands for the attribute, set of copies or column
+    direction: Direction | None  # which is better; None for numbers that only inform
+    compares: str  # whose or what numbers it compares
     formula: str
     source: str = ""
+    # smallest and largest possible value; None where there is no limit
     domain: tuple[float | None, float | None] = (0.0, 1.0)
     unit: str = "share"
+    # what stands after the dot: nothing, an attribute, a set of counterfactual copies, a column
     subject: Subject = ""
-    kind: Kind = "classifier"
+    kind: Kind = "classifier"  # what it measures
 
     @property
     def pattern(self) -> str:
@@ -72,6 +54,21 @@ def _gap(name: str, title: str, explanation: str, formula: str, source: str) -> 
         name, title, explanation, "lower", "groups of the attribute", formula, source, subject="attribute",
         unit="difference of shares",
     )  # fmt: skip
+
+
+def _ends(
+    name: str, title: str, explanation: str, direction: Direction, formula: str, **others: Any
+) -> tuple[MetricInfo, MetricInfo]:
+    """Both ends of a quantity of comparable treatment: what a search found, and what is proved."""
+    words = {"found": "as a search found it", "proved": "as proved for all comparable points in the range"}
+    found, proved = (
+        MetricInfo(
+            f"certificate.{name}.{end}", f"{title} ({end})", f"{explanation}, {said}.",
+            direction, "a person and all comparable points", formula, **others,
+        )
+        for end, said in words.items()
+    )  # fmt: skip
+    return found, proved
 
 
 _CLASSIFIER = (
@@ -184,6 +181,31 @@ _CLASSIFIER = (
         "sup over moves with mean d²(x, x′) ≤ ε of mean ‖h(x) − h(x′)‖²",
         "Yurochkin, eq. 2.2", (0.0, None), "squared logits",
     ),
+    *_ends(
+        "dif", "Output change under comparable treatment",
+        "The largest mean squared change of a network's logits within the stated mean squared fair distance",
+        "lower",
+        "sup over moves with mean d²(x, x′) ≤ ε of mean ‖h(x) − h(x′)‖²",
+        source="Yurochkin, eq. 2.2", domain=(0.0, None), unit="squared logits",
+    ),
+    *_ends(
+        "score", "Largest change of anybody's score",
+        "The largest change of a network's score of any one person within a fair distance of √ε",
+        "lower", "max over x and d(x, x′) ≤ √ε of |p(x) − p(x′)|",
+        unit="difference of probabilities",
+    ),
+    *_ends(
+        "flips", "Decisions changed among all comparable points",
+        "The largest share of people whose decision changes within the stated mean squared fair distance",
+        "lower",
+        "max of |S| / n over sets S with Σ over i in S of d²(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ) ≤ n ε",
+    ),
+    *_ends(
+        "radius", "Fair distance within which no decision changes",
+        "The median over people of the fair distance to the nearest comparable point with another decision",
+        "higher", "median of d(xᵢ, nearest x′ with ŷ(x′) ≠ ŷᵢ)",
+        domain=(0.0, None), unit="fair distance",
+    ),
     MetricInfo(
         "certificate.drf", "Loss increase under comparable treatment",
         "How much the mean loss rises when every person may be treated as another given person within the "
@@ -228,6 +250,13 @@ _CLASSIFIER = (
         "The mean number of features that the model asks of a person before it predicts.",
         "lower", "people", "mean number of questions",
         "DADI", (0.0, None), "features",
+    ),
+    MetricInfo(
+        "membership_auc", "Membership inference AUC",
+        "How well an attacker with shadow models tells the model's training rows from test rows: the "
+        "probability that a training row gets a higher score than a test row; 0.5 is chance.",
+        "lower", "training and test rows", "AUC of log N(φ; μ_in, σ²_in) − log N(φ; μ_out, σ²_out)",
+        "Carlini",
     ),
 )  # fmt: skip
 
@@ -385,6 +414,9 @@ _DRIFT = tuple(
     )
 )  # fmt: skip
 
+PROVED = tuple(info.name for info in _CLASSIFIER if info.name.endswith((".found", ".proved")))
+"""Both ends of the quantities of which one is proved."""
+
 METRICS: dict[str, MetricInfo] = {info.pattern: info for info in (*_CLASSIFIER, *_PROXY, *_DRIFT)}
 """By pattern (``gap_max.<attr>``), in the order in which lists and evaluations have them."""
 
@@ -393,18 +425,7 @@ _WITH_SUBJECT = {info.name: info for info in METRICS.values() if info.subject}
 
 
 def describe(name: str) -> tuple[MetricInfo, str]:
-    """Look a flat metric name up.
-
-    Returns
-    -------
-    MetricInfo, str
-        The entry and the name's subject ("" for none).
-
-    Raises
-    ------
-    KeyError
-        No metric has this name.
-    """
+    """Look a flat metric name up: its entry, and its subject ("" for none). KeyError for an unknown name."""
     stem, dot, subject = name.partition(".")
     if name in _BARE:
         return _BARE[name], ""
@@ -450,11 +471,7 @@ def direction(name: str) -> Direction | None:
 
 def better(name: str) -> Direction:
     """Tell which way a metric is better.
-
-    Raises
-    ------
-    ValueError
-        The name is of no metric, or of one without a direction.
+    ValueError: the name is of no metric, or of one without a direction.
     """
     found = direction(name)
     if found is None:

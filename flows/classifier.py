@@ -12,13 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import group_metrics, names_of
+from evenhand.fairlib.catalogue import PROVED, group_metrics, names_of
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.flows.engine import Measured, Steps
-from evenhand.flows.job import Job, SubspaceMetric
+from evenhand.flows.job import ONCE, Job, SubspaceMetric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import library_versions
-from evenhand.tasks.inputs import nearest
+from evenhand.tasks.inputs import nearest, not_known
 from evenhand.tasks.store import Artifact
 
 if TYPE_CHECKING:
@@ -78,13 +78,14 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
 def known_metrics(resolved: ResolvedJob) -> list[str]:
     """Return the job's metrics, without intersections: which of them exist depends on the data."""
     method = METHODS[resolved.method]
-    known = [name for name in names_of("classifier") if "." not in name and name != "features_asked"]
-    known += ["features_asked"] if method.asks else []
+    lacking = [] if method.asks else ["features_asked"]
+    lacking += [] if resolved.job.evaluate.membership else ["membership_auc"]
+    known = [name for name in names_of("classifier") if "." not in name and name not in lacking]
     known += [f"consistency.{name}" for name in resolved.job.evaluate.counterfactuals]
     known += [f"{kind}.{column.name}" for kind in group_metrics() for column in resolved.contract.sensitive]
     if resolved.has_certificate:
         known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
-        known += ["certificate.dif"] if method.differentiable else []
+        known += ["certificate.dif", *PROVED] if method.differentiable else []
     return known
 
 
@@ -141,10 +142,7 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
             "reveals the group) to 1 (ask for all that helps to predict)."
         )
     if criterion not in CRITERIA:
-        raise InputError(
-            f"method.criterion {criterion!r} is not known{nearest(criterion, CRITERIA)}; "
-            f"known: {', '.join(CRITERIA)}."
-        )
+        raise not_known("method.criterion", criterion, CRITERIA)
     sensitive = job.sensitive or [column.name for column in contract.sensitive]
     if not sensitive:
         raise InputError(
@@ -269,7 +267,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     searched = method.lacks_strength(resolved.arguments)
     if searched:
         compared["held_out"] = True
-    steps("controls", compared, {"train": train}, modules=[*modules, METHODS[method.plain].module])
+    both = [*modules, METHODS[method.plain].module]
+    steps("controls", compared, {"train": train}, modules=both)
     if searched:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", training, inputs, modules=modules)
@@ -287,29 +286,35 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         "test": steps.output("preprocess", "test"),
         "majority": steps.output("controls", "majority"),
     }
-    inputs |= {
-        name: steps.output("controls", name)
-        for name in ("plain", "blind")
-        if steps.has_output("controls", name)
-    }
+    trained = [name for name in ("plain", "blind") if steps.has_output("controls", name)]
+    inputs |= {name: steps.output("controls", name) for name in trained}
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")
-    steps(
-        "evaluate",
-        {
-            "evaluate": job.evaluate.model_dump(exclude={"certificate"}),
-            "certificate": certificate,
-            "seed": job.seed,
-        },
-        inputs,
-        modules=[*modules, METHODS[method.plain].module],
-    )
+    if job.evaluate.membership:
+        _attack(resolved, steps, train)
+        inputs["membership"] = steps.output("membership", "membership")
+    settings = {"evaluate": job.evaluate.model_dump(exclude=ONCE), "certificate": certificate}
+    steps("evaluate", {**settings, "seed": job.seed}, inputs, modules=both)
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=_notes(steps))
 
 
+def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
+    """Attack the model, before any calibration, by shadow models of the same learner."""
+    parameters, inputs = training_step(resolved, steps, train)
+    strength = steps.facts("train").get("strength")
+    if strength:
+        parameters["arguments"] = parameters["arguments"] | {strength["parameter"]: strength["used"]}
+    measuring = resolved.job.evaluate.model_dump()
+    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | measuring["membership"]
+    inputs |= {"model": steps.output("train", "model"), "test": steps.output("preprocess", "test")}
+    steps("membership", parameters, inputs, modules=resolved.modules)
+
+
 def _notes(steps: Steps) -> list[str]:
-    """Say what the data decided in place of the job: directions of the metric, the mitigation's strength."""
+    """Say what the data decided in place of the job, and whether members can be told."""
     notes = []
+    if steps.facts("membership").get("warning"):
+        notes.append(steps.facts("membership")["warning"])
     untold = steps.facts("fair_metric").get("untold")
     if untold:
         notes.append(
@@ -347,7 +352,7 @@ def training_step(
         # another version of the library may give another model
         training["libraries"] = library_versions(method.requires)
     if method.needs_counterfactuals:
-        training["counterfactuals"] = job.evaluate.model_dump()["counterfactuals"]
+        training["counterfactuals"] = job.evaluate.counterfactuals
         inputs["encoder"] = steps.output("preprocess", "encoder")
     return training, inputs
 
@@ -365,11 +370,6 @@ def gate_step(
     if steps.has_output("profile", "leaks"):
         inputs["leaks"] = steps.output("profile", "leaks")
     return parameters, inputs
-
-
-def published_model(steps: Steps) -> Artifact:
-    """Return the trained model, with its decision rule if the job has one."""
-    return steps.output("decide" if "decide" in steps.finished else "train", "model")
 
 
 def decides(job: Job) -> bool:
@@ -394,7 +394,8 @@ def shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any
 
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     """Return the artifacts that are published beside encoder, metrics and decision."""
-    return {"model": published_model(steps), "reference": steps.output("profile", "reference")}
+    model = steps.output("decide" if "decide" in steps.finished else "train", "model")
+    return {"model": model, "reference": steps.output("profile", "reference")}
 
 
 def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
@@ -444,17 +445,9 @@ def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | 
             f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
             f"{wanted.proxy}` first."
         )
-    steps(
-        "balance",
-        {
-            "proxy": wanted.proxy,
-            "version": found.version,
-            "content": found.content,
-            "tracking_uri": uri,
-            "seed": resolved.job.seed,
-        },
-        {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")},
-    )
+    proxy = {"proxy": wanted.proxy, "version": found.version, "content": found.content, "tracking_uri": uri}
+    inputs = {"train": steps.output("preprocess", "train"), "checked": steps.output("contract", "checked")}
+    steps("balance", {**proxy, "seed": resolved.job.seed}, inputs)
     return steps.output("balance", "train"), found.content
 
 

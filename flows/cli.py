@@ -51,10 +51,25 @@ StoreOption = Annotated[
 Direct = Annotated[bool, typer.Option("--direct", help="Run the steps without Prefect.")]
 
 
+def option(flag: str, text: str, default: Any = None, **limits: Any) -> Any:
+    """Declare an option of a command; the default `...` makes it required."""
+    return typer.Option(default, flag, help=text, **limits)
+
+
 def _end_as_interrupted() -> None:
     """Treat SIGTERM, which schedulers and containers send, as Ctrl-C: one line and exit code 4."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if sys.unraisablehook is sys.__unraisablehook__:
+            sys.unraisablehook = _repeat_interrupt
+
+
+def _repeat_interrupt(ignored: Any) -> None:
+    """Send SIGTERM again if Python ignored its exception, as in callbacks of the collector (Dask has one)."""
+    if ignored.exc_type.__name__ in ("KeyboardInterrupt", "TerminationSignal"):
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def main() -> None:
@@ -100,10 +115,9 @@ def run(
     as_json: Json = False,
     store_url: StoreOption = None,
     direct: Direct = False,
-    if_changed: Annotated[
-        bool,
-        typer.Option("--if-changed", help="Do nothing if the registry has a model of the same data and job."),
-    ] = False,
+    if_changed: bool = option(
+        "--if-changed", "Do nothing if the registry has a model of the same data and job.", False
+    ),
 ) -> None:
     """Run a job: ingest, contract, preprocess, train, evaluate, gate, publish."""
 
@@ -111,22 +125,11 @@ def run(
 @command("sweep")
 def sweep(
     job: JobName,
-    over: Annotated[
-        list[str], typer.Option("--over", help="KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid.")
-    ],
-    seeds: Annotated[
-        int, typer.Option("--seeds", help="Runs of every value, counting up from the job's seed.")
-    ] = 1,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE for every run; may be repeated.")
-    ] = None,
-    best: Annotated[
-        str | None,
-        typer.Option("--best", help='Which value to choose: "METRIC where METRIC >= X and METRIC <= Y".'),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", help="Runs at a time (default: one per core).")
-    ] = None,
+    over: list[str] = option("--over", "KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid.", ...),
+    seeds: int = option("--seeds", "Runs of every value, counting up from the job's seed.", 1),
+    overrides: list[str] | None = option("--set", "KEY=VALUE for every run; may be repeated."),
+    best: str | None = option("--best", 'Which value to choose: "METRIC where METRIC >= X and METRIC <= Y".'),
+    workers: int | None = option("--workers", "Runs at a time (default: one per core)."),
     as_json: Json = False,
     store_url: StoreOption = None,
     direct: Direct = False,
@@ -137,53 +140,26 @@ def sweep(
 @command("tune")
 def tune(
     job: JobName,
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", help="For how long new trials start (default: 20).")
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option("--trials", help="Models that the whole study judges, at most.")
-    ] = None,
-    maximize: Annotated[
-        list[str] | None, typer.Option("--maximize", help="Metric to make large; may be repeated.")
-    ] = None,
-    minimize: Annotated[
-        list[str] | None, typer.Option("--minimize", help="Metric to make small; may be repeated.")
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", help='Limit, such as "gap_max.sex <= 0.1"; may be repeated.'),
-    ] = None,
-    prefer: Annotated[
-        str | None,
-        typer.Option("--prefer", help="Metric by which the winner is chosen; alone: no new trials."),
-    ] = None,
-    methods: Annotated[
-        list[str] | None, typer.Option("--method", help="Method to try; may be repeated.")
-    ] = None,
-    sampler: Annotated[
-        str | None, typer.Option("--sampler", help="How candidates are proposed: tpe, nsga2 or nsga3.")
-    ] = None,
-    bound: Annotated[
-        str | None,
-        typer.Option("--bound", help="What limits hold on: auto (default), interval, point or prediction."),
-    ] = None,
-    folds: Annotated[int | None, typer.Option("--folds", help="Folds of the training rows.")] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", help="Models at a time (default: one per core).")
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option("--repeats", help="Train the winner again with so many other seeds.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed of the split, the folds and the search.")
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option("--study", help="Name of the study, new or to go on with.")
-    ] = None,
-    show_status: Annotated[
-        bool, typer.Option("--status", help="Show how far the job's newest study is, and write its page.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the tuned job's file.")] = False,
+    minutes: float | None = option("--minutes", "For how long new trials start (default: 20)."),
+    trials: int | None = option("--trials", "Models that the whole study judges, at most."),
+    maximize: list[str] | None = option("--maximize", "Metric to make large; may be repeated."),
+    minimize: list[str] | None = option("--minimize", "Metric to make small; may be repeated."),
+    where: list[str] | None = option("--where", 'Limit, such as "gap_max.sex <= 0.1"; may be repeated.'),
+    prefer: str | None = option("--prefer", "Metric by which the winner is chosen; alone: no new trials."),
+    methods: list[str] | None = option("--method", "Method to try; may be repeated."),
+    sampler: str | None = option("--sampler", "How candidates are proposed: tpe, nsga2 or nsga3."),
+    bound: str | None = option(
+        "--bound", "What limits hold on: auto (default), interval, point or prediction."
+    ),
+    folds: int | None = option("--folds", "Folds of the training rows."),
+    workers: int | None = option("--workers", "Models at a time (default: one per core)."),
+    repeats: int | None = option("--repeats", "Train the winner again with so many other seeds."),
+    seed: int | None = option("--seed", "Seed of the split, the folds and the search."),
+    study: str | None = option("--study", "Name of the study, new or to go on with."),
+    show_status: bool = option(
+        "--status", "Show how far the job's newest study is, and write its page.", False
+    ),
+    force: bool = option("--force", "Overwrite the tuned job's file.", False),
     overrides: Overrides = None,
     as_json: Json = False,
     store_url: StoreOption = None,
@@ -194,14 +170,10 @@ def tune(
 
 @command("filter", "filter")
 def run_filter(
-    job: Annotated[str, typer.Argument(help="Job whose published proxy decides, such as bank-proxy.")],
-    input_url: Annotated[
-        str, typer.Option("--input", help="File, folder or glob of Parquet or CSV; any URL.")
-    ],
-    output_url: Annotated[str, typer.Option("--output", help="Folder or URL for the sample.")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE, such as filter.key=[id]; may be repeated.")
-    ] = None,
+    job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
+    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    output_url: str = option("--output", "Folder or URL for the sample.", ...),
+    overrides: list[str] | None = option("--set", "KEY=VALUE, such as filter.key=[id]; may be repeated."),
     as_json: Json = False,
     store_url: StoreOption = None,
     direct: Direct = False,
@@ -212,33 +184,22 @@ def run_filter(
 @command("evaluate")
 def evaluate(
     model: Model,
-    data: Annotated[
-        str | None, typer.Option("--data", help="Known table, file, folder or URL to evaluate the model on.")
-    ] = None,
-    gates: Annotated[
-        str | None, typer.Option("--gates", help="YAML file: metrics and their limits, as in a job.")
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Model to compare with, on the same rows.")
-    ] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML to this file.")] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", help="Append a summary to this file, such as $GITHUB_STEP_SUMMARY."),
-    ] = None,
-    use_policy: Annotated[
-        bool, typer.Option("--policy", help="Take gates and data from the model's policy.")
-    ] = False,
-    contract: Annotated[
-        str | None, typer.Option("--contract", help="Contract that the model must have been made under.")
-    ] = None,
+    data: str | None = option("--data", "Known table, file, folder or URL to evaluate the model on."),
+    gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
+    baseline: str | None = option("--baseline", "Model to compare with, on the same rows."),
+    junit: Path | None = option("--junit", "Write JUnit XML to this file."),
+    markdown: Path | None = option(
+        "--markdown", "Append a summary to this file, such as $GITHUB_STEP_SUMMARY."
+    ),
+    use_policy: bool = option("--policy", "Take gates and data from the model's policy.", False),
+    contract: str | None = option("--contract", "Contract that the model must have been made under."),
     overrides: DataOverrides = None,
     as_json: Json = False,
     store_url: StoreOption = None,
     direct: Direct = False,
-    no_record: Annotated[
-        bool, typer.Option("--no-record", help="Do not record the gates' verdict on the model's version.")
-    ] = False,
+    no_record: bool = option(
+        "--no-record", "Do not record the gates' verdict on the model's version.", False
+    ),
 ) -> None:
     """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit code."""
 
@@ -246,13 +207,9 @@ def evaluate(
 @command("monitor")
 def monitor(
     model: Model,
-    data: Annotated[str, typer.Option("--data", help="Known table, file, folder or URL of new rows.")],
-    gates: Annotated[
-        str | None, typer.Option("--gates", help="YAML file: metrics of drift and their limits.")
-    ] = None,
-    retrain: Annotated[
-        str | None, typer.Option("--retrain", help="Job to run if the gates refuse, unless it is up to date.")
-    ] = None,
+    data: str = option("--data", "Known table, file, folder or URL of new rows.", ...),
+    gates: str | None = option("--gates", "YAML file: metrics of drift and their limits."),
+    retrain: str | None = option("--retrain", "Job to run if the gates refuse, unless it is up to date."),
     overrides: DataOverrides = None,
     as_json: Json = False,
     store_url: StoreOption = None,
@@ -263,15 +220,10 @@ def monitor(
 
 @command("ask")
 def ask(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Model such as adult-dadi, models:/NAME@ALIAS, models:/NAME/VERSION, or a folder."
-        ),
-    ],
-    known: Annotated[
-        list[str] | None, typer.Option("--known", help="NAME=VALUE to start with; may be repeated.")
-    ] = None,
+    model: str = typer.Argument(
+        ..., help="Model such as adult-dadi, models:/NAME@ALIAS, models:/NAME/VERSION, or a folder."
+    ),
+    known: list[str] | None = option("--known", "NAME=VALUE to start with; may be repeated."),
     as_json: Json = False,
     store_url: StoreOption = None,
 ) -> None:
@@ -280,10 +232,8 @@ def ask(
 
 @command("promote")
 def promote(
-    model: Annotated[
-        str, typer.Argument(help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION.")
-    ],
-    alias: Annotated[str, typer.Option("--to", help="Alias that the version gets.")] = "champion",
+    model: str = typer.Argument(..., help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION."),
+    alias: str = option("--to", "Alias that the version gets.", "champion"),
     as_json: Json = False,
     store_url: StoreOption = None,
 ) -> None:
@@ -292,7 +242,7 @@ def promote(
 
 @command("promote")
 def approve(
-    model: Annotated[str, typer.Argument(help="Version: models:/NAME@ALIAS or models:/NAME/VERSION.")],
+    model: str = typer.Argument(..., help="Version: models:/NAME@ALIAS or models:/NAME/VERSION."),
     store_url: StoreOption = None,
 ) -> None:
     """Record that you approve a version that someone else published, where its policy asks for approvals."""
@@ -316,10 +266,7 @@ def sign(
 def history(
     model: ModelName,
     as_json: Json = False,
-    anchor: Annotated[
-        Path | None,
-        typer.Option("--anchor", help="Write the end of the record to a file, to keep elsewhere."),
-    ] = None,
+    anchor: Path | None = option("--anchor", "Write the end of the record to a file, to keep elsewhere."),
     store_url: StoreOption = None,
 ) -> None:
     """Print who published, evaluated, approved and promoted which version, when, and by what."""
@@ -329,10 +276,7 @@ def history(
 def verify(
     model: ModelName,
     as_json: Json = False,
-    anchor: Annotated[
-        Path | None,
-        typer.Option("--anchor", help="File of `history --anchor` that must still hold."),
-    ] = None,
+    anchor: Path | None = option("--anchor", "File of `history --anchor` that must still hold."),
     signed_by: SignedBy = None,
     store_url: StoreOption = None,
 ) -> None:
@@ -342,24 +286,16 @@ def verify(
 @command("promote", "set", to=policy_app)
 def set_policy(
     model: ModelName,
-    gates: Annotated[str, typer.Option("--gates", help="YAML file: metrics and their limits, as in a job.")],
-    holdout: Annotated[
-        str | None, typer.Option("--holdout", help="Known table, file, folder or URL to evaluate on.")
-    ] = None,
+    gates: str = option("--gates", "YAML file: metrics and their limits, as in a job.", ...),
+    holdout: str | None = option("--holdout", "Known table, file, folder or URL to evaluate on."),
     overrides: DataOverrides = None,
-    required: Annotated[
-        list[str] | None, typer.Option("--require", help="Metric that needs a value; may be repeated.")
-    ] = None,
-    max_overlap: Annotated[
-        float, typer.Option("--max-overlap", min=0, max=1, help="Share of rows that may be training rows.")
-    ] = 0.05,
-    min_age: Annotated[float, typer.Option("--min-age", min=0, help="Hours since publication.")] = 0,
-    approvals: Annotated[
-        int, typer.Option("--approvals", min=0, max=100, help="People other than the author who approve.")
-    ] = 0,
-    promoters: Annotated[
-        list[str] | None, typer.Option("--promoter", help="Who may promote; may be repeated (default: all).")
-    ] = None,
+    required: list[str] | None = option("--require", "Metric that needs a value; may be repeated."),
+    max_overlap: float = option(
+        "--max-overlap", "Share of rows that may be training rows.", 0.05, min=0, max=1
+    ),
+    min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
+    approvals: int = option("--approvals", "People other than the author who approve.", 0, min=0, max=100),
+    promoters: list[str] | None = option("--promoter", "Who may promote; may be repeated (default: all)."),
     signed_by: SignedBy = None,
     store_url: StoreOption = None,
 ) -> None:
@@ -373,20 +309,18 @@ def show_policy(model: ModelName, store_url: StoreOption = None) -> None:
 
 @command("services")
 def notify(
-    config: Annotated[Path, typer.Argument(help="File of notifications, such as deploy/notify.yaml.")],
+    config: Path = typer.Argument(..., help="File of notifications, such as deploy/notify.yaml."),
 ) -> None:
     """Configure the Prefect server to notify people of failed runs."""
 
 
 @command("services")
 def serve(
-    config: Annotated[Path, typer.Argument(help="File with deployments.", show_default=True)] = Path(
-        "deploy/prefect.yaml"
+    config: Path = typer.Argument(
+        Path("deploy/prefect.yaml"), help="File with deployments.", show_default=True
     ),
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="Name of a deployment; may be repeated (default: all).")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Runs at a time.")] = 1,
+    only: list[str] | None = option("--only", "Name of a deployment; may be repeated (default: all)."),
+    limit: int = option("--limit", "Runs at a time.", 1, min=1),
     store_url: StoreOption = None,
 ) -> None:
     """Run the deployments of a file on their schedules, on this machine and with no work pool."""
@@ -394,32 +328,22 @@ def serve(
 
 @command("init")
 def init(
-    table: Annotated[
-        str,
-        typer.Argument(help="File, folder or URL of a table, a known table, or with --sql a name for it."),
-    ],
-    label: Annotated[str, typer.Option("--label", help="Column to predict; it must have two values.")],
-    sensitive: Annotated[
-        list[str] | None, typer.Option("--sensitive", help="Sensitive column; may be repeated.")
-    ] = None,
-    positive: Annotated[
-        str | None, typer.Option("--positive", help="The label's value that becomes 1.")
-    ] = None,
-    identifier: Annotated[
-        list[str] | None, typer.Option("--id", help="Column that identifies people; never used.")
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of contract and job.")] = None,
-    method: Annotated[str, typer.Option("--method", help="Method of the job.")] = "gbdt",
-    folder: Annotated[Path, typer.Option("--into", help="Folder to write into.")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    use_sensitive: Annotated[
-        bool, typer.Option("--use-sensitive", help="Make the sensitive columns model inputs too.")
-    ] = False,
-    sql: Annotated[str | None, typer.Option("--sql", help="Query to read instead of a file.")] = None,
-    connection: Annotated[
-        str | None,
-        typer.Option("--connection", help="SQLAlchemy URL for --sql, or $NAME of a variable that has it."),
-    ] = None,
+    table: str = typer.Argument(
+        ..., help="File, folder or URL of a table, a known table, or with --sql a name for it."
+    ),
+    label: str = option("--label", "Column to predict; it must have two values.", ...),
+    sensitive: list[str] | None = option("--sensitive", "Sensitive column; may be repeated."),
+    positive: str | None = option("--positive", "The label's value that becomes 1."),
+    identifier: list[str] | None = option("--id", "Column that identifies people; never used."),
+    name: str | None = option("--name", "Name of contract and job."),
+    method: str = option("--method", "Method of the job.", "gbdt"),
+    folder: Path = option("--into", "Folder to write into.", Path()),
+    force: bool = option("--force", "Overwrite existing files.", False),
+    use_sensitive: bool = option("--use-sensitive", "Make the sensitive columns model inputs too.", False),
+    sql: str | None = option("--sql", "Query to read instead of a file."),
+    connection: str | None = option(
+        "--connection", "SQLAlchemy URL for --sql, or $NAME of a variable that has it."
+    ),
     as_json: Json = False,
 ) -> None:
     """Understand a new table column by column, and write a contract and a job that runs."""
@@ -442,9 +366,7 @@ def datasets() -> None:
 
 @command("lists")
 def methods(
-    space: Annotated[
-        str | None, typer.Option("--space", help="Method whose search space is shown instead.")
-    ] = None,
+    space: str | None = option("--space", "Method whose search space is shown instead."),
 ) -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
 
@@ -456,12 +378,10 @@ def metrics() -> None:
 
 @command("report")
 def report(
-    run_id: Annotated[str | None, typer.Argument(help="A run's id, or `latest` (the default).")] = None,
+    run_id: str | None = typer.Argument(None, help="A run's id, or `latest` (the default)."),
     store_url: StoreOption = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
-    all_runs: Annotated[
-        bool, typer.Option("--all", help="Write a page over all runs of the store, and print its path.")
-    ] = False,
+    open_it: bool = option("--open", "Open it in the browser.", False),
+    all_runs: bool = option("--all", "Write a page over all runs of the store, and print its path.", False),
 ) -> None:
     """Print the path of a run's report, or of a page over all runs."""
 
@@ -473,7 +393,7 @@ def cached_steps(store_url: StoreOption = None, as_json: Json = False) -> None:
 
 @command("lists", "gc", to=cache_app)
 def prune_cache(
-    keep: Annotated[int, typer.Option("--keep", min=0, help="Newest records of each step to keep.")] = 5,
+    keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0),
     store_url: StoreOption = None,
 ) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""

@@ -14,7 +14,7 @@ from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.inputs import as_number, nearest, parse_value, refuse_credentials
+from evenhand.tasks.inputs import as_number, explained, nearest, parse_value, refuse_credentials
 
 KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
@@ -78,27 +78,18 @@ def _place(data: str) -> tuple[str, str | None]:
 
 def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], int | None]:
     sections: dict[str, dict[str, Any]] = {"table": {}, "evaluate": {}, "": {}}
-    known = {
-        **{f"table.{key}": ("table", key) for key in TABLE_KEYS},
-        **{f"evaluate.{key}": ("evaluate", key) for key in EVALUATE_KEYS},
-        "seed": ("", "seed"),
-    }
+    known = [*(f"table.{key}" for key in TABLE_KEYS), *(f"evaluate.{key}" for key in EVALUATE_KEYS), "seed"]
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
             # the text may hold a connection's password
             raise InputError(f"--set wants KEY=VALUE, got {without_secrets(override)!r}.")
         if key not in known:
-            raise InputError(
-                f"--set: unknown key {key!r}{nearest(key, [*known])}; known: {', '.join(known)}."
-            )
-        section, name = known[key]
-        value = as_number(parse_value(f"--set {key}", text))
-        if value is None:
-            # as in a job, an empty key counts as absent
-            sections[section].pop(name, None)
-        else:
-            sections[section][name] = value
+            raise InputError(f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}.")
+        section, _, name = key.rpartition(".")
+        sections[section][name] = as_number(parse_value(f"--set {key}", text))
+    # as in a job, an empty key counts as absent
+    sections = {name: {k: v for k, v in keys.items() if v is not None} for name, keys in sections.items()}
     seed = sections[""].get("seed")
     if seed is not None and (type(seed) is not int or not 0 <= seed < MAX_SEED):
         raise InputError(f"--set seed: expected a whole number from 0 to {MAX_SEED - 1}.")
@@ -110,7 +101,4 @@ def _checked(section: type[Section], name: str, content: Mapping[str, Any]) -> d
     try:
         return section.model_validate(dict(content)).model_dump()
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join([name, *(str(part) for part in problem["loc"])])
-        message = problem["msg"].removeprefix("Value error, ")
-        raise InputError(f"--set {place}: {message}.") from None
+        raise explained(error, "--set ", name) from None

@@ -23,6 +23,12 @@ from evenhand.tasks.store import Artifact, StepRecord, Store
 EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
 # JSON outputs that pages do not show.
 NOT_ON_PAGES = ("encoder", "reference")
+Json = Mapping[str, Any]
+Inputs = Mapping[str, Artifact]
+
+
+Found = tuple[StepRecord, bool]
+"""A step's record, and whether it was found in the cache."""
 
 
 class CacheMiss(Exception):
@@ -32,19 +38,11 @@ class CacheMiss(Exception):
 class Engine(Protocol):
     """Interface of the engines, which run single steps."""
 
-    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
+    def fetch(self, source: Json) -> dict[str, Artifact]:
         """Copy the table's files into the store."""
 
-    def run(
-        self,
-        name: str,
-        key: str,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Artifact],
-        *,
-        refresh: bool,
-    ) -> tuple[StepRecord, bool]:
-        """Run a step or find its record; return the record, and whether it was found."""
+    def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
+        """Run a step or find its record."""
 
 
 @dataclass
@@ -62,15 +60,7 @@ class DirectEngine:
             report = report_progress(FETCH)
             return fetch_source(self.store, source, progress=lambda done, total: report(done, total, {}))
 
-    def run(
-        self,
-        name: str,
-        key: str,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Artifact],
-        *,
-        refresh: bool,
-    ) -> tuple[StepRecord, bool]:
+    def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
         """Run the step in this process."""
         if self.cached_only:
             record = None if refresh else self.store.find(name, key)
@@ -118,8 +108,8 @@ class Steps:
     def __call__(
         self,
         name: str,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Artifact],
+        parameters: Json,
+        inputs: Inputs,
         *,
         modules: Sequence[str] = (),
         is_valid: Callable[[StepRecord], bool] | None = None,
@@ -317,7 +307,7 @@ def recorded_verdict(
             write_verdict(store, verdict)
 
 
-def describe_fault(error: Exception) -> EvenhandError:
+def describe_fault(error: BaseException) -> EvenhandError:
     """Describe in one line an error of input or output, an error of Prefect, or an internal fault."""
     if isinstance(error, OSError) and error.strerror and error.errno != errno.ELOOP:
         place = f" at {error.filename}" if error.filename else ""

@@ -21,10 +21,11 @@ from evenhand.flows.engine import EXIT_OF_VERDICT, Engine, RunFolder, Steps, Ver
 from evenhand.flows.run import ingest
 from evenhand.tasks.audit import actor, current_policy, record_evaluation
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.fingerprint import code_digest, now
 from evenhand.tasks.gate import check_evaluation_gates, judge, read_limits
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import registry_client, tracking_uri
 from evenhand.tasks.row_digests import digest_of_rows, overlap
 from evenhand.tasks.store import Artifact, Store
@@ -106,10 +107,8 @@ def plan_evaluation(
     for address in (model, baseline):
         if address is not None:
             parse_address(address)
-    try:
+    with input_errors("--contract: ", ContractError):
         wanted = None if contract is None else load_contract(contract)
-    except ContractError as error:
-        raise InputError(f"--contract: {error}") from None
     return EvaluationPlan(model, parse_data(data, overrides), chosen or {}, limits, baseline, wanted, record)
 
 
@@ -186,7 +185,7 @@ def _measure(found: Evaluation, scratch: Path) -> None:
     contract = found.model.contract.to_dict()
     steps("contract", {"contract": contract}, {"raw": steps.output("ingest", "raw")})
     copies = {
-        name: _stored(steps.store, bundle, scratch / f"copy-{name}") for name, bundle in found.bundles.items()
+        name: stored(steps.store, bundle, scratch / f"copy-{name}") for name, bundle in found.bundles.items()
     }
     steps(
         "measure_model",
@@ -196,7 +195,7 @@ def _measure(found: Evaluation, scratch: Path) -> None:
     )
 
 
-def _stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
+def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
     """Store the bundle as an artifact: the step's key then depends on its content, not on its version."""
     shutil.copytree(bundle.folder, copy)
     return store.put(copy, "bundle")
@@ -284,6 +283,7 @@ def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> 
     }
 
 
+@waits_for_service
 def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> None:
     """Add the gates' decision to the model's chain: promotion depends on it."""
     model, steps, uri = found.model, found.steps, tracking_uri(found.steps.store)
@@ -311,10 +311,10 @@ def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) ->
     if holdout:
         raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
         evaluation["holdout"] = digest_of_rows(raw, holdout["salt"])
-        if evaluation["holdout"] != holdout["digest"]:
-            verdict.notes.append(
-                f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
-                "for no promotion"
-            )
     with registry_client(uri) as client:
         record_evaluation(client, model.name, model.version, evaluation)
+    if holdout and evaluation["holdout"] != holdout["digest"]:
+        verdict.notes.append(
+            f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation counts "
+            "for no promotion"
+        )

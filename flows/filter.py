@@ -111,25 +111,16 @@ def execute(
                 )
             source = Source(str(folder), registry, name, found.version)
             bundle = ProxyBundle.load(folder, found.version)
-            summary = filter_files(
-                bundle,
-                plan.input,
-                plan.output,
-                plan.settings,
-                report,
-                workers and workers(source, plan.settings),
-            )
+            remote = workers and workers(source, plan.settings)
+            summary = filter_files(bundle, plan.input, plan.output, plan.settings, report, remote)
         _fill(verdict, plan, found, summary)
         if plan.settings.settle_seconds is not None and summary.idle:
-            verdict.status, verdict.notes = "up_to_date", [_idle_note(summary)]
+            waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
+            note = f"up to date: {len(summary.files)} files were filtered before, none is new{waiting}."
+            verdict.status, verdict.notes = "up_to_date", [note]
             return verdict
         _write(store, verdict, plan, bundle, summary)
     return verdict
-
-
-def _idle_note(summary: FilterSummary) -> str:
-    waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
-    return f"up to date: {len(summary.files)} files were filtered before, none is new{waiting}."
 
 
 def _fill(verdict: Verdict, plan: FilterPlan, found: Published, summary: FilterSummary) -> None:

@@ -18,7 +18,7 @@ from evenhand.flows.job import Job
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
-from evenhand.tasks.errors import EvenhandError, InputError
+from evenhand.tasks.errors import EvenhandError, InputError, input_errors
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 from evenhand.tasks.store import Store
 
@@ -153,7 +153,8 @@ def make_grid(
     base, _ = load_job(job, overrides)
     if base.sweep.engine == "dask" and importlib.util.find_spec("prefect_dask") is None:
         raise InputError("sweep.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
-    goal = _goal(best)
+    with input_errors("--best: ", end="."):
+        goal = parse_goal(best) if best is not None else None
     values = tuple(
         dict(zip(keys, chosen, strict=True)) for chosen in itertools.product(*(axis.values for axis in axes))
     )
@@ -179,13 +180,6 @@ def _resolve(
         if not (key == "method" and value == base.method.get("name"))
     ]
     return resolve(*load_job(job, [*overrides, *given, f"seed={seed}"]))
-
-
-def _goal(best: str | None) -> Goal | None:
-    try:
-        return parse_goal(best) if best is not None else None
-    except ValueError as error:
-        raise InputError(f"--best: {error}.") from None
 
 
 def _check_goal(goal: Goal, points: Sequence[Point]) -> None:

@@ -15,6 +15,8 @@ from evenhand.tasks.inputs import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
+# Keys of `evaluate` that only the run that trains a model can measure.
+ONCE = {"certificate", "membership"}
 
 
 class Section(BaseModel):
@@ -40,13 +42,7 @@ class Section(BaseModel):
 
 
 def check_alias(value: str) -> str:
-    """Return an alias that the registry accepts.
-
-    Raises
-    ------
-    ValueError
-        The registry does not accept it.
-    """
+    """Return an alias; a ValueError if the registry does not accept it."""
     if not re.fullmatch(ALIAS.strip("^$"), value):
         raise ValueError("use letters, digits, dashes and underscores")
     if re.fullmatch(r"latest|v\d+", value, re.IGNORECASE):
@@ -93,6 +89,13 @@ class Certificate(Section):
     """Mean squared fair distance that the adversary may move people."""
 
 
+class Membership(Section):
+    """The membership inference attack on the model."""
+
+    shadows: Annotated[int, Field(ge=4, le=1024, multiple_of=2)] = 16
+    """Number of shadow models, each of which is trained as the model is; an even number."""
+
+
 class Evaluate(Section):
     """Measurements and their intervals."""
 
@@ -108,6 +111,10 @@ class Evaluate(Section):
     """Measure also the intersections of all sensitive attributes."""
     certificate: Certificate | None = None
     """Audit of comparable treatment; default: with the budget of the method's training."""
+    membership: Membership | None = None
+    """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
+    proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 40
+    """Effort of the proof of a network's certificate: parts split per person and distance."""
 
     @field_validator("draws")
     @classmethod
@@ -275,7 +282,6 @@ class Tune(ParallelSection):
 
     engine: Literal["processes", "dask"] = "processes"
     """Worker processes of this machine, or Dask."""
-
     maximize: list[str] = []
     """Metrics to make as large as possible; default: `balanced_accuracy`, unless `minimize` has one."""
     minimize: list[str] = []

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job import METRIC_KINDS, NAME, Job, Section
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.inputs import as_number, nearest, parse_value, parse_yaml, refuse_credentials
 
 
@@ -29,15 +29,8 @@ def shipped_jobs() -> dict[str, str]:
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str]:
     """Read a shipped job or a job file and apply ``KEY=VALUE`` overrides.
 
-    Returns
-    -------
-    job, folder
-        The folder that its relative paths refer to.
-
-    Raises
-    ------
-    InputError
-        No such job, unreadable YAML, an unknown key or value.
+    Also returns the folder that its relative paths refer to. Raises `InputError` for no such job, unreadable
+    YAML, an unknown key or value.
     """
     content, folder = _read(name_or_path)
     for override in overrides:
@@ -100,10 +93,8 @@ def _path_of(key: str) -> list[str]:
 
 
 def _validate(content: Mapping[str, Any], name: str) -> Job:
-    try:
+    with input_errors(f"job {name}: "):
         refuse_credentials(dict(content), "")
-    except InputError as error:
-        raise InputError(f"job {name}: {error}") from None
     try:
         return Job.model_validate(_without_empty(content))
     except ValidationError as error:

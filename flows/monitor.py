@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from evenhand.flows.engine import (
     recorded_verdict,
     write_verdict,
 )
+from evenhand.flows.evaluate import stored
 from evenhand.flows.run import ingest
 from evenhand.tasks.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.errors import InputError
@@ -113,7 +113,6 @@ def _measure(
     seed = int(bundle.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
     settings = {**bundle.evaluation["evaluate"], **plan.data.evaluate}
     ingest(plan.data.source, seed, steps)
-    shutil.copytree(bundle.folder, scratch / "bundle")
     # rows and predicted positives of the test rows when the model was published
     tested = None if bundle.is_proxy else bundle.evaluation.get("tested")
     steps(
@@ -124,11 +123,7 @@ def _measure(
             "seed": seed,
             "predicted": tested and {"rows": tested["n"], "positive": tested["predicted_positive"]},
         },
-        {
-            "raw": steps.output("ingest", "raw"),
-            # stored, so that the step's key depends on its content and not on its version
-            "bundle": steps.store.put(scratch / "bundle", "bundle"),
-        },
+        {"raw": steps.output("ingest", "raw"), "bundle": stored(steps.store, bundle, scratch / "bundle")},
         modules=[] if bundle.is_proxy else [METHODS[bundle.evaluation["method"]].module],
     )
     steps("gate", {"gates": dict(gates)}, {"metrics": steps.output("measure_drift", "metrics")})

@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, ValidationError
 
 from evenhand.flows.job import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.inputs import read_yaml
+from evenhand.tasks.inputs import explained, read_yaml
 
 NAME = "evenhand"
 LOST = "evenhand-lost-runs"
@@ -58,9 +58,7 @@ def read_notifications(path: Path) -> Notifications:
     try:
         found = Notifications.model_validate({key: value for key, value in filled.items() if value})
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise InputError(f"{path}: {place}: {problem['msg']}.") from None
+        raise explained(error, f"{path}: ") from None
     if found.webhook and not re.match(r"https?://[^/\s]", found.webhook):
         raise InputError(f"{path}: webhook is not an http:// or https:// address.")
     if found.email and not re.match(r"mailtos?://[^/\s]", found.email):

@@ -1,25 +1,132 @@
-"""The engine that runs steps as Prefect tasks of the current flow run."""
+"""The engine that runs steps as Prefect tasks of the current flow run.
+
+Prefect stores no result: a stored one names the serializer that reads it, and so could execute code. The
+store has the steps' records; a step that was found there ends in the state that Prefect calls Cached.
+"""
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
-from collections.abc import Mapping
+import platform
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from filelock import FileLock, Timeout
+
+from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
-from prefect.runtime import deployment  # noqa: E402
+import httpx  # noqa: E402
+from prefect import task  # noqa: E402
+from prefect.cache_policies import NO_CACHE  # noqa: E402
+from prefect.client.orchestration import get_client  # noqa: E402
+from prefect.exceptions import ObjectNotFound, PrefectException  # noqa: E402
+from prefect.runtime import deployment, flow_run  # noqa: E402
+from prefect.states import Completed, Crashed  # noqa: E402
+from prefect.tasks import Task, exponential_backoff  # noqa: E402
 
-from evenhand.tasks.errors import InputError  # noqa: E402
-from evenhand.tasks.prefect_tasks import STEP_TASKS, fetch_task  # noqa: E402
+from evenhand.flows.engine import Found, Inputs, Json  # noqa: E402
+from evenhand.tasks.errors import EvenhandError, InputError, internal_fault  # noqa: E402
 from evenhand.tasks.sources import FETCH, fetch_source, needs_network  # noqa: E402
-from evenhand.tasks.step import working  # noqa: E402
-from evenhand.tasks.store import Artifact, StepRecord, Store, default_store_url  # noqa: E402
+from evenhand.tasks.step import STEPS, report_progress, run_step, working  # noqa: E402
+from evenhand.tasks.store import Artifact, Store, default_store_url  # noqa: E402
+
+HOUR_S = 3600
+TIMEOUT_S = {
+    **dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S),
+    "publish": HOUR_S // 4,
+}
+SUMMARIES = {
+    "ingest": "Read the table and store it as Parquet.",
+    "contract": "Check the raw table against its data contract.",
+    "preprocess": "Split, then one-hot and scale with the training rows and the contract alone.",
+    "profile": "Count the training rows by value, as the reference for drift.",
+    "balance": "Keep the training rows that a published proxy accepts.",
+    "fair_metric": "Learn the fair metric from the training rows.",
+    "train": "Train the job's method.",
+    "decide": "Calibrate the model and choose its decision rule.",
+    "controls": "Train the learner without mitigation, and without the sensitive columns.",
+    "membership": "Attack the model with shadow models that tell training rows from test rows.",
+    "evaluate": "Measure performance, group gaps and consistency on the test rows.",
+    "learn_proxy": "Learn a proxy of the sensitive groups from the training rows.",
+    "measure_proxy": "Measure the disclosivity of a proxy and the balance of its sample on the test rows.",
+    "measure_model": "Measure a published model, and a baseline, on another table.",
+    "measure_drift": "Compare a batch with the counts of the training rows.",
+    "gate": "Decide whether the model may be published.",
+    "publish": "Register the model and move its alias.",
+}
+
+
+def _step_task(name: str) -> Task[..., Any]:
+    @task(
+        name=name,
+        task_run_name=name,
+        description=SUMMARIES[name],
+        tags={"evenhand", name},
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        timeout_seconds=TIMEOUT_S.get(name, HOUR_S),
+        log_prints=False,
+    )
+    def run(
+        step: str, key: str, store_url: str, parameters: dict[str, Any], inputs: dict[str, dict[str, Any]]
+    ) -> Any:
+        try:
+            record, cached = run_step(
+                Store(store_url),
+                STEPS[step],
+                key,
+                parameters,
+                {label: Artifact(**item) for label, item in inputs.items()},
+                report_progress(step, prefect=True),
+            )
+        except (EvenhandError, OSError):
+            raise
+        except Exception as error:
+            if os.environ.get("EVENHAND_LOG"):
+                raise
+            # Prefect stores the message of an error, and a library's message may quote a person's value.
+            raise internal_fault(error) from None
+        found = (record, cached)
+        return Completed(name="Cached", data=found) if cached else found
+
+    return run
+
+
+STEP_TASKS = {name: _step_task(name) for name in STEPS}
+
+
+def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
+    """Whether to repeat a read: a network fault may pass, a wrong digest or a bad query stays."""
+    error = state.result(raise_on_failure=False)
+    return not (isinstance(error, InputError) and "cannot be reached" not in str(error))
+
+
+@task(
+    name="fetch",
+    task_run_name="fetch",
+    description="Read the table's bytes over the network.",
+    tags={"evenhand", "network"},
+    retries=2,
+    retry_delay_seconds=exponential_backoff(backoff_factor=1),
+    retry_jitter_factor=0.5,
+    retry_condition_fn=_worth_retrying,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    timeout_seconds=HOUR_S,
+)
+def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Fetch the source's files. Not cached: their digests are part of the keys of all steps."""
+    report = report_progress(FETCH, prefect=True)
+    with working(FETCH):
+        files = fetch_source(Store(store_url), source, progress=lambda done, total: report(done, total, {}))
+    return {name: asdict(artifact) for name, artifact in files.items()}
 
 
 def open_store(url: str | None) -> Store:
@@ -40,7 +147,30 @@ def open_store(url: str | None) -> Store:
             f"the store {place!r} of a deployed run is relative to a folder that the run deletes: set "
             "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
-    return Store(url)
+    store = Store(url)
+    _close_killed(store)
+    return store
+
+
+def _close_killed(store: Store) -> None:
+    """Mark flow runs of killed processes of this machine as crashed, and hold a lock while this one lives."""
+    folder, kind = store.local / "locks", f"flow-{platform.node()}-"
+    with store.lock("flows"):
+        for path in folder.glob(f"{kind}*"):
+            with suppress(Timeout, httpx.HTTPError, PrefectException), FileLock(path, timeout=0):
+                with suppress(ObjectNotFound), get_client(sync_client=True) as client:
+                    state = client.read_flow_run(UUID(path.name.removeprefix(kind))).state
+                    if state is not None and not state.is_final():
+                        client.set_flow_run_state(UUID(path.name.removeprefix(kind)), Crashed())
+                path.unlink()
+        held = FileLock(folder / f"{kind}{flow_run.id}")
+        held.acquire()
+
+    def end() -> None:  # it also keeps the object, with which the lock would be released
+        held.release()
+        Path(held.lock_file).unlink(missing_ok=True)
+
+    atexit.register(end)
 
 
 class PrefectEngine:
@@ -50,7 +180,7 @@ class PrefectEngine:
         self.store = store
         self._fetched: dict[str, dict[str, Artifact]] = {}
 
-    def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
+    def fetch(self, source: Json) -> dict[str, Artifact]:
         """Fetch the table once per flow run; a fetch over the network is a task with retries."""
         if not needs_network(source):
             with working(FETCH):
@@ -61,18 +191,11 @@ class PrefectEngine:
             self._fetched[place] = {name: Artifact(**item) for name, item in files.items()}
         return self._fetched[place]
 
-    def run(
-        self,
-        name: str,
-        key: str,
-        parameters: Mapping[str, Any],
-        inputs: Mapping[str, Artifact],
-        *,
-        refresh: bool,
-    ) -> tuple[StepRecord, bool]:
+    def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
         """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
+        wait_for_server()
         state: Any = STEP_TASKS[name](
             step=name,
             key=key,
@@ -81,5 +204,5 @@ class PrefectEngine:
             inputs={label: asdict(artifact) for label, artifact in inputs.items()},
             return_state=True,
         )
-        found: tuple[StepRecord, bool] = state.result()
+        found: Found = state.result()
         return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.flows.runtime import make_prefect_home, prepare_environment
+from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
 
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
@@ -29,8 +30,8 @@ from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.prefect_workers import filter_in_process, filter_workers, run_points  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
+from evenhand.flows.run import up_to_date  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
-from evenhand.flows.up_to_date import up_to_date  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
@@ -72,6 +73,7 @@ def _add_artifacts(
 ) -> None:
     """Show a table, by default of the metrics, and a text under the keys NAME-table and NAME-summary."""
     rows, run_id = _metric_rows(verdict) if rows is None else rows, verdict.run_id
+    wait_for_server()
     create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
     create_markdown_artifact(markdown=text, key=_key(name, summary), description=f"Summary of {run_id}")
 
@@ -313,13 +315,13 @@ def sweep(
     opened = Store(store)
     name = run_id or new_run_id(grid.run_name)
     verdict = sweeping.execute(grid, opened, name, run_points)
-    _show_means(sweeping.read_tradeoffs(opened, name), verdict)
+    text = opened.read_text("runs", name, "tradeoff.json")
+    if text is not None:
+        _show_means(json.loads(text), verdict)
     return _result_of(verdict)
 
 
-def _show_means(document: Mapping[str, Any] | None, verdict: Verdict) -> None:
-    if document is None:
-        return
+def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
     rows = [
         {"value": value["name"]} | {name: summary["mean"] for name, summary in value["metrics"].items()}
         for value in document["values"]

@@ -10,7 +10,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import PROXIES
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.store import Artifact
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ CLASSIFIER_KEYS = {
 CLASSIFIER_EVALUATE_KEYS = {
     "counterfactuals": "it makes no predictions to compare",
     "certificate": "it has no loss to audit",
+    "membership": "it predicts no label",
     "intersections": "list several columns in sensitive",
 }
 
@@ -70,10 +71,8 @@ def _proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
             f"a proxy balances sensitive groups, and the contract {contract.name!r} has "
             "none: list columns in sensitive."
         )
-    try:
+    with input_errors("sensitive: ", ContractError, end="."):
         seen = contract.with_attributes(names)
-    except ContractError as error:
-        raise InputError(f"sensitive: {error}.") from None
     if len(seen.sensitive) > 1 and PROXIES[method].class_name != "ProxyTree":
         raise InputError(
             f"{method} predicts one attribute's groups, and there are {', '.join(names)}: "
@@ -116,14 +115,12 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         {"train": steps.output("preprocess", "train")},
         modules=modules,
     )
+    settings = job.evaluate.model_dump(include=MEASURING)
+    inputs = {name: steps.output("preprocess", name) for name in ("train", "test")}
     steps(
         "measure_proxy",
-        {"evaluate": job.evaluate.model_dump(include=MEASURING), "method": resolved.method, "seed": job.seed},
-        {
-            "proxy": steps.output("learn_proxy", "proxy"),
-            "train": steps.output("preprocess", "train"),
-            "test": steps.output("preprocess", "test"),
-        },
+        {"evaluate": settings, "method": resolved.method, "seed": job.seed},
+        {"proxy": steps.output("learn_proxy", "proxy"), **inputs},
         modules=modules,
     )
     return Measured(steps.output("measure_proxy", "metrics"), steps.facts("learn_proxy")["refusal"])

@@ -16,15 +16,15 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract, shipped_contracts
-from evenhand.fairlib.catalogue import better, group_metrics
+from evenhand.fairlib.catalogue import PROVED, better, group_metrics
 from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed, method_class, needed_extra, spec_of
 from evenhand.flows import classifier, proxy
 from evenhand.flows.job import Job, Section
 from evenhand.tasks.audit import CHAIN
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.fingerprint import code_digest, library_versions
-from evenhand.tasks.inputs import as_number, check_bound, nearest
+from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known
 from evenhand.tasks.step import STEPS
 
 # Constructor arguments that the training step sets, and a job must not.
@@ -32,9 +32,11 @@ RESERVED_ARGUMENTS = ("metric", "network", "oracle", "random_state")
 # Metrics that are not measured of controls.
 UNCONTROLLED = (
     "certificate.dif",
+    *PROVED,
     "certificate.drf_relative",
     "features_asked",
     "leak_suspected",
+    "membership_auc",
     "probability_spread",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.
@@ -116,7 +118,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
 
     Raises `InputError` with one line that names the key and the cure.
     """
-    try:
+    with input_errors(f"job {job.name}: ", InputError, ContractError):
         declared = _contract(job, folder)
         job, contract = _leave_out(job, declared.without_value_names())
         method, arguments = _method(job)
@@ -135,8 +137,6 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         _check_gates(resolved)
         if resolved.model_name.startswith(CHAIN):
             raise InputError(f"a model whose name begins with {CHAIN} holds records: choose another name")
-    except (InputError, ContractError) as error:
-        raise InputError(f"job {job.name}: {error}") from None
     return resolved
 
 
@@ -176,16 +176,18 @@ def _other_changes(changes: Mapping[str, Any], left_out: Sequence[str]) -> dict[
 
 def _check_gates(resolved: ResolvedJob) -> None:
     """Check that this job will have the metric of every gate."""
-    try:
+    with input_errors("gates: "):
         gates = parse_gates(resolved.job.gates)
-    except ValueError as error:
-        raise InputError(f"gates: {error}") from None
     for gate in gates:
         if gate.no_worse_than_baseline is not None:
             raise InputError(
                 f"the gate {gate.metric!r} has no_worse_than_baseline, but a job "
                 "has no baseline: give it a min or max here, and compare its model with another by "
                 "`evenhand evaluate --baseline`."
+            )
+        if gate.metric == "membership_auc" and not (resolved.is_proxy or resolved.job.evaluate.membership):
+            raise InputError(
+                "the gate 'membership_auc' is measured with evaluate.membership: {shadows: 16}: add that."
             )
         if not resolved.may_have(gate.metric):
             known = resolved.known_metrics
@@ -212,10 +214,8 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
             f"the gate {gate.metric!r} has {key} and bound: interval, and differences of certificates have "
             "no interval: leave bound out."
         )
-    try:
+    with input_errors(f"the gate {gate.metric!r} has {key}: ", end="."):
         better(gate.metric)
-    except ValueError as error:
-        raise InputError(f"the gate {gate.metric!r} has {key}: {error}.") from None
 
 
 def _contract(job: Job, folder: str) -> Contract:
@@ -234,9 +234,7 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
     name = arguments.pop("name", None)
     known = {**METHODS, **PROXIES}
     if not isinstance(name, str) or name not in known:
-        raise InputError(
-            f"method {name!r} is not known{nearest(str(name), [*known])}; known: {', '.join(known)}."
-        )
+        raise not_known("method", name, [*known])
     if name in METHODS and not installed(METHODS[name]):
         raise InputError(needed_extra(METHODS[name]))
     reserved = PROXIES[name].fixed if name in PROXIES else ()
@@ -269,10 +267,8 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
         raise InputError(f"method.{key} is {value!r}: it must be a finite number.")
     if isinstance(as_number(value), bool | str) and type(found) in (int, float):
         raise InputError(f"method.{key} is {value!r}: write a number, without quotes.")
-    try:
+    with input_errors(f"method.{key} ", end="."):
         check_bound(found)
-    except ValueError as error:
-        raise InputError(f"method.{key} {error}.") from None
     return found
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.errors import NotCarriedOut, without_secrets
+from evenhand.tasks.outages import ServiceAway, waits_for_service
 from evenhand.tasks.registry import MLFLOW_DEFAULTS
 from evenhand.tasks.store import Store, default_store_url
 
@@ -104,6 +105,8 @@ def quiet_console() -> None:
     """Keep Prefect's log off the terminal unless EVENHAND_LOG is set; a server still receives it."""
     if not os.environ.get("EVENHAND_LOG"):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+        # of an outage one line of ours tells
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL", "CRITICAL")
 
 
 def start_temporary_server(timeout_s: float, *, services: bool = False) -> Callable[[], None]:
@@ -120,12 +123,25 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
     `NotCarriedOut` if there is no answer within the time limit, or the server ended.
     """
     if os.environ.get("PREFECT_API_URL"):
-        return lambda: None
+        return wait_for_server
     server = _Server(_free_port(), services=services)
     os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{server.port}/api"
     # registered before Prefect is imported, and so called after Prefect's own exit functions
     atexit.register(server.stop)
     return lambda: server.wait(timeout_s)
+
+
+@waits_for_service
+def wait_for_server() -> None:
+    """Return when the Prefect server answers: Prefect itself waits only where it has had an answer before."""
+    address = os.environ.get("PREFECT_API_URL", "")
+    try:
+        if address:
+            urllib.request.urlopen(f"{address}/health", timeout=20).close()
+    except OSError as error:
+        if isinstance(getattr(error, "reason", error), ConnectionError | TimeoutError):
+            shown = f"the Prefect server at {without_secrets(address)} does not answer"
+            raise ServiceAway(f"{shown}: check PREFECT_API_URL, or run with --direct.") from None
 
 
 class _Server:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import read_yaml
+from evenhand.tasks.inputs import explained, read_yaml
 
 
 class Schedule(BaseModel):
@@ -63,9 +63,7 @@ def read_deployments(path: Path) -> list[Deployment]:
     try:
         found = [Deployment.model_validate(item) for item in listed]
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise InputError(f"{path}: deployments: {place}: {problem['msg']}.") from None
+        raise explained(error, f"{path}: deployments: ") from None
     for item in found:
         for schedule in item.schedules:
             if (schedule.cron is None) == (schedule.interval is None):
@@ -87,17 +85,14 @@ def serve_deployments(deployments: list[Deployment], limit: int) -> None:
     for item in deployments:
         try:
             flow: Any = load_flow_from_entrypoint(item.entrypoint)
-            given = item.concurrency_limit
+            limited: Any = item.concurrency_limit
+            if isinstance(limited, Limit):
+                limited = ConcurrencyLimitConfig(**limited.model_dump())
             ready.append(
                 flow.to_deployment(
-                    item.name,
-                    description=item.description,
-                    tags=item.tags,
-                    parameters=item.parameters,
+                    **item.model_dump(include={"name", "description", "tags", "parameters"}),
                     schedules=[schedule.build() for schedule in item.schedules],
-                    concurrency_limit=ConcurrencyLimitConfig(**given.model_dump())
-                    if isinstance(given, Limit)
-                    else given,
+                    concurrency_limit=limited,
                     entrypoint_type=EntrypointType.MODULE_PATH,
                 )
             )

@@ -15,7 +15,7 @@ from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, spec_of
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import nearest
+from evenhand.tasks.inputs import not_known
 
 CLASSIFIER_KEYS = """\
 # Calibration makes probabilities hold: auto chooses by the log loss on held-out training rows.
@@ -53,9 +53,7 @@ def check_method(method: str, sensitive: bool) -> MethodSpec:
     """
     known = [*METHODS, *PROXIES]
     if method not in known:
-        raise InputError(
-            f"method {method!r} is not known{nearest(method, known)}; known: {', '.join(known)}."
-        )
+        raise not_known("method", method, known)
     spec = spec_of(method)
     needs_groups = spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
     if needs_groups and not sensitive:
@@ -77,7 +75,8 @@ def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapp
     notes, arguments, chosen = [], {}, None
     if needs_inputs(spec):
         why = "pairs people with copies" if spec.needs_counterfactuals else "reads each person's group"
-        notes.append(f"{spec.name} {why}: {', '.join(names)} {_are(names)} model inputs too")
+        are = "is" if len(names) == 1 else "are"
+        notes.append(f"{spec.name} {why}: {', '.join(names)} {are} model inputs too")
     taken = inspect.signature(method_class(spec.name).__init__).parameters
     one = "attribute" in taken or (spec.name in PROXIES and spec.class_name != "ProxyTree")
     # the attribute whose groups have the most rows to learn from
@@ -94,10 +93,6 @@ def method_needs(spec: MethodSpec, contract: Contract, groups: Mapping[str, Mapp
         arguments["privileged"] = max(sorted(groups[widest]), key=lambda name: groups[widest][name])
         notes.append(f"{spec.name} compares two groups: the largest of {widest} with all others")
     return Needs(needs_inputs(spec), arguments, chosen, tuple(notes))
-
-
-def _are(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def group_sizes(table: pa.Table, contract: Contract) -> dict[str, dict[str, int]]:

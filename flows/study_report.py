@@ -26,7 +26,9 @@ def tuning(
 
     `identity` is what the study was begun with; `prefer` a metric to choose the winner by.
     """
-    aim = aim_of(identity["aim"])
+    given = identity["aim"]
+    limits = tuple(Limit(**limit) for limit in given["limits"])
+    aim = Aim(tuple(given["objectives"]), limits, given["bound"])
     first = prefer or aim.objectives[0]
     winner, close = best(aim, trials, prefer), nearest(aim, trials)
     shown = list(dict.fromkeys([*aim.metrics, first]))
@@ -104,12 +106,6 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def aim_of(content: Mapping[str, Any]) -> Aim:
-    """Read the aim of a study from its identity."""
-    limits = tuple(Limit(**limit) for limit in content["limits"])
-    return Aim(tuple(content["objectives"]), limits, content["bound"])
-
-
 def write_study_page(store: Store, document: dict[str, Any]) -> None:
     """Write the page of a study as far as it is, and its address as ``report`` into the document."""
     name = document["study"]
@@ -119,13 +115,7 @@ def write_study_page(store: Store, document: dict[str, Any]) -> None:
 
 
 def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
-    """Read the newest study of a job, or the named one, and write its page as far as it is.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
+    """Read the newest study of a job, or the named one, and write its page; `InputError` if there is none."""
     root = Path(store.local, STUDIES)
     found = sorted(root.glob("*/journal.log"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -35,11 +35,13 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     folder = RunFolder(store, verdict)
     text = json.dumps(document, indent=1, allow_nan=False, default=str)
     folder.write("tradeoff", "tradeoff.json", text, "the trade-offs as JSON")
-    verdict.artifacts["sweep"] = _write_table(
-        store, sweep_table(grid, results), "runs", run_id, "sweep.parquet"
-    )
+    verdict.artifacts["sweep"] = _write_table(store, sweep_table(grid, results), run_id)
     folder.add("sweep.parquet", "all runs as a table")
-    balances = _balances(grid, results)
+    balances = [
+        {"value": point.value, "seed": point.seed, "balance": result.balance}
+        for point, result in zip(grid.points, results, strict=True)
+        if result.balance is not None
+    ]
     if balances:
         text = json.dumps({"run_id": run_id, "points": balances}, indent=1, allow_nan=False)
         folder.write("balances", "balances.json", text, "the groups of every run as JSON")
@@ -98,28 +100,12 @@ def in_worker(pool: WorkerPool, point: Point, store_url: str) -> PointResult:
     return result
 
 
-def _balances(grid: Grid, results: Sequence[PointResult]) -> list[dict[str, Any]]:
-    """Return the group balance of each run of a proxy."""
-    return [
-        {"value": point.value, "seed": point.seed, "balance": result.balance}
-        for point, result in zip(grid.points, results, strict=True)
-        if result.balance is not None
-    ]
-
-
 def _facts(grid: Grid, seconds: float) -> list[list[str]]:
     """Return what the page shows of this sweep beside its trade-offs, as names and values."""
     swept = [[f"Values of {axis.key}", ", ".join(map(as_text, axis.values))] for axis in grid.axes]
     engine = "Dask" if grid.job.sweep.engine == "dask" else "worker processes"
     made = [["Job", grid.job.name], *swept, ["Seeds", ", ".join(map(str, grid.seeds))]]
     return [*made, ["Seconds", f"{seconds:.1f}"], ["Engine", engine]]
-
-
-def read_tradeoffs(store: Store, run_id: str) -> dict[str, Any] | None:
-    """Read ``tradeoff.json`` of a sweep; None if it has none."""
-    text = store.read_text("runs", run_id, "tradeoff.json")
-    content: dict[str, Any] | None = None if text is None else json.loads(text)
-    return content
 
 
 def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
@@ -132,7 +118,7 @@ def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
         columns[name] = [getattr(result, name) for result in results]
     for name in dict.fromkeys(name for result in results for name in result.metrics):
         for key, suffix in (("value", ""), ("low", ".low"), ("high", ".high")):
-            columns[f"{name}{suffix}"] = [_number(result.metrics, name, key) for result in results]
+            columns[f"{name}{suffix}"] = [result.metrics.get(name, {}).get(key) for result in results]
     columns["seconds"] = [sum(result.seconds.values()) for result in results]
     for step in dict.fromkeys(step for result in results for step in result.seconds):
         columns[f"seconds.{step}"] = [result.seconds.get(step) for result in results]
@@ -156,14 +142,10 @@ def _column(values: Sequence[Any]) -> list[Any]:
     return [as_text(value) for value in values]
 
 
-def _number(metrics: Mapping[str, Mapping[str, float | None]], name: str, key: str) -> float | None:
-    return metrics[name][key] if name in metrics else None
-
-
-def _write_table(store: Store, table: pa.Table, *parts: str) -> str:
-    uri = store.uri(*parts)
+def _write_table(store: Store, table: pa.Table, run_id: str) -> str:
+    uri = store.uri("runs", run_id, "sweep.parquet")
     with store.workdir() as folder:
-        path = folder / parts[-1]
+        path = folder / "sweep.parquet"
         pq.write_table(table, path)
         if store.is_local:
             path.replace(uri)

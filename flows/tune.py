@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.tuning.space import Choice, Dimension
 from evenhand.fairlib.tuning.study import Trial, best
 from evenhand.flows import classifier
 from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
@@ -36,12 +35,8 @@ def execute(plan: TunePlan, store: Store, run_id: str, engine: Engine, *, prefec
     """Search until the time is up, then train the winner on all training rows and measure it on test rows.
 
     The search gets the training rows, the fair metric and the encoder; the steps that read the test rows run
-    after it. The tuned job is written only if a trial is within the limits.
-
-    Raises
-    ------
-    EvenhandError
-        After the verdict was written.
+    after it. The tuned job is written only if a trial is within the limits. Raises `EvenhandError` after the
+    verdict was written.
     """
     if not store.is_local:
         raise InputError(
@@ -147,22 +142,16 @@ def _digest(content: Any) -> str:
 
 
 def _open(study: Study, rows: Rows) -> None:
-    """Open the study, or begin it.
-
-    Raises
-    ------
-    InputError
-        A study of this name is of another table, contract or search.
-    """
+    """Open the study, or begin it; an `InputError` if it is of another table, contract or search."""
     found = study.identity() if study.exists else None
     if found is None:
         study.clear()
         study.create(rows.plan, rows.identity)
         return
-    for key, what in (("table", "table"), ("contract", "contract"), ("search", "search")):
+    for key in ("table", "contract", "search"):
         if found[key] != rows.identity[key]:
             raise InputError(
-                f"the study {study.folder.name!r} is of another {what}: choose another name with --study, or "
+                f"the study {study.folder.name!r} is of another {key}: choose another name with --study, or "
                 "leave it out."
             )
 
@@ -270,10 +259,7 @@ def judging(
         "first": first,
         "measure": {
             "counterfactuals": copies,
-            "draws": settings.draws,
-            "level": settings.level,
-            "min_cell": settings.min_cell,
-            "intersections": settings.intersections,
+            **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
             "test_share": job.split.test,
             "predicted": plan.aim.metrics if plan.aim.bound in ("auto", "prediction") else [],
             "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
@@ -334,13 +320,11 @@ def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
     """Return what the page shows of this search beside its results, as names and values."""
-    spaces = [
-        [
-            f"Space of {name}",
-            "; ".join(f"{key}: {_range(item)}" for key, item in space.items()) or "nothing to search",
-        ]
-        for name, space in plan.methods.items()
-    ]
+    spaces = []
+    for name, space in plan.methods.items():
+        marks = {key: " (logarithmic)" if getattr(item, "log", False) else "" for key, item in space.items()}
+        ranges = [f"{key}: {item}{marks[key]}" for key, item in space.items()]
+        spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
     return [
         ["Job", document["job"]],
         ["Study", document["study"]],
@@ -349,7 +333,3 @@ def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
         ["Seed", str(plan.resolved.job.seed)],
         ["Seconds", f"{document['seconds']:.1f}"],
     ]
-
-
-def _range(dimension: Dimension) -> str:
-    return f"{dimension}{'' if isinstance(dimension, Choice) or not dimension.log else ' (logarithmic)'}"

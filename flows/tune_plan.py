@@ -30,16 +30,9 @@ from evenhand.flows import classifier
 from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
-from evenhand.tasks.errors import InputError
-from evenhand.tasks.inputs import nearest
-from evenhand.tasks.tuning.candidates import (
-    DEFAULT,
-    JOB,
-    Candidate,
-    Plan,
-    Rule,
-    check_installed,
-)
+from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.inputs import nearest, not_known
+from evenhand.tasks.tuning.candidates import DEFAULT, JOB, Candidate, Plan, Rule, check_installed
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
@@ -68,8 +61,7 @@ class TunePlan:
     """A checked search.
 
     `variants` are the job with each method's own arguments, `methods` the spaces, `rules` the rules of
-    decisions that every model is judged under. `target` is the file of the
-    tuned job.
+    decisions that every model is judged under. `target` is the file of the tuned job.
     """
 
     resolved: ResolvedJob
@@ -146,19 +138,8 @@ class TunePlan:
 def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) -> TunePlan:
     """Check a search before anything runs.
 
-    Parameters
-    ----------
-    name : str
-        Job or path of a job file.
-    overrides : sequence of str
-        ``KEY=VALUE``.
-    force : bool
-        Whether an existing file of the tuned job is overwritten.
-
-    Raises
-    ------
-    InputError
-        One line that names the key and the cure.
+    `name` is a job or the path of a job file. With `force` an existing file of the tuned job is overwritten.
+    Raises `InputError` with one line that names the key and the cure.
     """
     check_installed()
     job, folder = load_job(name, overrides)
@@ -171,13 +152,11 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
         )
     if job.tuned is not None:
         raise InputError(f"job {job.name} has been tuned already: tune the job that it was made from.")
-    try:
+    with input_errors(f"job {job.name}: tune: ", InputError):
         aim = _aim(resolved)
         variants = _variants(resolved, aim)
         methods = {method: _space(resolved, variants[method]) for method in variants}
         rules = _rules(resolved, aim)
-    except InputError as error:
-        raise InputError(f"job {job.name}: tune: {error}") from None
     target = _target(name, job)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
@@ -215,10 +194,8 @@ def _aim(resolved: ResolvedJob) -> Aim:
         _check_metric(resolved, "prefer names", tune.prefer)
     if tune.bound != "point" and limits and resolved.job.evaluate.draws == 0:
         raise InputError("limits on intervals need evaluate.draws above 0: or set tune.bound to point.")
-    try:
+    with input_errors(end="."):
         check_limits(limits)
-    except ValueError as error:
-        raise InputError(f"{error}.") from None
     return Aim(tuple(objectives), tuple(limits), tune.bound)
 
 
@@ -231,10 +208,8 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
         raise InputError(
             f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are {', '.join(known)}."
         )
-    try:
+    with input_errors(f"{where} {name!r}: ", end="."):
         better(name)
-    except ValueError as error:
-        raise InputError(f"{where} {name!r}: {error}.") from None
 
 
 def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
@@ -245,9 +220,7 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     default = (own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ()))
     for name in dict.fromkeys(job.tune.methods or default):
         if name not in METHODS:
-            raise InputError(
-                f"method {name!r} is not known{nearest(name, [*METHODS])}; known: {', '.join(METHODS)}."
-            )
+            raise not_known("method", name, [*METHODS])
         if name == own:
             found[name] = resolved
             continue
@@ -293,11 +266,9 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> Space:
                 f"space.{name} names {key!r}, no parameter of {name}{nearest(key, accepted)}; it has: "
                 f"{', '.join(accepted)}."
             )
-        try:
+        with input_errors(f"space.{name}.{key}: ", end="."):
             default = () if key == LEAVE_OUT else variant.arguments.get(key, parameters[key].default)
             space[key] = restricted(space.get(key), value, default)
-        except ValueError as error:
-            raise InputError(f"space.{name}.{key}: {error}.") from None
         if key == "perturbation_budget":
             space.pop("budget_share", None)
         if key == LEAVE_OUT and not all(isinstance(item, list | tuple) for item in _ends(space[key])):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
+from evenhand.tasks.evaluating.controls import Wrapped
 
 Matrix = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -56,31 +56,14 @@ def asks(model: Any) -> bool:
     return hasattr(model, "acquire")
 
 
-@dataclass(frozen=True)
-class FullInformation:
+class FullInformation(Wrapped):
     """The same model with all features known that it may ask for."""
-
-    model: Acquires
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Labels."""
-        return self.model.classes_
 
     def predict_proba(self, X: Matrix) -> Float64:
         """Class probabilities, shape (n, 2)."""
         known = np.broadcast_to(self.model.allowed_, (len(X), len(self.model.allowed_)))
-        return self.model.predict_proba_known(X, known)
-
-    @property
-    def decides_by(self) -> str | None:
-        """Sensitive attribute whose groups the decisions depend on, if any."""
-        return getattr(self.model, "decides_by", None)
-
-    @property
-    def rule(self) -> Any:
-        """How decisions follow from probabilities; only of a model that has `decides_by`."""
-        return self.model.rule  # type: ignore[attr-defined]
+        found: Float64 = self.model.predict_proba_known(X, known)
+        return found
 
     def predict(self, X: Matrix, groups: NDArray[Any] | None = None) -> NDArray[Any]:
         """Labels by the model's rule."""
@@ -109,14 +92,8 @@ def acquisition_content(
     found = model.feature_report_
     alone = found.get("groups", {})
     unknown = {"classifier_auc": None, "adversary_auc": None}
-    report = question_report(
-        questions,
-        data.y,
-        data.sensitive,
-        _categories(data, encoder),
-        level=settings["level"],
-        min_cell=settings["min_cell"],
-    )
+    given = {"level": settings["level"], "min_cell": settings["min_cell"]}
+    report = question_report(questions, data.y, data.sensitive, _categories(data, encoder), **given)
     return {
         "gamma": model.gamma,
         "criterion": model.criterion,

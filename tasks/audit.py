@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.fingerprint import now
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, registry_client
 from evenhand.tasks.registry_answers import ask_once
 
@@ -312,8 +313,18 @@ def move_alias(
                 f"{record.who} ({record.when}): version {version} did not. Look at it, then promote again."
             )
 
-    content = {"alias": alias, "from_version": before, "to_version": version, "reason": reason}
-    made = append(client, name, "move", {**content, "evaluation": dict(evaluation)}, seen=seen, unless=check)
+    content: dict[str, Any] = {
+        "alias": alias,
+        "from_version": before,
+        "to_version": version,
+        "reason": reason,
+    }
+    made = next(iter(seen.moves(alias)[-1:]), None)
+    same = made is not None and made.who == actor() and content.items() <= made.content.items()
+    if before == version or not same:
+        content |= {"evaluation": dict(evaluation)}
+        made = append(client, name, "move", content, seen=seen, unless=check)
+    # else a kill or an outage came between the record and the move
     client.set_registered_model_alias(name, alias, version)
     # a process that was stopped before its move may make it after a later one
     last = read_chain(client, name).moves(alias)[-1].content["to_version"]
@@ -322,6 +333,7 @@ def move_alias(
     return made
 
 
+@waits_for_service
 def history(uri: str, name: str) -> Chain:
     """Read a model's chain; an `InputError` if there is no such model."""
     with registry_client(uri) as client:
@@ -331,6 +343,7 @@ def history(uri: str, name: str) -> Chain:
     return found
 
 
+@waits_for_service
 def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     """Content of the policy of a model, with the digest of its record; None if it has none."""
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import decode
 from evenhand.tasks.dataset import filter_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.registry import fetch_bundle
 from evenhand.tasks.step import StepContext, StepResult
@@ -32,11 +32,9 @@ def balance(context: StepContext) -> StepResult:
     bundle = ProxyBundle.load(folder, f"{name} {version}")
     labels = pq.read_table(context.inputs["train"] / "y.parquet")
     rows = _raw_rows(pq.read_table(context.inputs["checked"]), bundle, name).take(labels["row"])
-    try:
+    with input_errors(f"balance.proxy {name!r} does not fit this table: "):
         accepted = bundle.raw.evaluate(rows).probabilities
         numbers = bundle.uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
-    except ValueError as error:
-        raise InputError(f"balance.proxy {name!r} does not fit this table: {error}") from None
     keep = numbers < accepted
     _check(labels["label"].to_numpy()[keep], name, len(keep))
     filter_dataset(context.inputs["train"], context.workdir / "train", keep)

@@ -40,6 +40,22 @@ class Dataset:
             numbers={name: values[rows] for name, values in self.numbers.items()},
         )
 
+    def with_rows_of(self, other: Dataset) -> Dataset:
+        """The rows of both parts of one table, in the table's order."""
+
+        def both(one: NDArray[Any], two: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([one, two])
+
+        whole = replace(
+            self,
+            X=both(self.X, other.X),
+            y=both(self.y, other.y),
+            rows=both(self.rows, other.rows),
+            sensitive={name: both(values, other.sensitive[name]) for name, values in self.sensitive.items()},
+            numbers={name: both(values, other.numbers[name]) for name, values in self.numbers.items()},
+        )
+        return whole.take(np.argsort(whole.rows))
+
 
 def write_dataset(folder: Path, data: Dataset, kinds: Mapping[str, str]) -> None:
     """Write ``X.parquet`` (float32, groups and kinds in its metadata), ``y.parquet`` and ``S.parquet``."""

@@ -13,7 +13,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import fit_calibration
 from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve, write_decision
 from evenhand.tasks.dataset import read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 from evenhand.tasks.training import HeldOut
 
@@ -75,14 +75,12 @@ def chosen_rule(
     threshold = wanted["threshold"]
     if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
         threshold = "balanced"
-    try:
+    with input_errors("decision: "):
         if groups is not None:
             return _by_group(parameters, p, held.label, groups, threshold)
         return choose_threshold(
             p, held.label, threshold=threshold, rate=wanted["rate"], costs=wanted["costs"]
         )
-    except ValueError as error:
-        raise InputError(f"decision: {error}") from None
 
 
 def calibrated_on(parameters: Mapping[str, Any], held: HeldOut) -> tuple[Any, Any]:
@@ -125,16 +123,8 @@ def _by_group(
         share = float(label.mean())
         balanced = {"false_positive": share, "false_negative": 1.0 - share}
         costs = {"false_positive": 1.0, "false_negative": 1.0} if threshold == "max_accuracy" else balanced
-    found = fit_group_thresholds(
-        p,
-        label,
-        groups,
-        attribute=attribute["name"],
-        criterion=equal["criterion"],
-        tolerance=equal["tolerance"],
-        false_positive=costs["false_positive"],
-        false_negative=costs["false_negative"],
-    )
+    wanted = {"criterion": equal["criterion"], "tolerance": equal["tolerance"], **costs}
+    found = fit_group_thresholds(p, label, groups, attribute=attribute["name"], **wanted)
     words = f"{equal['criterion'].replace('_', ' ')} by {attribute['name']} within {equal['tolerance']:g}"
     return GroupRule(
         attribute["name"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 MAX_MESSAGE = 1000
@@ -29,6 +31,16 @@ class InputError(EvenhandError, ValueError):
     """The job, the data or the contract is wrong (exit code 2)."""
 
     exit_code = 2
+
+
+@contextlib.contextmanager
+def input_errors(lead: str = "", *kinds: type[Exception], end: str = "") -> Iterator[None]:
+    """Turn a ValueError, or an error of other `kinds`, into an `InputError` with its text after `lead`."""
+    expected = kinds or (ValueError,)
+    try:
+        yield
+    except expected as error:
+        raise InputError(f"{lead}{error}{end}") from None
 
 
 class NotCarriedOut(EvenhandError, RuntimeError):

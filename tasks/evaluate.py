@@ -30,7 +30,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.acquisition import Acquired, FullInformation, acquisition_content, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating.controls import (
     BLIND,
     MAJORITY,
@@ -44,7 +44,7 @@ from evenhand.tasks.evaluating.decisions import Decides, acquire, bootstrap_sett
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.evaluation.certificates import Certificate
+    from evenhand.tasks.evaluating.certified import Certified
 
 
 # The output change of a network is certified for at most this many people, drawn at random.
@@ -57,7 +57,6 @@ DISTANCE_BINS = 12
 MULTIPLES = (1.0, 0.0, 0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)
 # The budgets of the curve where the job's budget is 0.
 BUDGETS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-ODDS = (1.25, 1.5, 2.0, 4.0)
 
 
 def evaluate(context: StepContext) -> StepResult:
@@ -71,10 +70,8 @@ def evaluate(context: StepContext) -> StepResult:
     settings, folder = context.parameters["evaluate"], context.workdir
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
-    try:
+    with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
-    except ValueError as error:
-        raise InputError(str(error)) from None
     data = read_dataset(context.inputs["test"])
     stages = Stages(context.progress, _count_stages(context, model))
     test = _Test(context, encoder, data, stages)
@@ -82,17 +79,21 @@ def evaluate(context: StepContext) -> StepResult:
     acquired = acquire(model, data.X, callback=stages.next()) if asks(model) else None
     outcomes = test.outcomes(model, acquired)
     evaluation = test.measure(outcomes, draws=settings["draws"], callback=stages.next())
-    found, certificate = test.certify(model, draws=settings["draws"])
-    certificates = _certificate_metrics(found, certificate, test.flips(outcomes, draws=settings["draws"]))
+    found, certified = test.certify(model, draws=settings["draws"])
+    flipped = test.flips(outcomes, draws=settings["draws"])
+    certificates = _certificate_metrics(found, certified, flipped)
     spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
     metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
+    if "membership" in context.inputs:
+        found_attack = json.loads(context.inputs["membership"].read_text())["attacks"]["online"]
+        metrics["membership_auc"] = MetricValue(**found_attack["auc"])
     special: Outputs = {}
     if found is not None:
         special |= context.write_json("audit", audit_content(found, data, settings["min_cell"]))
         pq.write_table(pa.table(audit_pairs(found, data)), folder / "pairs.parquet")
         special["pairs"] = (folder / "pairs.parquet", "pairs")
-    if certificate is not None:
-        special |= context.write_json("certificate", certificate_content(certificate))
+    if certified is not None:
+        special |= context.write_json("certificate", certified.content())
     if acquired is not None:
         questions = questions_of(model, acquired)
         metrics["features_asked"] = mean_asked(questions.counts, context.parameters)
@@ -158,7 +159,7 @@ def _count_stages(context: StepContext, model: Any) -> int:
     """Number of stages that report their own progress, one per call of ``stages.next``."""
     certificates = 0
     if context.parameters["certificate"] is not None:
-        certificates = 2 if has_trait(model, "differentiable") else 1
+        certificates = 3 if has_trait(model, "differentiable") else 1
     questions = 2 if asks(model) else 0
     trained = sum(name in context.inputs for name in (PLAIN, BLIND))
     return 3 + questions + certificates + trained * (1 + bool(certificates))
@@ -215,7 +216,7 @@ class _Test:
 
     def certify(
         self, model: Any, *, draws: int, outputs: bool = True
-    ) -> tuple[Audit | None, Certificate | None]:
+    ) -> tuple[Audit | None, Certified | None]:
         """Audit within the job's budget, and with `outputs` for a network the certificate of its outputs."""
         parameters, data = self.context.parameters, self.data
         budget = parameters["certificate"]
@@ -236,23 +237,22 @@ class _Test:
         )
         if not (outputs and has_trait(model, "differentiable")):
             return found, None
-        from evenhand.fairlib.evaluation.certificates import certify
+        from evenhand.tasks.evaluating.certified import certify_network
 
         seed = derive_seed(parameters["seed"], "certificate")
         people = np.arange(len(data.X))
         if len(people) > MAX_CERTIFIED:
             people = np.sort(generator(seed, "people").choice(len(people), MAX_CERTIFIED, replace=False))
-        certificate = certify(
-            model.network_,
+        return found, certify_network(
+            model,
             data.X[people],
             metric,
-            certificate_budgets(budget),
-            draws=draws,
-            level=level,
-            seed=seed,
-            callback=self.stages.next(),
+            # the job's budget first
+            [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS),
+            parts=parameters["evaluate"]["proof_parts"],
+            settings={"draws": draws, "level": level, "seed": seed},
+            stages=self.stages,
         )
-        return found, certificate
 
 
 def _measured_controls(
@@ -292,17 +292,14 @@ def _relative_increase(test: _Test, found: Audit, measured: Sequence[MeasuredCon
 
 
 def _certificate_metrics(
-    found: Audit | None, certificate: Certificate | None, flipped: Flips | None
+    found: Audit | None, certified: Certified | None, flipped: Flips | None
 ) -> dict[str, MetricValue]:
     metrics = {}
     if found is not None:
         metrics["certificate.drf"] = MetricValue(found.gap, found.low, found.high)
     if flipped is not None:
         metrics["certificate.flips"] = MetricValue(flipped.share, flipped.low, flipped.high)
-    if certificate is not None:
-        low, high = (None if ends is None else float(ends[0]) for ends in (certificate.low, certificate.high))
-        metrics["certificate.dif"] = MetricValue(float(certificate.values[0]), low, high)
-    return metrics
+    return metrics if certified is None else metrics | certified.metrics()
 
 
 def selection_content(model: Any, X: NDArray[np.float32], min_cell: int) -> dict[str, Any]:
@@ -387,26 +384,3 @@ def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
         return list(counts)
     smallest = min((n for n, hidden in zip(counts, small, strict=True) if n and not hidden), default=0)
     return [None if hidden or n == smallest else n for n, hidden in zip(counts, small, strict=True)]
-
-
-def certificate_budgets(budget: float) -> list[float]:
-    """Budgets of a certificate: the job's budget first, then smaller and larger ones."""
-    return [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS)
-
-
-def certificate_content(found: Certificate) -> dict[str, Any]:
-    """The curve in the order of budgets, and bounds on the share of people whose odds can change."""
-    order = np.argsort(found.budgets)
-    return {
-        "people": found.people,
-        "budget": float(found.budgets[0]),
-        "value": float(found.values[0]),
-        "multiplier": float(found.multipliers[0]),
-        "curve": {
-            "budgets": found.budgets[order].tolist(),
-            "values": found.values[order].tolist(),
-            "low": None if found.low is None else found.low[order].tolist(),
-            "high": None if found.high is None else found.high[order].tolist(),
-        },
-        "shares": [{"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS],
-    }

@@ -12,7 +12,7 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.evaluating.controls import comparisons
 from evenhand.tasks.inputs import as_number, nearest, read_yaml
 from evenhand.tasks.step import StepContext, StepResult
@@ -82,10 +82,8 @@ def judge(
     Raises `InputError` for a gate on a metric that was not measured.
     """
     compared = None if comparison is None else Comparison.from_json(comparison)
-    try:
+    with input_errors("gates: "):
         return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared, controls)
-    except ValueError as error:
-        raise InputError(f"gates: {error}") from None
 
 
 # gates of every classifier
@@ -143,10 +141,8 @@ def read_limits(
         return None, ()
     chosen = read_gates(Path(gates).expanduser()) if isinstance(gates, str) else dict(gates)
     chosen = as_number(chosen)
-    try:
+    with input_errors("gates: ", end="."):
         limits = tuple(parse_gates(chosen))
-    except ValueError as error:
-        raise InputError(f"gates: {error}.") from None
     for limit in limits:
         controlled = next((kind for kind in CONTROLS if getattr(limit, kind) is not None), None)
         if controlled is not None:
@@ -192,7 +188,7 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
     """Raise `InputError` for a gate on a metric that an evaluation with these settings cannot have."""
     attributes = [column.name for column in model.contract.sensitive]
     # these are of the run that trains a model
-    beside = ("features_asked", "leak_suspected", "probability_spread")
+    beside = ("features_asked", "leak_suspected", "membership_auc", "probability_spread")
     known = [name for name in names_of("classifier") if "." not in name and name not in beside]
     known += [f"consistency.{name}" for name in settings["counterfactuals"]]
     known += [f"{kind}.{attribute}" for kind in group_metrics() for attribute in attributes]

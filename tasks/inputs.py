@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from evenhand.data_contracts.errors import nearest as nearest_name
 from evenhand.data_contracts.yaml_loader import StrictError, load_strictly
@@ -42,6 +43,13 @@ def parse_yaml(text: str, what: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark else ""
         raise InputError(f"{what} is not valid YAML{place}.") from None
+
+
+def explained(error: ValidationError, lead: str, *above: str) -> InputError:
+    """Describe pydantic's first problem in one line, by its key below the keys `above`, without the value."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join([*above, *map(str, problem["loc"])])
+    return InputError(f"{lead}{place}: {problem['msg'].removeprefix('Value error, ')}.")
 
 
 def parse_value(option: str, text: str) -> Any:
@@ -97,6 +105,11 @@ def refuse_credentials(value: Any, place: str) -> None:
             f"{place} looks like it holds a credential, which databases and logs would keep: put it into an "
             "environment variable and write $NAME in its place."
         )
+
+
+def not_known(what: str, name: str, known: Sequence[str]) -> InputError:
+    """Refuse a name, with the closest known one and all that are known."""
+    return InputError(f"{what} {name!r} is not known{nearest(str(name), known)}; known: {', '.join(known)}.")
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

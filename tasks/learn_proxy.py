@@ -11,7 +11,7 @@ from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 
 # Attributes with more groups are refused.
@@ -27,10 +27,8 @@ def learn_proxy(context: StepContext) -> StepResult:
     if "random_state" in inspect.signature(proxy_class(spec.name).__init__).parameters:
         arguments["random_state"] = derive_seed(context.parameters["seed"], "learn_proxy")
     proxy = proxy_class(spec.name)(**arguments)
-    try:
+    with input_errors(f"method {spec.name}: ", ValueError, TypeError):
         proxy.fit(data.X, sensitive_features=data.sensitive, callback=context.progress)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"method {spec.name}: {error}") from None
     proxy.save(context.workdir / "proxy")
     return StepResult(
         {"proxy": (context.workdir / "proxy", "proxy")},

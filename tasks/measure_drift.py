@@ -64,17 +64,13 @@ def measure_drift(context: StepContext) -> StepResult:
     with loading("model"):
         encoder = TableEncoder.load(bundle / "encoder.json")
     batch = _read_batch(context.inputs["raw"], contract, list(reference["columns"]))
-    columns = {
-        name: compare_column(
-            batch.table[name],
-            contract.column(name),
-            entry,
-            settings,
-            categories=encoder.categories_.get(name),
-            broken=batch.broken.get(name, ()),
-        )
-        for name, entry in reference["columns"].items()
-    }
+    columns = {}
+    for name, entry in reference["columns"].items():
+        known: dict[str, Any] = {
+            "categories": encoder.categories_.get(name),
+            "broken": batch.broken.get(name, ()),
+        }
+        columns[name] = compare_column(batch.table[name], contract.column(name), entry, settings, **known)
     adjusted = holm([column.p_value for column in columns.values()])
     columns = {
         name: replace(column, p_value=p) for (name, column), p in zip(columns.items(), adjusted, strict=True)

@@ -17,7 +17,7 @@ from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import input_errors
 from evenhand.tasks.evaluating.decisions import LoadedModel, bootstrap_settings, decide_table, mean_asked
 from evenhand.tasks.step import StepContext, StepResult
 
@@ -41,10 +41,8 @@ def measure_model(context: StepContext) -> StepResult:
         LoadedModel.load(role, context.inputs[name]) for name, role in roles.items() if name in context.inputs
     ]
     for one in models:
-        try:
+        with input_errors(f"the {one.role}: "):
             check_counterfactuals(one.encoder, counterfactuals)
-        except ValueError as error:
-            raise InputError(f"the {one.role}: {error}") from None
     table = pq.read_table(context.inputs["checked"])
     features = table.select([column.name for column in contract.features])
     people = _people(table, contract)

@@ -37,25 +37,16 @@ def measure_proxy(context: StepContext) -> StepResult:
     proxy = load_proxy(context.inputs["proxy"])
     train, test = (read_dataset(context.inputs[name]) for name in ("train", "test"))
     min_cell = settings["min_cell"]
-    held_out = measures_of(
-        proxy,
-        test.X,
-        test.sensitive,
-        draws=settings["draws"],
-        level=settings["level"],
-        min_rows=min_cell,
-        rng=generator(seed, "bootstrap", "proxy"),
-        callback=lambda done, total: context.progress(done, total, {}),
-    )
+    given = {"draws": settings["draws"], "level": settings["level"], "min_rows": min_cell}
+    given["rng"] = generator(seed, "bootstrap", "proxy")
+    given["callback"] = lambda done, total: context.progress(done, total, {})
+    held_out = measures_of(proxy, test.X, test.sensitive, **given)
     seen = measures_of(proxy, train.X, train.sensitive, draws=0)
     bound = generalisation_bound(proxy, settings["level"]) if isinstance(proxy, ProxyTree) else None
     metrics = _metrics(held_out, seen, bound, min_cell)
-    evaluation = Evaluation(
-        {name: metrics[name] for name in metric_names(context.parameters["method"])},
-        {},
-        len(test.X),
-        {**settings, "seed": seed, "intersections": False},
-    )
+    chosen = {name: metrics[name] for name in metric_names(context.parameters["method"])}
+    measured = {**settings, "seed": seed, "intersections": False}
+    evaluation = Evaluation(chosen, {}, len(test.X), measured)
     content = _balance(proxy, held_out, seen, train, test, min_cell) | {"bound": bound}
     outputs = context.write_json("metrics", evaluation.to_json()) | context.write_json("balance", content)
     return StepResult(outputs, {"test_rows": len(test.X)})

@@ -10,6 +10,7 @@ from typing import Any
 
 from evenhand.tasks.audit import Chain, Record, actor, append, evaluations_of, move_alias, settled_chain
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import damaged_files, registry_client
 
 # An alias that no policy guards: versions wait there.
@@ -18,6 +19,7 @@ WAITING = "challenger"
 SAME_ROWS = 0.9
 
 
+@waits_for_service
 def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
     """Give a version an alias if its recorded evaluations allow it; None if it has the alias already.
 
@@ -118,6 +120,7 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
     return None
 
 
+@waits_for_service
 def approve(uri: str, name: str, version: str) -> Record:
     """Record that the acting person approves a version; an `InputError` if it is the one who published it."""
     with registry_client(uri) as client:

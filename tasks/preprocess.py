@@ -17,7 +17,7 @@ from evenhand.data_contracts.errors import CheckCrashed, ContractError, Contract
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
 from evenhand.tasks.dataset import Dataset, write_dataset
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 
 if TYPE_CHECKING:
@@ -76,18 +76,10 @@ def preprocess(context: StepContext) -> StepResult:
     sensitive = {column.name: group_labels(table[column.name], column) for column in contract.sensitive}
     by_groups = context.parameters.get("strata") == "groups"
     split = context.parameters["split"]
-    try:
-        train, test = map(
-            np.sort,
-            train_test_split(
-                np.arange(len(y)),
-                test_size=split["test"],
-                random_state=context.parameters["seed"],
-                stratify=(group_strata(sensitive) if by_groups else y) if split["stratify"] else None,
-            ),
-        )
-    except ValueError as error:
-        raise InputError(f"the table cannot be split: {error}") from None
+    strata = (group_strata(sensitive) if by_groups else y) if split["stratify"] else None
+    options = {"test_size": split["test"], "random_state": context.parameters["seed"], "stratify": strata}
+    with input_errors("the table cannot be split: "):
+        train, test = map(np.sort, train_test_split(np.arange(len(y)), **options))
     for part, rows in (("training", train), ("test", test)):
         if not by_groups and np.unique(y[rows]).size < 2:
             raise InputError(
@@ -107,11 +99,9 @@ def preprocess(context: StepContext) -> StepResult:
     folder = context.workdir
     outputs = {"encoder": (folder / "encoder.json", "encoder")}
     checks = 0
-    try:
+    with input_errors():
         encoder.fit(features.iloc[train])
         matrices = [encoder.transform(features.iloc[rows]) for rows in (train, test)]
-    except ValueError as error:
-        raise InputError(str(error)) from None
     for name, rows, matrix in zip(("train", "test"), (train, test), matrices, strict=True):
         result = _check_matrix(matrix, encoder, contract)
         checks += len(result.checks)

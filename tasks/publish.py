@@ -7,7 +7,10 @@ import json
 import posixpath
 import re
 import shutil
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,7 @@ from evenhand.tasks.audit import (
 )
 from evenhand.tasks.errors import GateRefused, NotCarriedOut
 from evenhand.tasks.fingerprint import NUMERIC_LIBRARIES, code_digest, git_state, library_versions, now
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.policy import WAITING, holds_back, refusal_of
 from evenhand.tasks.registry import (
     DIGEST_TAG,
@@ -37,7 +41,7 @@ from evenhand.tasks.registry import (
     value_names,
 )
 from evenhand.tasks.step import StepContext, StepResult
-from evenhand.tasks.store import StepRecord
+from evenhand.tasks.store import ABANDONED_S, StepRecord
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -92,9 +96,16 @@ def publish(context: StepContext) -> StepResult:
     card_folder.mkdir()
     (card_folder / "model_card.json").write_text(json.dumps(card, indent=1, sort_keys=True))
     (card_folder / "model_card.md").write_text(card_markdown(card))
-    content = _content_digest(parameters)
+    return StepResult({"card": (card_folder, "card")}, _publish(parameters, bundle, card_folder, card))
 
+
+@waits_for_service
+def _publish(
+    parameters: Mapping[str, Any], bundle: Path, card_folder: Path, card: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Do what is left to do in the registry; return the facts of the publication."""
     uri, name, alias = parameters["tracking_uri"], parameters["name"], parameters["alias"]
+    content = _content_digest(parameters)
     policy = current_policy(uri, name) if alias != WAITING else None
     with registry_client(uri) as client:
         equal = _registered(client, name, content)
@@ -106,7 +117,7 @@ def publish(context: StepContext) -> StepResult:
         names = parameters.get("value_names", {})
         if names or NAMES_TAG in client.get_model_version(name, version).tags:
             client.set_model_version_tag(name, version, NAMES_TAG, json.dumps(names, sort_keys=True))
-        evaluation = _evaluation(parameters, card["gates"], measured["metrics"])
+        evaluation = _evaluation(parameters, card["gates"], card["metrics"])
         seen = settled_chain(client, name, alias)
         if not seen.of("version", version):  # also if the run that registered it was killed before
             files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
@@ -128,8 +139,7 @@ def publish(context: StepContext) -> StepResult:
         alias = WAITING if held_back else alias
         move_alias(client, name, alias, version, reason="run", evaluation=evaluation)
     facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
-    more = {"held_back": held_back, "policy": policy is not None}
-    return StepResult({"card": (card_folder, "card")}, facts | more)
+    return facts | {"held_back": held_back, "policy": policy is not None}
 
 
 def _round_small_counts(bundle: Path, least: int) -> None:
@@ -206,6 +216,7 @@ def _register(
     from evenhand.fairlib import __file__ as fairlib_file
     from evenhand.tasks.serving import __file__ as serving_file
 
+    (bundle / LIST).unlink(missing_ok=True)  # of an attempt that an outage ended
     code = _clean_copy(Path(fairlib_file).parent, bundle.parent)
     model_code = Path(serving_file).parent / "model_code.py"
     listed = {f"{BUNDLE}/{path}": digest for path, digest in file_digests(bundle).items()}
@@ -213,11 +224,15 @@ def _register(
     listed["model_code.py"] = sha256_of_file(model_code)
     (bundle / LIST).write_text(json.dumps(listed, indent=1, sort_keys=True))
     identifier = _experiment(client, artifact_root)
-    # the runs of publications of this content that an outage or a kill ended
-    unfinished = f"tags.`{DIGEST_TAG}` = '{content}' and attributes.status = 'RUNNING'"
-    for run in client.search_runs([identifier], unfinished):
-        client.set_terminated(run.info.run_id, "FAILED")
-    with mlflow.start_run(experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}) as run:
+    for run in client.search_runs([identifier], "attributes.status = 'RUNNING'"):
+        # a kill or an outage ended it, if it published this content, or began longer ago than any may last
+        old = time.time() - run.info.start_time / 1000 > ABANDONED_S
+        if old or run.data.tags.get(DIGEST_TAG) == content:
+            client.set_terminated(run.info.run_id, "FAILED")
+    with (
+        _temporary_files_in(bundle.parent),
+        mlflow.start_run(experiment_id=identifier, run_name=name, tags={DIGEST_TAG: content}) as run,
+    ):
         mlflow.log_params({"method": card["method"], "seed": card["seed"], **card["parameters"]})
         mlflow.log_metrics(
             {
@@ -258,6 +273,16 @@ def _register(
     return str(version.version)
 
 
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a kill."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
 def _experiment(client: MlflowClient, artifact_root: str | None) -> str:
     """Id of our experiment. Two attempts, because another run may create it at the same moment."""
     import mlflow
@@ -288,7 +313,9 @@ def _metric_key(metric: str) -> str:
 def _clean_copy(package: Path, folder: Path) -> Path:
     """Copy the package without compiled files."""
     target = folder / "code" / "evenhand" / package.name
-    shutil.copytree(package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
+    shutil.copytree(
+        package, target, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"), dirs_exist_ok=True
+    )
     return target.parent
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, changed_files, file_digests, is_of_others
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
+from evenhand.tasks.outages import ServiceAway, waits_for_service
 from evenhand.tasks.registry_answers import ask_once
 from evenhand.tasks.store import Store
 
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 
 MLFLOW_DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    # a request that is repeated blindly may be carried out twice: `waits_for_service` looks again instead
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
@@ -68,6 +70,8 @@ def artifact_root(store: Store, uri: str) -> str | None:
 def registry_client(uri: str) -> Iterator[MlflowClient]:
     """Open MLflow without log output and telemetry; every connection error becomes a `NotCarriedOut`.
 
+    It is a `ServiceAway` if a server or a database may answer again in a moment.
+
     The address in the environment is restored afterwards. Otherwise the next store that this process opens
     would take this registry for the user's choice, and publish to it.
     """
@@ -81,8 +85,8 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # MLflow logs every database migration.
-            logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
+            # MLflow logs every migration, and the traceback of every error that it raises.
+            logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
             mlflow.set_tracking_uri(uri)
             mlflow.set_registry_uri(uri)
             yield mlflow.MlflowClient()
@@ -95,7 +99,8 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
         # A database URI may hold a password, and the error's text may quote the URI.
         shown = without_secrets(uri)
         reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
-        raise NotCarriedOut(
+        away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
+        raise (ServiceAway if away else NotCarriedOut)(
             f"the model registry at {shown} gave no valid answer ({type(error).__name__}: {reason}): "
             "check MLFLOW_TRACKING_URI and the server, then run again."
         ) from None
@@ -105,6 +110,21 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = address
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether an outage may be the reason: no connection, no answer, or a server's internal error."""
+    import requests
+    import sqlalchemy.exc
+
+    code = getattr(error, "error_code", None)
+    if code is not None:  # MLflow's exceptions of wrong addresses have types of their own
+        kinds, codes = ("MlflowException", "RestException"), ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE")
+        return type(error).__name__ in kinds and code in codes
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return error.response.status_code >= 500
+    lost = (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError, ConnectionError, TimeoutError)
+    return isinstance(error, (requests.RequestException, *lost))
 
 
 # versions
@@ -126,6 +146,7 @@ def published_version(uri: str, name: str, version: str) -> Published | None:
     return _look_up(uri, lambda client: client.get_model_version(name, version))
 
 
+@waits_for_service
 def _look_up(uri: str, read: Callable[[MlflowClient], ModelVersion]) -> Published | None:
     with registry_client(uri) as client:
         from mlflow import MlflowException
@@ -139,6 +160,7 @@ def _look_up(uri: str, read: Callable[[MlflowClient], ModelVersion]) -> Publishe
     return Published(str(version.version), version.tags.get(DIGEST_TAG, ""))
 
 
+@waits_for_service
 def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
     """Names of coded values, by column and by value, that a version was last published with."""
 
@@ -149,6 +171,7 @@ def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
     return dict(ask_once(uri, f"value names of {name}/{version}", look_up))
 
 
+@waits_for_service
 def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
     """Copy a version's parameter files into a folder below `folder`, and check the bytes of the whole model.
 
@@ -159,7 +182,7 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
     place = place or _downloaded(uri, name, version, folder / "model")
     bundle = folder / "bundle"
     if (place / BUNDLE).is_dir():
-        shutil.copytree(place / BUNDLE, bundle)
+        shutil.copytree(place / BUNDLE, bundle, dirs_exist_ok=True)
     faults = _compare(place, bundle, listed)
     if faults:
         raise InputError(
@@ -169,6 +192,7 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
     return bundle
 
 
+@waits_for_service
 def damaged_files(uri: str, name: str, version: str, files: str | None = None) -> list[str] | None:
     """Compare a version's bytes with the digests that it was published with, or with `files`.
 
@@ -263,6 +287,7 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
 # aliases
 
 
+@waits_for_service
 def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Version of every alias of each model; models that are not in the registry are left out."""
     with registry_client(uri) as client:

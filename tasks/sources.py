@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FETCH = "fetch kB"  # name of the progress bar
 TIMEOUT_S = 60
+MAX_MEMBER = 2**30  # bytes of an unpacked file
 COPY_BYTES = 1 << 20
 # What makes a connection refuse to write. Of other databases the query is only read before.
 READ_ONLY = {
@@ -124,11 +126,13 @@ def _known_file(store: Store, raw: RawFile, progress: Progress | None) -> Artifa
 def _extract(archive: Path, member: str, folder: Path) -> Path:
     try:
         with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
+            if opened.getinfo(member).file_size > MAX_MEMBER:  # more than the stated size is not read
+                raise InputError(f"the downloaded archive's {member} is too large: fetch the file by hand.")
             target = folder / "member"
             with target.open("wb") as out:
                 shutil.copyfileobj(stream, out)
             return target
-    except (zipfile.BadZipFile, KeyError):
+    except (zipfile.BadZipFile, KeyError, RuntimeError, zlib.error):
         raise InputError(f"the downloaded archive holds no {member}: fetch the file by hand.") from None
 
 

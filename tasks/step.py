@@ -100,6 +100,7 @@ STEPS = {
         Step("train"),
         Step("decide"),
         Step("controls"),
+        Step("membership"),
         Step("evaluate"),
         Step("learn_proxy"),
         Step("measure_proxy"),

@@ -112,7 +112,7 @@ class Store:
             )
         try:
             self._make_private()
-            probe = self.local / f".write-{uuid.uuid4().hex}"
+            probe = self.scratch() / f"write-{uuid.uuid4().hex}"
             probe.touch()
             probe.unlink()
             if not self.is_local:
@@ -312,9 +312,10 @@ class Store:
         if self.is_local:
             target = Path(final)
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(target)
+            with self.workdir() as folder:  # where `prune` finds the file of a killed run
+                temporary = folder / target.name
+                temporary.write_text(text, encoding="utf-8")
+                temporary.replace(target)
         else:
             self.filesystem.pipe_file(final, text.encode())
         return self._uri(final)
@@ -442,10 +443,10 @@ class Store:
 
     def _remove_abandoned(self) -> None:
         """Remove old temporary files of killed runs."""
-        for folder in self.scratch().iterdir():
+        for path in [*self.scratch().iterdir(), *self.local.glob("*.part")]:
             with suppress(OSError):
-                if time.time() - folder.stat().st_mtime > ABANDONED_S:
-                    _remove(folder)
+                if time.time() - path.stat().st_mtime > ABANDONED_S:
+                    _remove(path)
 
 
 def _record(text: str | bytes) -> StepRecord | None:

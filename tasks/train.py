@@ -19,10 +19,9 @@ from evenhand.fairlib.methods.registry import METHODS, installed, method_class, 
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset, read_dataset
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
-from evenhand.tasks.strength import fit_useful
-from evenhand.tasks.training import HeldOut, Learner
+from evenhand.tasks.training import HeldOut, Learner, fit_useful
 
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
@@ -33,7 +32,7 @@ def train(context: StepContext) -> StepResult:
 
     With `validate`, also ``held_out.parquet``: labels and probabilities of rows that the model was not
     trained on, by position. With the input `plain`, held-out rows of the plain control, the strength of the
-    mitigation is chosen by :func:`evenhand.tasks.strength.fit_useful`, whose facts the record has. With
+    mitigation is chosen by :func:`evenhand.tasks.training.fit_useful`, whose facts the record has. With
     `decision_folds` the held-out rows are all rows, each predicted by a model of the other folds.
     """
     spec = METHODS[context.parameters["method"]]
@@ -81,10 +80,7 @@ def learner_of(
 ) -> Learner:
     """Learner of the method, its arguments (some of them `changed`) and inputs, for the rows of `data`.
 
-    Raises
-    ------
-    InputError
-        A counterfactual copy cannot be encoded.
+    Raises `InputError` if a counterfactual copy cannot be encoded.
     """
     spec, seed = METHODS[context.parameters["method"]], context.parameters["seed"]
     arguments = {**context.parameters["arguments"], **changed}
@@ -93,10 +89,8 @@ def learner_of(
     copies = None
     if spec.needs_counterfactuals:
         encoder = TableEncoder.load(context.inputs["encoder"])
-        try:
+        with input_errors():
             copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
-        except ValueError as error:
-            raise InputError(str(error)) from None
     chosen = context.parameters.get("sensitive", data.sensitive)
     return Learner(
         spec,
@@ -110,10 +104,8 @@ def fair_metric(context: StepContext) -> StepResult:
     """Write ``metric/``, the fair metric that the job describes."""
     data = read_dataset(context.inputs["train"])
     untold: list[str] = []
-    try:
+    with input_errors("the fair metric cannot be learned: "):
         metric = _fit_metric(context, data, untold)
-    except ValueError as error:
-        raise InputError(f"the fair metric cannot be learned: {error}") from None
     if not untold:
         _check_rank(metric)
     metric.save(context.workdir / "metric")

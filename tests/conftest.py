@@ -11,6 +11,8 @@ import pytest
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
+# tests of a registry that does not answer need not wait for it
+os.environ.setdefault("EVENHAND_WAIT", "0")
 # threads that wait for each other in a busy loop slow all other processes down
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # before anything imports numpy: workers side by side, and what they start, must not fight for the cores

@@ -23,20 +23,8 @@ def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
     :math:`P(Y = 1) = \sigma(\beta^\top X / 10)` with :math:`\beta` alternating 1 and -1. :math:`X_4` and
     :math:`X_8` influence the label but are not observed.
 
-    Parameters
-    ----------
-    n : int
-        Number of people, at least 1.
-
-    Returns
-    -------
-    DataFrame, shape (n, 10)
-        ``X1, X2, X3, X5, X6, X7, X10`` (float), ``X9`` (str), ``group`` (str, a or b) and ``repaid`` (int).
-
-    Raises
-    ------
-    ValueError
-        `n` is below 1.
+    The table of n people, at least 1, has ``X1, X2, X3, X5, X6, X7, X10`` (float), ``X9`` (str), ``group``
+    (str, a or b) and ``repaid`` (int). ValueError if n is below 1.
     """
     import pandas as pd
 
@@ -76,21 +64,8 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
 
     The club has no effect of its own, but it tells the gender where that is left out.
 
-    Parameters
-    ----------
-    n : int
-        Number of people, at least 1.
-
-    Returns
-    -------
-    DataFrame, shape (n, 7)
-        ``gender`` (man or woman), ``club`` (str), ``test``, ``interview``, ``experience`` (years),
-        ``break_months`` (float) and ``hired`` (int).
-
-    Raises
-    ------
-    ValueError
-        `n` is below 1.
+    The table of n people, at least 1, has ``gender`` (man or woman), ``club`` (str), ``test``, ``interview``,
+    ``experience`` (years), ``break_months`` (float) and ``hired`` (int). ValueError if n is below 1.
     """
     import pandas as pd
 

@@ -20,23 +20,12 @@ UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 @dataclass(frozen=True)
 class RawFile:
-    """A publisher's file.
+    """A publisher's file."""
 
-    Parameters
-    ----------
-    name : str
-        Name on disk.
-    url : str
-        Where its publisher serves it.
-    sha256 : str
-        Of the file itself, not of the archive.
-    member : str or None
-        The file's path inside the archive at `url`; None if `url` serves the file itself.
-    """
-
-    name: str
-    url: str
-    sha256: str
+    name: str  # name on disk
+    url: str  # where its publisher serves it
+    sha256: str  # of the file itself, not of the archive
+    # the file's path inside the archive at `url`; None if `url` serves the file itself
     member: str | None = None
 
 

@@ -24,11 +24,7 @@ def check_source(title: str, **sources: Any) -> None:
 
 def group_codes(rows: Float, groups: ArrayLike) -> Indices:
     """Integer group of every row, shape (n,).
-
-    Raises
-    ------
-    ValueError
-        Not one id a row, a missing id.
+    ValueError: not one id a row, a missing id.
     """
     import pandas as pd
 
@@ -43,11 +39,8 @@ def group_codes(rows: Float, groups: ArrayLike) -> Indices:
 
 def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
     """Differences of the pairs that a user lists as two arrays of one shape.
-
-    Raises
-    ------
-    ValueError
-        Other than two arrays, shapes that differ or do not fit X, no pair, numbers that are not finite.
+    ValueError: other than two arrays, shapes that differ or do not fit X, no pair, numbers that are not
+    finite.
     """
     arrays = [np.asarray(rows, dtype=np.float64) for rows in pairs]
     if len(arrays) != 2 or arrays[0].shape != arrays[1].shape:

@@ -46,17 +46,10 @@ def maximise(
 
     Beck and Teboulle 2009 (FISTA), restarted where the momentum points downhill (O'Donoghue and Candes 2015).
 
-    Parameters
-    ----------
-    value, gradient : callable
-        A concave function of a symmetric matrix, ``-inf`` outside its domain, and its gradient within.
-    start : ndarray, shape (d, d)
-        Positive semi-definite, of finite value.
-    step : float
-        First step length.
-    tol : float
-        Limit for the Frobenius norm of the projected gradient
-        :math:`\Pi(\Sigma + \nabla f(\Sigma)) - \Sigma`, which is 0 at a maximum and nowhere else.
+    `value` is a concave function of a symmetric matrix, ``-inf`` outside its domain, and `gradient` its
+    gradient within. `start`, shape (d, d), is positive semi-definite and of finite value, and `step` the
+    first step length. `tol` limits the Frobenius norm of the projected gradient :math:`\Pi(\Sigma + \nabla
+    f(\Sigma)) - \Sigma`, which is 0 at a maximum and nowhere else.
     """
     current = ahead = start
     height, momentum, smallest = value(start), 1.0, SMALLEST * step

@@ -122,8 +122,7 @@ class Metric(BaseEstimator):  # type: ignore[misc]
         """
         if hasattr(self, "n_features_in_"):
             return copy.deepcopy(self)
-        unfitted: Self = super().__sklearn_clone__()
-        return unfitted
+        return super().__sklearn_clone__()
 
     def project(self, X: Any) -> Any:
         r"""Coordinates, shape (n, r), in which :math:`d_x` is the Euclidean distance.
@@ -272,11 +271,7 @@ def _is_tensor(value: Any) -> bool:
 
 def load_metric(folder: str | Path) -> Metric:
     """Read a saved metric of any kind.
-
-    Raises
-    ------
-    ValueError
-        The folder holds a kind or a format that this version does not know.
+    ValueError: the folder holds a kind or a format that this version does not know.
     """
     from evenhand.fairlib.distances import METRICS
 
@@ -294,24 +289,17 @@ def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
 
     for independent draws :math:`X_1, X_2` of the rows and the metric's coordinates :math:`p`.
 
-    Parameters
-    ----------
-    metric : fitted fair metric or None
-        Any object with ``project``. None: Euclidean distance.
-    X : array-like, shape (n, d)
+    X has the shape (n, d), and `metric` is any object with ``project``; None is the Euclidean distance.
     """
     points = np.asarray(X if metric is None else metric.project(X), dtype=np.float64)
     return 2.0 * float(points.var(axis=0).sum())
 
 
 def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
-    """Values of every sensitive feature by name.
+    """Values of every sensitive feature by name; None gives no feature.
 
-    Parameters
-    ----------
-    sensitive_features : mapping, table, column, array-like of shape (n,) or (n, k), or None
-        A mapping of names to values; a DataFrame or Arrow table; a Series, by its name; or an array, whose
-        columns are named ``group``, or ``group0``, ``group1`` and so on. None gives no feature.
+    They are given as a mapping of names to values; a DataFrame or Arrow table; a Series, by its name; or an
+    array of shape (n,) or (n, k), whose columns are named ``group``, or ``group0``, ``group1`` and so on.
     """
     given = sensitive_features
     if given is None:

@@ -34,17 +34,9 @@ def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayL
         + \sum_{\delta \in I} \log \tanh \tfrac{D(\delta)}{2} \Big],
         \qquad D(\delta) = \delta^\top \Sigma \delta
 
-    Parameters
-    ----------
-    sigma : array-like, shape (d, d)
-        Symmetric.
-    comparable, incomparable : array-like, shape (m1, d) and (m2, d)
-        Differences of pairs; m = m1 + m2.
-
-    Returns
-    -------
-    float
-        Nats, concave in `sigma`; ``-inf`` where an incomparable pair is at distance 0.
+    in nats, concave in the symmetric `sigma`, shape (d, d), and ``-inf`` where an incomparable pair is at
+    distance 0. `comparable` and `incomparable`, shapes (m1, d) and (m2, d), are differences of pairs;
+    m = m1 + m2.
     """
     near, far = _lengths(sigma, comparable), _lengths(sigma, incomparable)
     if (far <= 0).any():

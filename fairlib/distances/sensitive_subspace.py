@@ -151,12 +151,7 @@ def is_told(X: ArrayLike, target: NDArray[Any], strength: float = 0.1) -> bool:
     Better than chance is a cross-validated AUC, or correlation for a floating-point attribute, of more than
     three standard errors above that of a random prediction.
 
-    Parameters
-    ----------
-    X : array-like, shape (n, k)
-    target : ndarray, shape (n,)
-    strength : float
-        As in :class:`SensitiveSubspace`.
+    X has the shape (n, k), `target` the shape (n,), and `strength` is that of :class:`SensitiveSubspace`.
     """
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import cross_val_predict

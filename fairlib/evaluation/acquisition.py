@@ -23,27 +23,17 @@ MOST_SEQUENCES = 10
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """What was asked of n people, of G feature groups.
+    """What was asked of n people, of G feature groups."""
 
-    Parameters
-    ----------
-    names : tuple of str, length G
-        In the order of the actions.
-    order : int array, shape (n, G)
-        Positions of the groups in the order in which they were asked, then -1.
-    allowed : bool array, shape (G,)
-        Which groups may be asked at all.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # length G: in the order of the actions
+    # shape (n, G): positions of the groups in the order in which they were asked, then -1
     order: NDArray[np.int64]
-    allowed: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]  # shape (G,): which groups may be asked at all
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """How many groups each person was asked, shape (n,)."""
-        asked: NDArray[np.int64] = (self.order >= 0).sum(axis=1)
-        return asked
+        return (self.order >= 0).sum(axis=1)
 
     def positions(self, group: int) -> NDArray[np.int64]:
         """When each person was asked a group, from 1; 0 where never. Shape (n,)."""
@@ -64,15 +54,8 @@ def features_asked(
 ) -> MetricValue:
     """Mean number of feature groups asked per person, with a percentile bootstrap interval.
 
-    Parameters
-    ----------
-    counts : int array, shape (n,)
-    draws : int
-        Bootstrap draws; 0 for no interval.
-    min_cell : int
-        With fewer people the evidence is insufficient.
-    seed : int
-        The result does not depend on the order of the people.
+    `counts` has the shape (n,). There is no interval for 0 draws, and with fewer people than `min_cell` the
+    evidence is insufficient. The result does not depend on the order of the people.
     """
     n = len(counts)
     if n < min_cell:
@@ -123,25 +106,14 @@ def question_report(
 ) -> list[dict[str, Any]]:
     """Who is asked each group, as plain JSON types.
 
-    Parameters
-    ----------
-    label : int array of 0 and 1, shape (n,)
-    sensitive : mapping of str to array of str, shape (n,)
-        Group of every person per attribute.
-    categories : mapping of str to Category
-        Features over which the share of people asked may vary; none that is sensitive.
-    level : float
-        Of the intervals.
-    min_cell : int
-        A group or label with fewer people has None in place of its share.
+    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). `categories`
+    are features over which the share of people asked may vary; none that is sensitive. A group or label with
+    fewer people than `min_cell` has None in place of its share.
 
-    Returns
-    -------
-    list of dict
-        For each group, in the order of the actions: ``name``, ``allowed``, ``share`` of people asked with
-        ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked), ``first_share``,
-        ``by_label``, ``by_group`` and ``varies_with``: the other feature over whose categories of at least
-        ``max(30, min_cell)`` people the share differs most; None where it differs over none.
+    The list has for each group, in the order of the actions, ``name``, ``allowed``, ``share`` of people asked
+    with ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked), ``first_share``,
+    ``by_label``, ``by_group`` and ``varies_with``: the other feature over whose categories of at least
+    ``max(30, min_cell)`` people the share differs most; None where it differs over none.
     """
     report = []
     for group, name in enumerate(questions.names):

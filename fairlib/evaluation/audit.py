@@ -157,18 +157,8 @@ def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
     with the log-odds z of the probabilities and :math:`\bar z` of the share of positives. Gaps between such
     scores shrink with t, so a model must be compared with these to tell mitigation from shrinkage.
 
-    Parameters
-    ----------
-    probability : array-like, shape (n,)
-        Of label 1.
-    y : array-like of 0 and 1, shape (n,)
-    loss : float
-        Wanted mean log loss (nats).
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        At the base rate for everybody if `loss` is larger than that gives.
+    `probability` of label 1, labels y and the result have the shape (n,), and `loss` is the wanted mean log
+    loss (nats). Everybody is at the base rate if it is larger than that gives.
     """
     from scipy.optimize import brentq
     from scipy.special import expit, logit

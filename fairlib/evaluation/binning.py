@@ -16,18 +16,10 @@ BIN_ROWS = 20
 
 @dataclass(frozen=True)
 class Bins:
-    """Bins of a numeric column, open at both ends.
+    """Bins of a numeric column, open at both ends."""
 
-    Parameters
-    ----------
-    edges : tuple of float, length B - 1
-        Rising; an edge belongs to the bin above it.
-    counts : tuple of int, length B
-        Rows with a number in each bin.
-    """
-
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
+    edges: tuple[float, ...]  # length B - 1: rising; an edge belongs to the bin above it
+    counts: tuple[int, ...]  # length B: rows with a number in each bin
 
 
 def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_ROWS) -> Bins:
@@ -39,27 +31,9 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     open: the smallest and the largest value stay hidden. A constant that at least `least` rows share has a
     bin of its own between two empty ones, so that any other value is counted apart from it.
 
-    Parameters
-    ----------
-    values : array-like of float, shape (n,)
-        NaN and infinite ones do not count.
-    most : int
-        Largest number of bins, at least 1.
-    least : int
-        Fewest rows of a bin, at least 1.
+    NaN and infinite values do not count. `most` and `least` are at least 1: ValueError if not. Too few rows
+    for two bins give one without edges.
 
-    Returns
-    -------
-    Bins
-        One bin without edges where there are too few rows for two.
-
-    Raises
-    ------
-    ValueError
-        If ``most`` or ``least`` is below 1.
-
-    Examples
-    --------
     >>> numeric_bins([1, 1, 1, 2, 2, 3], least=2)
     Bins(edges=(2.0,), counts=(3, 3))
     """
@@ -99,17 +73,8 @@ def merge_bins(
 ) -> list[list[int]]:
     """Merge bins, the smallest first, until each has `least` rows and there are at most `most`.
 
-    Parameters
-    ----------
-    sizes : sequence of float, length B
-    ordered : int
-        How many of the bins, from the first on, have an order: such a bin joins the smaller of its
-        neighbours among these. Any other bin joins the smallest of all.
-
-    Returns
-    -------
-    list of list of int
-        Positions of the bins that became one.
+    The result lists the positions of the bins that became one. The first `ordered` of the B bins have an
+    order: such a bin joins the smaller of its neighbours among these, and any other bin the smallest of all.
     """
     sizes, parts = list(sizes), [[j] for j in range(len(sizes))]
     while len(parts) > 1 and (min(sizes) < least or len(parts) > (most or len(parts))):

@@ -31,20 +31,12 @@ Flags = Mapping[str, NDArray[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Counts of one draw or of many; leading axes are draws.
+    """Counts of one draw or of many; leading axes are draws."""
 
-    Parameters
-    ----------
-    overall : array, shape (..., 2, 2)
-        Rows, or the sum of their weights, per label and prediction.
-    groups : mapping of str to array, shape (..., K, 2, 2)
-        The same per group, label and prediction, per sensitive attribute.
-    agreeing : mapping of str to array, shape (...)
-        The same of rows whose counterfactual copies agree, per set of copies.
-    """
-
-    overall: Array
+    overall: Array  # shape (..., 2, 2): rows, or the sum of their weights, per label and prediction
+    # shape (..., K, 2, 2): the same per group, label and prediction, per sensitive attribute
     groups: Mapping[str, Array]
+    # shape (...): the same of rows whose counterfactual copies agree, per set of copies
     agreeing: Mapping[str, Array]
 
 
@@ -91,23 +83,10 @@ class JointTable:
     Atoms are distinct combinations of label, groups, and every model's prediction and agreement. Their order
     does not depend on that of the rows.
 
-    Parameters
-    ----------
-    y_true : int array, shape (n,)
-        Labels in {0, 1}.
-    predictions : sequence of int array, shape (n,)
-        Predictions in {0, 1}, per model.
-    codes : mapping of str to (int array of shape (n,), int)
-        Per sensitive attribute, the group number of every row and the number of groups.
-    consistent : sequence of mapping of str to bool array, shape (n,)
-        Agreement of the counterfactual copies, per model.
-    sample_weight : float array, shape (n,), optional
-        Weights of rows; the rows of an atom then have equal weights too.
-
-    Attributes
-    ----------
-    weights : int array, shape (A,)
-        Rows per atom.
+    Labels and each model's predictions, shape (n,), are 0 or 1. `codes` have, per sensitive attribute, the
+    group number of every row and the number of groups. `consistent` says, per model and set of counterfactual
+    copies, in which rows the copies agree. With weights of rows the rows of an atom have equal weights too.
+    ``weights``, int of shape (A,), are rows per atom.
     """
 
     def __init__(
@@ -199,16 +178,9 @@ def multinomial_chunks(
 ) -> Iterator[NDArray[np.int64]]:
     """Yield bootstrap weights of atoms, shape (chunk, A), a chunk of draws at a time.
 
-    Parameters
-    ----------
-    weights : int array, shape (A,)
-        Rows per atom; every draw has as many rows in all.
-    draws : int
-        Number of draws in all.
-    chunk_bytes : int
-        Largest size of one chunk; the draws do not depend on it.
-    callback : callable, optional
-        ``callback(done, total)``, in draws; called when the next chunk is requested.
+    `weights`, shape (A,), are rows per atom; every draw has as many rows in all. `chunk_bytes` limits the
+    size of one chunk, on which the draws do not depend. ``callback(done, total)`` counts draws, and is called
+    when the next chunk is requested.
     """
     n = int(weights.sum())
     chunk = max(1, chunk_bytes // (8 * len(weights)))
@@ -267,7 +239,6 @@ def auc_draws(
     *,
     sample_weight: NDArray[np.float64] | None = None,
     max_bins: int = MAX_SCORE_BINS,
-    chunk_bytes: int = CHUNK_BYTES,
     callback: Progress | None = None,
 ) -> NDArray[np.float64]:
     """Bootstrap the AUC by resampling atoms of (score, label), and of the weight if there is one.
@@ -285,7 +256,7 @@ def auc_draws(
     scale = 1.0 if sample_weight is None else sample_weight[first]
     total = CellSum((1 - y_true[first]) * n_bins + bins[first], 2 * n_bins)
     values = [np.empty(0)]
-    for weights in multinomial_chunks(rows, draws, rng, chunk_bytes, callback=callback):
+    for weights in multinomial_chunks(rows, draws, rng, callback=callback):
         full = total(weights * scale)
         values.append(auc(full[:, :n_bins], full[:, n_bins:]))
     return np.concatenate(values)
@@ -296,16 +267,10 @@ def percentile_interval(
 ) -> tuple[float, float] | None:
     """Percentile interval, low and high, of the draws in which the metric is defined.
 
-    Parameters
-    ----------
-    values : float array, shape (draws,)
-        Bootstrap values; NaN ones are left out, and with fewer than half of the draws there is no interval.
-    level : float
-        Coverage in (0, 1), such as 0.95.
-    point : float, optional
-        Point estimate. The interval is widened to contain it, because the resampled largest difference
-        between groups is biased upwards: the percentiles of a difference near zero can all lie above its
-        estimate.
+    NaN among the draws, shape (draws,), are left out, and with fewer than half of the draws there is no
+    interval. The interval is widened to contain the `point` estimate, because the resampled largest
+    difference between groups is biased upwards: the percentiles of a difference near zero can all lie above
+    its estimate.
     """
     defined = values[~np.isnan(values)]
     if len(defined) == 0 or len(defined) < MIN_DEFINED * len(values):

@@ -143,14 +143,13 @@ def certify(
     subspace_steps, full_steps : int
         Steps of every search, as in :class:`evenhand.fairlib.auditor.Auditor`.
     restarts : int
-        Searches at every multiplier, at least 1; all but the first from random starts.
+        Whole searches, at least 1; all but the first from random starts. More of them never find less.
     draws : int
         Bootstrap draws over people; 0 for no interval.
     level : float
         Coverage of the intervals, in (0, 1).
     callback : callable, optional
-        ``callback(done, total)``: the ladder, every possible round of searches and the bootstrap count as one
-        each.
+        ``callback(done, total)``: every possible round of searches and the bootstrap count as one each.
 
     Raises
     ------
@@ -169,22 +168,26 @@ def certify(
     try:
         with one_thread():
             auditor = Auditor(metric, subspace_steps=subspace_steps, full_steps=full_steps, inside=INSIDE)
-            searches = _Searches(network, rows, auditor, restarts, seed)
-            _search_ladder(searches, epsilon)
-            for done in range(ROUNDS):
-                report(1 + done, ROUNDS + 2)
-                before, multipliers = searches.hulls().allocate(epsilon)
-                for multiplier in _distinct(multipliers):
-                    searches.run(multiplier)
-                if (searches.hulls().allocate(epsilon)[0] <= before * (1.0 + RISE)).all():
-                    break
+            searches = _Searches(network, rows, auditor, seed)
+            # a restart adds to what the earlier ones found, so that more of them never find less
+            for start in range(restarts):
+                searches.begin(start)
+                _search_ladder(searches, epsilon)
+                for done in range(ROUNDS):
+                    report(1 + start * ROUNDS + done, restarts * ROUNDS + 2)
+                    before, multipliers = searches.hulls().allocate(epsilon)
+                    for multiplier in _distinct(multipliers):
+                        searches.run(multiplier)
+                    if (searches.hulls().allocate(epsilon)[0] <= before * (1.0 + RISE)).all():
+                        break
     finally:
         network.train(training)
-    report(1 + ROUNDS, ROUNDS + 2)
+    total = restarts * ROUNDS + 2
+    report(total - 1, total)
     hulls = searches.hulls()
     values, multipliers = hulls.allocate(epsilon)
-    low, high = _intervals(hulls, epsilon, values, draws, level, seed)
-    report(ROUNDS + 2, ROUNDS + 2)
+    low, high = value_intervals(hulls, epsilon, values, draws, level, seed)
+    report(total, total)
     return Certificate(epsilon, values, low, high, multipliers, len(rows), searches.classes)
 
 
@@ -205,34 +208,35 @@ def _check(rows: Tensor, metric: Metric, budgets: Float, restarts: int) -> None:
 class _Searches:
     """Values and squared distances of all points found for each person, the person's own point first."""
 
-    def __init__(self, network: nn.Module, rows: Tensor, auditor: Auditor, restarts: int, seed: int) -> None:
+    def __init__(self, network: nn.Module, rows: Tensor, auditor: Auditor, seed: int) -> None:
         self.model = as_differentiable(network)
         self.parts = rows.split(CHUNK_ROWS)
         self.objectives = [_FiniteDistance(self.model.logits(part)) for part in self.parts]
         self.classes = int(self.objectives[0].own.shape[1])
-        self.auditor = auditor
-        self.restarts = restarts
-        self.random = torch.Generator().manual_seed(derive_seed(seed, "certificate"))
+        self.auditor, self.seed = auditor, seed
         self.values = [np.zeros(len(rows))]
         self.distances = [np.zeros(len(rows))]
-        if auditor.metric.basis_.shape[1]:
+
+    def begin(self, start: int) -> None:
+        """Begin a restart with its own random numbers; all but the first have random starts."""
+        self.start = start
+        self.random = torch.Generator().manual_seed(derive_seed(self.seed, "certificate", str(start)))
+        if self.auditor.metric.basis_.shape[1]:
             # At an infinite multiplier people still move along the free directions.
-            self.run(0.0, replace(auditor, subspace_steps=max(auditor.subspace_steps, 1), full_steps=0))
+            steps = max(self.auditor.subspace_steps, 1)
+            self.run(0.0, replace(self.auditor, subspace_steps=steps, full_steps=0))
 
     def run(self, multiplier: float, auditor: Auditor | None = None) -> float:
-        """Search at one multiplier from all starts, and return the largest mean squared distance found."""
-        means = []
-        for start in range(self.restarts):
-            found = [
-                (auditor or self.auditor).search(
-                    self.model, part, objective, multiplier, self.random, random_start=start > 0
-                )
-                for part, objective in zip(self.parts, self.objectives, strict=True)
-            ]
-            self.values.append(torch.cat([item.value for item in found]).double().numpy())
-            self.distances.append(torch.cat([item.squared_distance for item in found]).double().numpy())
-            means.append(float(self.distances[-1].mean()))
-        return max(means)
+        """Search at one multiplier, and return the mean squared distance found."""
+        found = [
+            (auditor or self.auditor).search(
+                self.model, part, objective, multiplier, self.random, random_start=self.start > 0
+            )
+            for part, objective in zip(self.parts, self.objectives, strict=True)
+        ]
+        self.values.append(torch.cat([item.value for item in found]).double().numpy())
+        self.distances.append(torch.cat([item.squared_distance for item in found]).double().numpy())
+        return float(self.distances[-1].mean())
 
     def hulls(self) -> ConcaveHulls:
         """Concave hull of output distance over squared fair distance, per person."""
@@ -282,7 +286,7 @@ def _distinct(multipliers: Float) -> list[float]:
     return kept
 
 
-def _intervals(
+def value_intervals(
     hulls: ConcaveHulls, budgets: Float, points: Float, draws: int, level: float, seed: int
 ) -> tuple[Float | None, Float | None]:
     """Percentile interval of each budget's value over resamples of the people."""

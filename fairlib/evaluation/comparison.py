@@ -11,20 +11,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Difference between two methods over splits on which both were measured.
+    """Difference between two methods over splits on which both were measured."""
 
-    Parameters
-    ----------
-    n : int
-        Splits in which both have a number.
-    difference : float or None
-        Mean of the value minus the reference; None without such a split.
-    t, p : float or None
-        Statistic and two-sided p-value; None where no test can be made.
-    """
-
-    n: int
-    difference: float | None = None
+    n: int  # splits in which both have a number
+    difference: float | None = None  # mean of the value minus the reference; None without such a split
+    # t, p: statistic and two-sided p-value; None where no test can be made
     t: float | None = None
     p: float | None = None
 
@@ -46,29 +37,13 @@ def corrected_t_test(
     Source: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003), the
     corrected resampled t-test.
 
-    Parameters
-    ----------
-    values, reference : sequence of float or None, length J
-        A metric of both methods by split, in the same order; None or NaN where the evidence did not suffice.
-        Splits in which either has no number are left out.
-    ratio : float
-        Test rows over training rows, :math:`n_{test} / n_{train}`, at least 0; 0 gives the ordinary paired
-        test.
+    `values` and `reference`, of length J, are a metric of both methods by split, in the same order; None or
+    NaN where the evidence did not suffice. Splits in which either has no number are left out, and there is no
+    test for fewer than two. Where all differences are equal, their variance says nothing: t is 0 and p is 1
+    if all are zero, and there is no test otherwise. `ratio` is :math:`n_{test} / n_{train}`; 0 gives the
+    ordinary paired test. ValueError if the sequences differ in length, a number is infinite, or `ratio` is no
+    finite number of at least 0.
 
-    Returns
-    -------
-    PairedTest
-        Without a test for fewer than two splits. Where all differences are equal, their variance says
-        nothing: t is 0 and p is 1 if all are zero, and there is no test otherwise.
-
-    Raises
-    ------
-    ValueError
-        If the sequences differ in length, a number is infinite, or ``ratio`` is no finite number of at
-        least 0.
-
-    Examples
-    --------
     >>> found = corrected_t_test([0.5, 0.75, None], [0.25, 0.25, 0.5], ratio=0.25)
     >>> found.n, found.difference, round(found.t, 4), round(found.p, 4)
     (2, 0.375, 2.4495, 0.2468)
@@ -110,23 +85,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of
     Statistics 6 (1979).
 
-    Parameters
-    ----------
-    p_values : sequence of float or None, length k
-        None where no test was made; it is not counted and stays None.
+    A p-value is None where no test was made; it is not counted and stays None. The result is in the order
+    given; below 5 % means a finding at 5 %. ValueError if a p-value is not in [0, 1].
 
-    Returns
-    -------
-    list of float or None, length k
-        In the order given; below 5 % means a finding at 5 %.
-
-    Raises
-    ------
-    ValueError
-        If a p-value is not in [0, 1].
-
-    Examples
-    --------
     >>> holm([0.03, None, 0.01])
     [0.03, None, 0.02]
     """

@@ -92,10 +92,8 @@ def most_bins(n: int, m: int) -> int:
     return bins
 
 
-def coarsen(
-    now: ArrayLike, then: ArrayLike, ordered: int = 0, least: float = CELL_ROWS, most: int | None = None
-) -> list[list[int]]:
-    """Merge bins until both samples expect `least` rows in each bin under a common distribution.
+def coarsen(now: ArrayLike, then: ArrayLike, ordered: int = 0, most: int | None = None) -> list[list[int]]:
+    """Merge bins until both samples expect ``CELL_ROWS`` rows in each bin under a common distribution.
 
     Works as :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples only, so
     that the merging favours neither answer. Bins that are empty in both samples vanish.
@@ -108,7 +106,7 @@ def coarsen(
     scale = min(a.sum(), b.sum()) / rows if rows else 0.0
     present = np.flatnonzero(total > 0)
     sizes = (total[present] * scale).tolist()
-    merged = merge_bins(sizes, least, most, int(np.sum(present < ordered)))
+    merged = merge_bins(sizes, CELL_ROWS, most, int(np.sum(present < ordered)))
     return [present[part].tolist() for part in merged]
 
 
@@ -130,21 +128,11 @@ def two_sample_p(now: ArrayLike, then: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """Drift of one column.
+    """Drift of one column."""
 
-    Parameters
-    ----------
-    psi : MetricValue
-        Stability index with its interval.
-    expected_psi : float or None
-        Mean of the index without drift; None where the index has no evidence.
-    p_value : float or None
-        Of the two-sample test, not corrected for the number of columns.
-    """
-
-    psi: MetricValue
-    expected_psi: float | None
-    p_value: float | None
+    psi: MetricValue  # stability index with its interval
+    expected_psi: float | None  # mean of the index without drift; None where the index has no evidence
+    p_value: float | None  # of the two-sample test, not corrected for the number of columns
     bins_compared: int
 
 
@@ -171,27 +159,10 @@ def column_drift(
     Its lower end is that of the basic bootstrap interval (Davison and Hinkley, "Bootstrap Methods and their
     Application", 1997, section 5.2), its upper end that of the percentile interval: wide rather than narrow.
 
-    Parameters
-    ----------
-    now, then : array-like of int, shape (B,)
-        Counts by bin, missing values among them.
-    draws : int
-        Bootstrap draws; 0 for no interval.
-    level : float
-        Coverage, in (0, 1).
-    ordered : int
-        See :func:`coarsen`.
-
-    Returns
-    -------
-    ColumnDrift
-        Without evidence where there are too few rows for two bins, or where merging leaves one bin though
-        other values have more than 5% of the rows of both samples; if they have less, the index is 0.
-
-    Raises
-    ------
-    ValueError
-        If the counts differ in length or are negative.
+    `now` and `then`, shape (B,), are counts by bin, missing values among them; ValueError if they differ in
+    length or are negative. There is no interval for 0 draws, and `ordered` is that of :func:`coarsen`. The
+    result is without evidence where there are too few rows for two bins, or where merging leaves one bin
+    though other values have more than 5% of the rows of both samples; if they have less, the index is 0.
     """
     a, b = np.asarray(now, dtype=np.int64), np.asarray(then, dtype=np.int64)
     if a.shape != b.shape or a.ndim != 1:
@@ -226,8 +197,7 @@ def column_drift(
 def _smoothed(counts: NDArray[np.int64]) -> Float:
     """Shares after half a row more in each bin."""
     more = counts + 0.5
-    result: Float = more / more.sum(axis=-1, keepdims=True)
-    return result
+    return more / more.sum(axis=-1, keepdims=True)
 
 
 def largest(metrics: Sequence[MetricValue]) -> MetricValue:
@@ -259,10 +229,10 @@ def _combined(metrics: Sequence[MetricValue], combine: Callable[[list[float]], f
     return MetricValue(found, min(combine(low), found), max(combine(high), found))
 
 
-def share(count: int, n: int, *, level: float, least: int = LEAST_ROWS) -> MetricValue:
-    """Share of rows with Wilson's interval; insufficient below `least` rows."""
-    if n < max(least, 1):
-        return MetricValue.insufficient(f"{n:,} rows are fewer than {least}")
+def share(count: int, n: int, *, level: float) -> MetricValue:
+    """Share of rows with Wilson's interval; insufficient below ``LEAST_ROWS`` rows."""
+    if n < LEAST_ROWS:
+        return MetricValue.insufficient(f"{n:,} rows are fewer than {LEAST_ROWS}")
     return MetricValue(count / n, *wilson_interval(count, n, level))
 
 
@@ -285,14 +255,8 @@ def share_change(count: int, n: int, count_then: int, m: int, *, level: float, l
     (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics in
     Medicine 17 (1998), method 10); the interval of its size follows from its position relative to 0.
 
-    Parameters
-    ----------
-    count, n, count_then, m : int
-        Rows with the property, and all rows, now and then.
-    level : float
-        Coverage, in (0, 1).
-    least : int
-        With fewer rows, now or then, the change is insufficient and the present share is not given.
+    `count` of n rows have the property now, `count_then` of m rows then. With fewer than `least` rows, now or
+    then, the change is insufficient and the present share is not given.
     """
     if min(n, m) < least:
         reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
@@ -312,10 +276,8 @@ def largest_change(
 ) -> MetricValue:
     """Largest change of several shares, whose intervals hold together with `level` (Bonferroni).
 
-    Parameters
-    ----------
-    now, then : sequence of (int, int), length K
-        Rows with each property and all rows of which they are a share, at least 1; insufficient if K is 0.
+    `now` and `then` have, for each of K shares, the rows with the property and all rows, at least 1;
+    insufficient if K is 0.
     """
     each = 1.0 - (1.0 - level) / max(len(now), 1)
     return largest([share_change(*new, *old, level=each).change for new, old in zip(now, then, strict=True)])

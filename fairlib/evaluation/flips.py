@@ -19,28 +19,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """Decisions that an adversary can change within a budget.
+    """Decisions that an adversary can change within a budget."""
 
-    Parameters
-    ----------
-    budget : float
-        Squared fair distance.
-    share : float
-        Largest share of people with a changed decision when the mean squared fair distance over all people is
-        at most the budget.
-    low, high : float or None
-        Bootstrap interval of `share` over the people, given the distances.
-    radius_share : float
-        Share of people with a differently decided row within the squared fair distance `budget`.
-    nearest : ndarray of float64, shape (n,)
-        Squared fair distance to the nearest row with the other decision; infinite without such a row.
-    """
-
-    budget: float
+    budget: float  # squared fair distance
+    # largest share of people with a changed decision when the mean squared fair distance over all people is
+    # at most the budget
     share: float
+    # low, high: bootstrap interval of `share` over the people, given the distances
     low: float | None
     high: float | None
+    # share of people with a differently decided row within the squared fair distance `budget`
     radius_share: float
+    # shape (n,): squared fair distance to the nearest row with the other decision; infinite without such a
+    # row
     nearest: Floats
 
 
@@ -63,29 +54,13 @@ def flips(
     has the given rows only, so against arbitrary comparable people the share can be larger. It takes no
     weights of rows: each of the people is one.
 
-    Parameters
-    ----------
-    points : array-like, shape (n, d)
-        Rows projected by the fair metric, so that Euclidean distance is fair distance.
-    decision : array-like of 0 and 1, shape (n,)
-    budget : float
-        :math:`\epsilon`, squared fair distance.
-    draws : int
-        Bootstrap resamples of the people, with their distances held fixed; 0 for no interval.
-    level : float
-        Coverage of the interval, in (0, 1).
-    seed : int
-        The result does not depend on the order of the rows.
+    `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is fair
+    distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a squared fair
+    distance. The bootstrap resamples the people, with their distances held fixed; there is no interval for 0
+    draws. The result does not depend on the order of the rows, and is exact up to rounding of the distances.
 
-    Returns
-    -------
-    Flips
-        Exact up to rounding of the distances.
-
-    Raises
-    ------
-    ValueError
-        No row, points or decisions of another form, a negative or non-finite budget, a setting out of range.
+    ValueError for no row, points or decisions of another form, a negative or non-finite budget, or a setting
+    out of range.
     """
     check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):
@@ -97,7 +72,7 @@ def flips(
         raise ValueError(f"decision must hold {len(rows)} values, each 0 or 1, as many as points has rows.")
     nearest = _nearest_of_other_decision(rows, decided.astype(bool))
     distances, counts = np.unique(nearest, return_counts=True)
-    share = float(_affordable(distances, counts[None], budget)[0])
+    share = float(affordable(distances, counts[None], budget)[0])
     low = high = None
     if draws:
         bins = score_bins(nearest, MAX_DISTANCES)
@@ -105,7 +80,7 @@ def flips(
         # summed by rising distance, for the order of the rows must not matter
         means = np.bincount(np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows)))))
         chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
-        drawn = np.concatenate([_affordable(means / counts, chunk, budget) for chunk in chunks])
+        drawn = np.concatenate([affordable(means / counts, chunk, budget) for chunk in chunks])
         low, high = percentile_interval(drawn, level, share) or (None, None)
     return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
 
@@ -132,8 +107,8 @@ def _beyond(budget: float, n: int) -> float:
     return 2.0 * budget * n + 1.0
 
 
-def _affordable(distances: Floats, counts: NDArray[np.int64], budget: float) -> Floats:
-    """Share of people within the budget; distances rise, shape (k,), with counts of shape (draws, k)."""
+def affordable(distances: Floats, counts: NDArray[np.int64], budget: float) -> Floats:
+    """Share of people within the budget; squared distances rise, shape (k,), with counts (draws, k)."""
     n = int(counts[0].sum())
     limit = budget * n
     price = np.minimum(distances, _beyond(budget, n))

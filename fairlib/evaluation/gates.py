@@ -38,7 +38,8 @@ class Gate:
         Smallest and largest value allowed.
     bound : {"point", "interval"}
         The number that is compared: the point estimate, or the unfavourable end of the interval (``low`` with
-        ``min``, ``high`` with ``max``; of the difference from a baseline, the worse end).
+        ``min``, ``high`` with ``max``; of the difference from a baseline, the worse end). Where there
+        are ``NAME.found`` and ``NAME.proved``, ``max`` compares the latter and ``min`` the former.
     no_worse_than_baseline : float or None
         How much worse than a baseline on the same rows the metric may be, at least 0.
     better_than_blind, better_than_plain : float or None
@@ -211,11 +212,10 @@ def decide(
         _check_known(gate, "comparison with the baseline", comparison.differences)
     results: list[GateResult] = []
     for gate in gates:
-        metric = evaluation.metrics[gate.metric]
         if gate.min is not None:
-            results.append(_compare(gate, "min", float(gate.min), metric))
+            results.append(_compare(gate, "min", float(gate.min), evaluation.metrics))
         if gate.max is not None:
-            results.append(_compare(gate, "max", float(gate.max), metric))
+            results.append(_compare(gate, "max", float(gate.max), evaluation.metrics))
         if gate.no_worse_than_baseline is not None and comparison is not None:
             difference = comparison.differences[gate.metric]
             results.append(_compare_with_baseline(gate, float(gate.no_worse_than_baseline), difference))
@@ -238,18 +238,23 @@ def _check_known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> No
         raise ValueError(f"gate {gate.metric!r}: the {where} has no such metric; {advice}")
 
 
-def _compare(gate: Gate, kind: Literal["min", "max"], limit: float, metric: MetricValue) -> GateResult:
-    words, end, side, value = {
-        "min": ("at least", "lower", "low", metric.low),
-        "max": ("at most", "upper", "high", metric.high),
-    }[kind]
-    label = gate.metric
+def _compare(
+    gate: Gate, kind: Literal["min", "max"], limit: float, metrics: Mapping[str, MetricValue]
+) -> GateResult:
+    words, end, side = {"min": ("at least", "lower", "low"), "max": ("at most", "upper", "high")}[kind]
+    # a search can miss: a maximum is judged by what is proved
+    ends = f"{gate.metric}.{'found' if kind == 'min' else 'proved'}"
+    label = ends if ends in metrics else gate.metric
+    metric = metrics[label]
+    value = metric.low if kind == "min" else metric.high
+    if label != gate.metric:
+        label += f", by which a {kind} of {gate.metric} is judged,"
     if gate.bound == "point":
         value = metric.value
-    else:
-        label += f" ({end} end of its interval)"
     if value is None:
-        return _undecided(gate, kind, limit, f"must be {words} {limit:g}", metric)
+        return _undecided(gate, kind, limit, f"must be {words} {limit:g}", metric, label)
+    if gate.bound == "interval":
+        label += f" ({end} end of its interval)"
     excess = limit - value if kind == "min" else value - limit
     shown, allowed = _distinct(value, limit)
     verdict = "passed" if excess <= 0 else f"refused, {excess:.3g} too {side}"
@@ -303,9 +308,13 @@ def _gain(gate: Gate, difference: MetricValue, limit: float) -> tuple[float | No
     return limit if abs(gain - limit) <= ROUNDING else gain, words
 
 
-def _undecided(gate: Gate, kind: Kind, limit: float, condition: str, metric: MetricValue) -> GateResult:
+def _undecided(
+    gate: Gate, kind: Kind, limit: float, condition: str, metric: MetricValue, label: str = ""
+) -> GateResult:
     """Result of a limit whose metric has no number."""
-    text = f"{gate.metric} {condition}: insufficient evidence ({metric.reason or 'it has no interval'})"
+    text = (
+        f"{label or gate.metric} {condition}: insufficient evidence ({metric.reason or 'it has no interval'})"
+    )
     return GateResult(gate.metric, gate.bound, limit, kind, None, False, "insufficient_evidence", None, text)
 
 

@@ -37,56 +37,30 @@ LEAST_WEIGHT = 1e-9
 
 @dataclass(frozen=True)
 class GroupThresholds:
-    """A randomised threshold per group.
+    """A randomised threshold per group."""
 
-    Parameters
-    ----------
-    attribute : str
-        The attribute that defines the groups; it is needed for every decision.
-    criterion : {"equalized_odds", "equal_opportunity", "demographic_parity"}
-        Which rates are limited: both error rates, the true positive rate, or the selection rate.
-    tolerance : float
-        Largest allowed difference of a limited rate between two groups.
-    false_positive, false_negative : float
-        Costs of the two errors.
-    thresholds : mapping of str to tuple of (float, float)
-        Group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is 1 for a
-        probability at or above the threshold. ``NOBODY`` is above every probability.
-    rates : mapping of str to mapping
-        Group to ``n``, ``fpr``, ``tpr`` and ``selection`` (rate) on the rows of the fit.
-    cost : float
-        Mean cost per person on the rows of the fit.
-    cost_without_limit : float
-        Mean cost of the best thresholds per group without a limit.
-    """
-
-    attribute: str
+    attribute: str  # the attribute that defines the groups; it is needed for every decision
+    # which rates are limited: both error rates, the true positive rate, or the selection rate
     criterion: Criterion
-    tolerance: float
+    tolerance: float  # largest allowed difference of a limited rate between two groups
+    # false_positive, false_negative: costs of the two errors
     false_positive: float
     false_negative: float
+    # group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is 1 for a
+    # probability at or above the threshold. ``NOBODY`` is above every probability.
     thresholds: Mapping[str, tuple[tuple[float, float], ...]]
+    # group to ``n``, ``fpr``, ``tpr`` and ``selection`` (rate) on the rows of the fit
     rates: Mapping[str, Mapping[str, float]]
-    cost: float
-    cost_without_limit: float
+    cost: float  # mean cost per person on the rows of the fit
+    cost_without_limit: float  # mean cost of the best thresholds per group without a limit
 
     def decide(self, probability: ArrayLike, group: ArrayLike, uniform: ArrayLike) -> NDArray[np.int64]:
-        """Decide 0 or 1 for every person, shape (n,).
+        """Decide 0 or 1 for every person, shape (n,), from probabilities of label 1 and groups.
 
-        Parameters
-        ----------
-        probability : array-like, shape (n,)
-            Probability of label 1.
-        group : array-like of str, shape (n,)
-        uniform : array-like, shape (n,)
-            One number in [0, 1) per person, such as
-            :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives; it chooses among the
-            thresholds of the person's group, so equal numbers give equal decisions.
-
-        Raises
-        ------
-        ValueError
-            Columns of different lengths, numbers out of range, or a group without thresholds.
+        `uniform` is one number in [0, 1) per person, such as
+        :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives; it chooses among the thresholds of
+        the person's group, so equal numbers give equal decisions. ValueError for columns of different
+        lengths, numbers out of range, or a group without thresholds.
         """
         p, u = (np.asarray(column, dtype=np.float64) for column in (probability, uniform))
         names = np.asarray(group, dtype=object)
@@ -117,11 +91,7 @@ class GroupThresholds:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GroupThresholds:
         """Read the result of ``to_json``.
-
-        Raises
-        ------
-        ValueError
-            A part is missing or malformed.
+        ValueError: a part is missing or malformed.
         """
         with reading_json("group thresholds"):
             parts = dict(data)
@@ -195,25 +165,13 @@ def fit_group_thresholds(
     it, with FPR held fixed (for demographic parity the selection rate), they cost no more and no difference
     of a limited rate grows. With a tolerance of 1 or more, every group gets its own thresholds of least cost.
 
-    Parameters
-    ----------
-    probability : array-like, shape (n,)
-        Calibrated probability of label 1 on rows that the model was not trained on.
-    label : array-like of 0 and 1, shape (n,)
-    group : array-like of str, shape (n,)
-    attribute : str
-        Name of the column of groups, for messages.
-    criterion : {"equalized_odds", "equal_opportunity", "demographic_parity"}
-    tolerance : float
-        :math:`t`, at least 0.
-    false_positive, false_negative : float
-        :math:`c_{FP}` and :math:`c_{FN}`, at least 0 and not both 0.
+    `probability` is the calibrated probability of label 1 on rows that the model was not trained on; it,
+    `label` (0 and 1) and `group` have the shape (n,). `attribute` names the column of groups, for messages.
+    `tolerance` is :math:`t`, at least 0, and the costs are :math:`c_{FP}` and :math:`c_{FN}`, at least 0 and
+    not both 0.
 
-    Raises
-    ------
-    ValueError
-        Columns of different lengths, no row, numbers out of range, an unknown criterion, or a group without
-        rows of both labels.
+    ValueError for columns of different lengths, no row, numbers out of range, an unknown criterion, or a
+    group without rows of both labels.
     """
     if criterion not in LIMITED:
         raise ValueError(f"criterion: got {criterion!r}, expected one of {', '.join(LIMITED)}.")

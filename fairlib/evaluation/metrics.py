@@ -23,11 +23,7 @@ FloatArray = NDArray[np.float64]
 
 def row_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     """Check weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
-
-    Raises
-    ------
-    ValueError
-        If the shape differs, a weight is negative or not finite, or all are zero.
+    ValueError if the shape differs, a weight is negative or not finite, or all are zero.
     """
     if sample_weight is None:
         return None
@@ -59,8 +55,7 @@ def selection_rates(counts: Array) -> FloatArray:
 
 def spread(rates: FloatArray) -> FloatArray:
     """Largest difference between two groups; ``rates`` has shape (..., K). NaN if any group's rate is."""
-    result: FloatArray = np.max(rates, axis=-1) - np.min(rates, axis=-1)
-    return result
+    return np.max(rates, axis=-1) - np.min(rates, axis=-1)
 
 
 def label_gaps(counts: Array) -> FloatArray:
@@ -74,14 +69,12 @@ def label_gaps(counts: Array) -> FloatArray:
 
 def gap_max(counts: Array) -> FloatArray:
     r"""Largest of the two label gaps, :math:`\max_y \mathrm{Gap}_y`."""
-    result: FloatArray = np.max(label_gaps(counts), axis=-1)
-    return result
+    return np.max(label_gaps(counts), axis=-1)
 
 
 def gap_rms(counts: Array) -> FloatArray:
     r"""Root mean square of the label gaps, :math:`\sqrt{\tfrac12 \sum_y \mathrm{Gap}_y^2}`."""
-    result: FloatArray = np.sqrt(np.mean(label_gaps(counts) ** 2, axis=-1))
-    return result
+    return np.sqrt(np.mean(label_gaps(counts) ** 2, axis=-1))
 
 
 def demographic_parity_difference(counts: Array) -> FloatArray:
@@ -96,8 +89,7 @@ def equal_opportunity_difference(counts: Array) -> FloatArray:
 
 def average_odds_difference(counts: Array) -> FloatArray:
     """Mean of the label gaps: Fairlearn's ``equalized_odds_difference(agg="mean")``."""
-    result: FloatArray = np.mean(label_gaps(counts), axis=-1)
-    return result
+    return np.mean(label_gaps(counts), axis=-1)
 
 
 def accuracy(counts: Array) -> FloatArray:

@@ -199,17 +199,9 @@ def _known_groups(
 def list_cells(groups: Sequence[str], counts: NDArray[np.int64], min_cell: int) -> list[dict[str, Any]]:
     """List the counts of one sensitive attribute, two rows per group.
 
-    Parameters
-    ----------
-    groups : sequence of str, length K
-    counts : int array, shape (K, 2, 2)
-        Rows per group, true label and predicted label.
-
-    Returns
-    -------
-    list of dict
-        ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n
-        (None in an empty cell) and ``enough``: whether n is at least `min_cell`.
+    `counts`, shape (K, 2, 2), are rows per group, true label and predicted label. Each row has ``group``,
+    ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n (None in an empty
+    cell) and ``enough``: whether n is at least `min_cell`.
     """
     return [
         {
@@ -290,18 +282,8 @@ def group_rates(cells: Sequence[Mapping[str, Any]], min_cell: int, level: float 
 def score_histograms(outcomes: Outcomes, *, bins: int = 20, min_cell: int = 5) -> dict[str, dict[str, Any]]:
     """Count scores per sensitive attribute, group and bin.
 
-    Parameters
-    ----------
-    bins : int
-        Number of equal bins of [0, 1], at least 1.
-    min_cell : int
-        A group with fewer rows has None in place of its counts, because so few scores would show single
-        people.
-
-    Returns
-    -------
-    dict
-        Per attribute ``{"edges": [bins + 1 floats], "groups": {group: [bins ints] or None}}``.
+    Per attribute ``{"edges": [bins + 1 floats], "groups": {group: [bins ints] or None}}``, with equal bins of
+    [0, 1]. A group with fewer rows than `min_cell` has None, because so few scores would show single people.
     """
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")

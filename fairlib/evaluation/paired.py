@@ -38,18 +38,11 @@ from evenhand.fairlib.execution import generator
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences between a model and a baseline on the same rows.
+    """Differences between a model and a baseline on the same rows."""
 
-    Parameters
-    ----------
-    differences : mapping of str to MetricValue
-        Flat metric name to model less baseline, in reading order.
-    settings : mapping
-        ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used.
-    """
-
-    differences: Mapping[str, MetricValue]
+    differences: Mapping[str, MetricValue]  # flat metric name to model less baseline, in reading order
     n: int
+    # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -60,11 +53,7 @@ class Comparison:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Comparison:
         """Read the result of ``to_json``.
-
-        Raises
-        ------
-        ValueError
-            If a part is missing or a difference is malformed.
+        ValueError if a part is missing or a difference is malformed.
         """
         with reading_json("comparison"):
             differences = {name: MetricValue(**found) for name, found in data["differences"].items()}

@@ -38,25 +38,12 @@ def paired_auc_draws(
 ) -> Floats:
     r"""Bootstrap the AUC of a model less that of a baseline, resampling rows with both their scores.
 
-    Parameters
-    ----------
-    y_true : int array, shape (n,)
-        Labels in {0, 1}.
-    score, baseline_score : float array, shape (n,)
-        Scores of the model and of the baseline.
-    draws, rng, chunk_bytes
-        As for :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`.
-    max_atoms : int
-        With more distinct combinations of both scores and label than this, placements are resampled.
+    Labels 0 and 1, and both scores, have the shape (n,). Draws, generator and bytes are those of
+    :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`. The result has the shape (draws,), with
+    NaN in draws without a positive or without a negative row.
 
-    Returns
-    -------
-    float array, shape (draws,)
-        NaN in draws without a positive or without a negative row.
-
-    Notes
-    -----
-    Up to ``max_atoms`` combinations the draws are those of resampled rows. With more combinations, with
+    Up to ``max_atoms`` distinct combinations of both scores and label the draws are those of resampled rows.
+    With more, placements are resampled: with
     :math:`d_{ij}` the model's :math:`h_{ij}` less the baseline's, :math:`D_i` and :math:`E_j` its row and
     column means and :math:`\delta` its mean, a draw is
 
@@ -127,8 +114,7 @@ def _placements(y_true: Ints, rank: Ints) -> Ints:
     below = 2 * np.cumsum(negatives) - negatives
     above = 2 * (positives.sum() - np.cumsum(positives)) + positives
     # Sums of whole numbers are exact, so that the order of the rows does not matter.
-    placements: Ints = np.where(y_true == 1, below[rank], above[rank])
-    return placements
+    return np.where(y_true == 1, below[rank], above[rank])
 
 
 def _bin_means(values: Ints) -> tuple[Floats, Ints]:

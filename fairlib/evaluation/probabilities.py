@@ -61,24 +61,12 @@ def probability_draws(
 ) -> list[dict[str, Floats]]:
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
 
-    Parameters
-    ----------
-    sides : sequence of Outcomes
-        Of each model, with the same labels; a draw resamples all models alike.
-    codes : mapping of str to (int array of shape (n,), int)
-        Per sensitive attribute, the group number of every row and the number of groups.
-    draws, rng, chunk_bytes
-        As for :func:`evenhand.fairlib.evaluation.bootstrap.multinomial_chunks`.
-    sample_weight : float array, shape (n,), optional
-        A drawn row brings its weight.
-    max_blocks : int
-        With more rows, random blocks of rows are resampled.
+    `sides` are the models' outcomes with the same labels; a draw resamples all models alike, and a drawn row
+    brings its weight. `codes` are as in ``JointTable``; draws, generator and bytes as in
+    ``multinomial_chunks``. With more than `max_blocks` rows, random blocks of rows are resampled.
 
-    Returns
-    -------
-    list of dict
-        Metric name to values, shape (draws,), per model; NaN where a draw lacks a group. The bins of the
-        calibration error stay those of all rows.
+    The result is, per model, metric name to values, shape (draws,); NaN where a draw lacks a group. The bins
+    of the calibration error stay those of all rows.
     """
     from scipy.sparse import csr_array
 
@@ -108,8 +96,7 @@ def centred(draws: Floats, point: float) -> Floats:
     The calibration error takes absolute values, so resampling adds to it what the point estimate leaves out:
     without the shift, the interval of a calibrated model would lie above its estimate.
     """
-    shifted: Floats = draws - draws.mean() + point
-    return shifted
+    return draws - draws.mean() + point
 
 
 def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | None = None) -> str:
@@ -191,12 +178,9 @@ def debiased_calibration_error(residuals: Floats, variances: Floats, n: Floats) 
     :math:`d_b`, and the standard error :math:`s_b` of that share under the probabilities. After the
     normal-debiased error of Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
 
-    Parameters
-    ----------
-    residuals, variances : float array, shape (..., B)
-        Sums over a bin of :math:`p - y` and of :math:`p (1 - p)`, times the weights of rows if there are any.
-    n : float array, shape (...)
-        Rows in all bins, or the sum of their weights.
+    `residuals` and `variances`, shape (..., B), are sums over a bin of :math:`p - y` and of :math:`p (1 -
+    p)`, times the weights of rows if there are any; `n`, shape (...), are rows in all bins, or the sum of
+    their weights.
     """
     from scipy.special import ndtr
 

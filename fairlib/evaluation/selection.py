@@ -24,31 +24,16 @@ def selection_report(
 ) -> list[dict[str, Any]]:
     """Summarise selection probabilities over people, as plain JSON types.
 
-    Parameters
-    ----------
-    probabilities : array-like, shape (n, G)
-        Probability that each group of features is selected for each of n >= 1 people.
-    names : sequence of str, length G
-    attributes : collection of str
-        Names of the sensitive groups, which are never selected.
-    data_dependent : bool
-        Whether the probabilities depend on a person's features. If not, all rows are equal and describe no
-        single person.
-    min_cell : int
-        Fewest people for the mean of a data-dependent selector.
+    `probabilities`, shape (n, G), say how likely each named group of features is selected for each of n >= 1
+    people. The groups of `attributes` are sensitive and never selected. If the probabilities are not
+    `data_dependent`, all rows are equal and describe no single person.
 
-    Returns
-    -------
-    list of dict
-        For each group, in order: ``name``, ``sensitive``, ``mean``, ``sd`` (of all n, divided by n) and the
-        quartiles ``q1``, ``median`` and ``q3`` (linear between ranks). Of a data-dependent selector over
-        fewer than ``MIN_ROWS`` people, spread and quartiles are None.
+    The list has for each group, in order, ``name``, ``sensitive``, ``mean``, ``sd`` (of all n, divided by n)
+    and the quartiles ``q1``, ``median`` and ``q3`` (linear between ranks). Of a data-dependent selector the
+    mean is None for fewer people than `min_cell`, spread and quartiles for fewer than ``MIN_ROWS``.
 
-    Raises
-    ------
-    ValueError
-        If the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group can be selected,
-        or rows of a selector that does not depend on data differ.
+    ValueError if the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group can be
+    selected, or rows of a selector that does not depend on data differ.
     """
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(names) or not len(table):

@@ -20,21 +20,13 @@ GOAL_FORM = "'METRIC' or 'METRIC where METRIC >= NUMBER and METRIC <= NUMBER'"
 
 @dataclass(frozen=True)
 class Summary:
-    """A metric over the seeds of one grid value.
+    """A metric over the seeds of one grid value."""
 
-    Parameters
-    ----------
-    mean, sd : float or None
-        The sample standard deviation is None for fewer than two numbers, the mean without a number.
-    n : int
-        Seeds with a number.
-    low, high : float or None
-        Ends of the interval of the mean; None without one.
-    """
-
+    # mean, sd: the sample standard deviation is None for fewer than two numbers, the mean without a number
     mean: float | None
     sd: float | None
-    n: int
+    n: int  # seeds with a number
+    # low, high: ends of the interval of the mean; None without one
     low: float | None = None
     high: float | None = None
 
@@ -49,19 +41,9 @@ def summarise(
 
     .. math:: \bar x \pm t_{n-1,\,(1 + \mathrm{level}) / 2} \, \frac{s}{\sqrt n}
 
-    Parameters
-    ----------
-    values : sequence of float or None
-        One per seed; None or NaN where the evidence did not suffice.
-    level : float
-        Coverage of the interval, in (0, 1).
-    single : pair of float or None
-        The interval if only one seed has a number, such as that run's own bootstrap interval.
-
-    Raises
-    ------
-    ValueError
-        If ``level`` is not in (0, 1).
+    There is one value per seed, None or NaN where the evidence did not suffice. `level` is the coverage of
+    the interval. `single` is the interval if only one seed has a number, such as that run's own bootstrap
+    interval. ValueError if `level` is not in (0, 1).
     """
     from scipy.special import stdtrit
 
@@ -151,11 +133,7 @@ class Goal:
 
 def parse_goal(text: str) -> Goal:
     """Read a goal such as ``balanced_accuracy where consistency.spouse >= 0.94 and gap_max.sex <= 0.1``.
-
-    Raises
-    ------
-    ValueError
-        If the text has another form, or the metric has no direction.
+    ValueError if the text has another form, or the metric has no direction.
     """
     metric, where, rest = re.fullmatch(r"\s*(.*?)(\s+where\s+(.*))?\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not metric or re.search(r"[<>=]|\bwhere\b", metric):
@@ -178,17 +156,10 @@ def parse_limit(text: str) -> Limit:
 
 
 def best(goal: Goal, rows: Sequence[Row]) -> int | None:
-    """Find the row that is best in the goal's metric among those that keep all its limits.
+    """Index of the row that is best in the goal's metric among those that keep all its limits.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Metric name to number, or None where the evidence did not suffice.
-
-    Returns
-    -------
-    int or None
-        Index, the first of equals; None if no row qualifies.
+    `rows` map metric names to numbers, or to None where the evidence did not suffice. Of equal rows the first
+    is best; None if no row qualifies.
     """
     sign = 1.0 if better(goal.metric) == "higher" else -1.0
     scores = {

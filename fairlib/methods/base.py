@@ -270,11 +270,7 @@ def _plain(value: Any) -> Any:
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Float64 | None:
     """Weights of n rows as float64, shape (n,); None stays None.
-
-    Raises
-    ------
-    ValueError
-        Another shape, a negative weight or one that is not finite, or no positive one.
+    ValueError: another shape, a negative weight or one that is not finite, or no positive one.
     """
     if sample_weight is None:
         return None
@@ -298,11 +294,7 @@ def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, An
 
 def check_feature_groups(groups: Mapping[str, Sequence[int]] | None, n_columns: int) -> dict[str, list[int]]:
     """Groups of matrix columns, one for each table column; None makes each matrix column a group of its own.
-
-    Raises
-    ------
-    ValueError
-        A column that is missing, in two groups or beyond the matrix, or a group without a column.
+    ValueError: a column that is missing, in two groups or beyond the matrix, or a group without a column.
     """
     if groups is None:
         return {f"x{j}": [j] for j in range(n_columns)}

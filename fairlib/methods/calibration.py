@@ -34,21 +34,12 @@ class Calibration:
       (Kull, Silva Filho and Flach, AISTATS 2017);
     - ``isotonic``: a non-decreasing, piecewise linear function of :math:`\sigma(z)`, within
       [1e-6, 1 - 1e-6] (Zadrozny and Elkan, KDD 2002).
-
-    Parameters
-    ----------
-    kind : {"none", "sigmoid", "isotonic", "beta"}
-    shift : float
-        :math:`s`, in log-odds.
-    parameters : tuple of float
-        (a, b) of ``sigmoid``; (a, b, c) of ``beta``.
-    knots, values : tuple of float
-        Of ``isotonic``.
     """
 
     kind: Kind = "none"
-    shift: float = 0.0
-    parameters: tuple[float, ...] = ()
+    shift: float = 0.0  # s, in log-odds
+    parameters: tuple[float, ...] = ()  # (a, b) of ``sigmoid``; (a, b, c) of ``beta``
+    # knots, values: of ``isotonic``
     knots: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import time
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ class Checkpoint:
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
             return None
         return arrays if str(arrays.pop("training", "")) == self.training else None
 

@@ -25,18 +25,10 @@ Decided = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ThresholdRule:
-    """Positive where the calibrated probability is at least a threshold.
+    """Positive where the calibrated probability is at least a threshold."""
 
-    Parameters
-    ----------
-    threshold : float or None
-        In [0, 1]. None: the model's own prediction.
-    wanted : str
-        How the threshold was chosen, in words.
-    """
-
-    threshold: float | None = None
-    wanted: str = "the method's own"
+    threshold: float | None = None  # in [0, 1]; None: the model's own prediction
+    wanted: str = "the method's own"  # how the threshold was chosen, in words
 
     def to_json(self) -> dict[str, Any]:
         """Give the rule as plain JSON types."""
@@ -49,34 +41,19 @@ class GroupRule:
 
     The random number of a person follows from the encoded row, so that the same row always gets the same
     decision. The groups are needed wherever decisions are made.
-
-    Parameters
-    ----------
-    attribute : str
-    thresholds : GroupThresholds
-    wanted : str
-    seed : int
-        Of the rows' random numbers.
-    bins : tuple of float or None
-        Cut points of a numeric attribute, so that a published model can read its groups.
-    names : tuple of str
-        Names of its groups.
     """
 
     attribute: str
     thresholds: Any
     wanted: str
-    seed: int = 0
+    seed: int = 0  # of the rows' random numbers
+    # cut points of a numeric attribute, so that a published model can read its groups
     bins: tuple[float, ...] | None = None
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # names of its groups
 
     def decide(self, probability: Float64, X: NDArray[np.float32], groups: ArrayLike | None) -> Decided:
         """Decide about n rows with calibrated probabilities, shape (n,), and groups, shape (n,).
-
-        Raises
-        ------
-        ValueError
-            There are no groups, or a group is unknown.
+        ValueError: there are no groups, or a group is unknown.
         """
         if groups is None:
             raise ValueError(
@@ -91,11 +68,7 @@ class GroupRule:
 
     def groups_of(self, rows: Any) -> NDArray[np.str_]:
         """Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no value.
-
-        Raises
-        ------
-        ValueError
-            The table lacks the attribute, or a value that must be a number is none.
+        ValueError: the table lacks the attribute, or a value that must be a number is none.
         """
         if self.attribute not in rows.columns:
             raise ValueError(f"the input lacks the column {self.attribute!r}, which decisions depend on.")
@@ -128,15 +101,8 @@ class GroupRule:
 
     def to_json(self) -> dict[str, Any]:
         """Give the rule as plain JSON types."""
-        return {
-            "kind": "groups",
-            "attribute": self.attribute,
-            "thresholds": self.thresholds.to_json(),
-            "wanted": self.wanted,
-            "seed": self.seed,
-            "bins": None if self.bins is None else list(self.bins),
-            "names": list(self.names),
-        }
+        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+        return {"kind": "groups", **plain, "thresholds": self.thresholds.to_json()}
 
 
 Rule = ThresholdRule | GroupRule
@@ -145,14 +111,7 @@ Rule = ThresholdRule | GroupRule
 class DecidedModel:
     """A classifier for two labels, whose probabilities are calibrated and whose decisions follow a rule.
 
-    It has all attributes of the classifier beside its own.
-
-    Parameters
-    ----------
-    base : Method
-        Fitted.
-    calibration : Calibration
-    rule : ThresholdRule or GroupRule
+    It has all attributes of its fitted `base` beside its own.
     """
 
     def __init__(self, base: Any, calibration: Calibration, rule: Rule) -> None:
@@ -196,11 +155,7 @@ class DecidedModel:
 
     def decide(self, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Labels of calibrated probabilities, shape (n,).
-
-        Raises
-        ------
-        ValueError
-            The rule needs groups, and there are none.
+        ValueError: the rule needs groups, and there are none.
         """
         p = np.asarray(probability, dtype=np.float64)
         if isinstance(self.rule, GroupRule):
@@ -225,11 +180,7 @@ class DecidedModel:
     @classmethod
     def wrap(cls, base: Any, folder: str | Path) -> Self:
         """Give a loaded classifier the calibration and rule of ``decision.json`` in `folder`.
-
-        Raises
-        ------
-        ValueError
-            The file has another format.
+        ValueError: the file has another format.
         """
         content = json.loads((Path(folder) / DECISION_FILE).read_text())
         if content.get("format") != FORMAT:

@@ -39,19 +39,6 @@ Codes: TypeAlias = NDArray[np.int64]
 Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Stop:
-    """The chosen number of steps, predictions of the held-out rows, and the growth of a tree.
-
-    `booster` is of the rows that were not held out; None after a cross-validation.
-    """
-
-    steps: int
-    validation: Validation
-    growth: dict[str, Any]
-    booster: xgb.Booster | None
-
-
 @dataclass(kw_only=True, repr=False, eq=False)
 class GBDTClassifier(Method):
     """Gradient boosted trees on the logistic loss, for any number of classes.
@@ -155,19 +142,20 @@ class GBDTClassifier(Method):
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
         self.best_step_, self.validation_ = self.n_steps, None
-        stop, growth = None, self._growths()[-1]
+        chosen, growth = None, self._growths()[-1]
         if self.n_iter_no_change is not None:
-            stop = self._choose_steps(rows, codes, weights, parameters, importance, callback)
-        if stop is not None:
-            growth, self.best_step_, self.validation_ = stop.growth, stop.steps, stop.validation
-        if stop is not None and stop.booster is not None and not self.refit:
-            booster = stop.booster
+            chosen = self._choose_steps(rows, codes, weights, parameters, importance, callback)
+        once = None
+        if chosen is not None:
+            growth, self.best_step_, self.validation_, once = chosen
+        if once is not None and not self.refit:
+            booster = once
         else:
             # the booster starts with the matrix, so that its cached margins are updated with every tree
             booster, matrix = self._start(parameters | growth, rows, codes, weights)
             for step in range(self.best_step_):
                 booster.update(matrix, step)
-                if callback is not None and stop is None:
+                if callback is not None and chosen is None:
                     callback(step + 1, self.n_steps, {})
         self.booster_ = between_values(booster, rows)
         if self.categories_:
@@ -285,8 +273,11 @@ class GBDTClassifier(Method):
         parameters: dict[str, Any],
         importance: Float64,
         callback: Callback | None,
-    ) -> _Stop | None:
-        """Best number of steps, and of leaves where no depth is given; None if no row can be held out."""
+    ) -> tuple[dict[str, Any], int, Validation, xgb.Booster | None] | None:
+        """Best growth of a tree, number of steps and their validation; None if no row can be held out.
+
+        Also the booster of the rows that were not held out, or None after a cross-validation.
+        """
         folds = self._folds(codes)
         if not folds:
             return None
@@ -303,7 +294,7 @@ class GBDTClassifier(Method):
             found.append(search)
         best = min(found, key=lambda search: search.loss)
         booster = best.parts[0][0][: best.steps] if len(folds) == 1 else None
-        return _Stop(best.steps, best.validation(), best.growth, booster)
+        return best.growth, best.steps, best.validation(), booster
 
     def _folds(self, codes: Codes) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""

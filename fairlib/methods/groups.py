@@ -21,21 +21,11 @@ LEAF = -1
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of n training rows.
+    """Groups of n training rows."""
 
-    Attributes
-    ----------
-    attributes : tuple of str
-        The sensitive features that form them.
-    codes : ndarray of int, shape (n,)
-        Number of each row's group.
-    names : tuple of str
-        Name of each group, by its number.
-    """
-
-    attributes: tuple[str, ...]
-    codes: NDArray[np.int64]
-    names: tuple[str, ...]
+    attributes: tuple[str, ...]  # the sensitive features that form them
+    codes: NDArray[np.int64]  # shape (n,): number of each row's group
+    names: tuple[str, ...]  # name of each group, by its number
 
     @property
     def subject(self) -> str:
@@ -46,24 +36,11 @@ class Groups:
 def read_groups(
     sensitive_features: Any, attributes: Sequence[str] | None, n: int, *, least: int = 2
 ) -> Groups:
-    """Groups of the attributes' intersections.
+    """Groups of the attributes' intersections, at least `least`.
 
-    Parameters
-    ----------
-    sensitive_features : mapping of str to array-like, DataFrame, Series or array
-        As in :func:`evenhand.fairlib.distances.base.sensitive_columns`.
-    attributes : sequence of str or None
-        None: all.
-    n : int
-        Rows of X.
-    least : int
-        Number of groups that the method needs.
-
-    Raises
-    ------
-    ValueError
-        There are no sensitive features, an attribute is unknown or has another number of rows, or there are
-        too few groups.
+    `sensitive_features` are as in :func:`evenhand.fairlib.distances.base.sensitive_columns`, of n rows;
+    `attributes` None takes all. ValueError if there are none, an attribute is unknown or has another number
+    of rows, or there are too few groups.
     """
     columns_by_name = sensitive_columns(sensitive_features)
     if not columns_by_name:
@@ -99,17 +76,9 @@ def read_groups(
 def two_groups(groups: Groups, labels: NDArray[np.int64], privileged: str | None) -> Groups:
     """Group 1 has the rows of the privileged group, group 0 those of all others.
 
-    Parameters
-    ----------
-    labels : ndarray of int, shape (n,)
-        0 and 1.
-    privileged : str or None
-        Name of the privileged group. None: of two groups, that with the larger share of label 1.
-
-    Raises
-    ------
-    ValueError
-        No such group, or none named and more than two.
+    `labels` are 0 and 1, shape (n,). `privileged` names the group; None takes, of two groups, that with the
+    larger share of label 1. ValueError if there is no such group, or none is named and there are more than
+    two.
     """
     if privileged is not None:
         if privileged not in groups.names:
@@ -146,28 +115,11 @@ def check_labels(
 def set_aside(
     labels: NDArray[np.int64], share: float, seed: int | None, groups: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split rows in two, with `share` of every label (and group) in the second part.
+    """Split rows in two, with `share` of every label (and group) in the second part: positions, each sorted.
 
-    Of two rows or more of a kind, each part gets at least one; a single one stays in the first part.
-
-    Parameters
-    ----------
-    labels : ndarray of int, shape (n,)
-    share : float
-        Strictly between 0 and 1.
-    seed : int or None
-        None is 0.
-    groups : ndarray of int, shape (n,), or None
-
-    Returns
-    -------
-    (ndarray of int, ndarray of int)
-        Positions to train on and to choose on, each sorted.
-
-    Raises
-    ------
-    ValueError
-        The second part lacks a label.
+    `labels` and `groups` have the shape (n,), and `share` is strictly between 0 and 1. Of two rows or more of
+    a kind, each part gets at least one; a single one stays in the first part. ValueError if the second part
+    lacks a label.
     """
     kinds = labels if groups is None else groups * 2 + labels
     random = generator(seed, "validation")
@@ -188,11 +140,7 @@ def hold_out(
     codes: NDArray[np.int64], share: float, seed: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions to train on and to validate on, each sorted; every class, shape (n,), in the same shares.
-
-    Raises
-    ------
-    ValueError
-        Not every class is on both sides.
+    ValueError: not every class is on both sides.
     """
     from sklearn.model_selection import train_test_split
 
@@ -231,19 +179,9 @@ class GroupReader:
     ) -> GroupReader:
         """Learn to read the groups, shape (n,), exactly from rows, shape (n, d).
 
-        Parameters
-        ----------
-        attributes : sequence of str
-            The attributes that form the groups.
-        feature_groups : mapping of str to sequence of int, or None
-            Columns of X by attribute; None names the columns x0, x1, and so on.
-        method : str
-            Name of the method, for error messages.
-
-        Raises
-        ------
-        ValueError
-            An attribute is not among the inputs, or its columns do not determine every row's group.
+        The columns of the attributes that form the groups are those of `feature_groups`; None names the
+        columns x0, x1, and so on. `method` is for messages. ValueError if an attribute is not among the
+        inputs, or its columns do not determine every row's group.
         """
         from sklearn.tree import DecisionTreeClassifier
 

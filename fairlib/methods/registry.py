@@ -20,67 +20,33 @@ MODEL_FILE, PROXY_FILE = "model.json", "proxy.json"
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """One method, as jobs, lists, pages and docs see it.
+    """One method, as jobs, lists, pages and docs see it."""
 
-    Parameters
-    ----------
-    name : str
-        What a job writes.
-    module, class_name : str
-        Where its estimator is.
-    summary : str
-        What the trained model is: a noun phrase with its article.
-    source : str
-        Paper or library that it is from.
-    plain : str
-        Method of the same learner without mitigation, which may be this one; none for a proxy.
-    tasks : tuple of str
-        Kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts none.
-    needs_metric : bool
-        Takes the fair metric (constructor argument ``metric``).
-    needs_groups : bool
-        Takes ``sensitive_features`` at ``fit``; every one must have finitely many groups.
-    needs_counterfactuals : bool
-        Takes ``counterfactuals`` at ``fit``: changed copies of the training rows.
-    resumable : bool
-        Takes ``checkpoint`` at ``fit``: a killed training resumes from it.
-    needs_feature_groups : bool
-        Takes ``feature_groups`` at ``fit``: matrix columns by table column.
-    asks : bool
-        Asks people for features one by one.
-    selects : bool
-        Has ``selection_probabilities``: how likely each feature is used.
-    differentiable : bool
-        Is a network, so that a certificate of invariance can be computed.
-    extra : str or None
-        Optional extra of our distribution that ``fit`` needs.
-    requires : tuple of str
-        Top-level modules that the extra installs.
-    fixed : mapping
-        Constructor arguments that the name stands for; a job cannot set them.
-    strength : tuple of str
-        Constructor arguments that say how strong the mitigation is. A job that gives none of them gets as
-        much of the first one's default as the table allows.
-    """
-
-    name: str
+    name: str  # what a job writes
+    # module, class_name: where its estimator is
     module: str
     class_name: str
-    summary: str
-    source: str = ""
-    plain: str = ""
+    summary: str  # what the trained model is: a noun phrase with its article
+    source: str = ""  # paper or library that it is from
+    plain: str = ""  # method of the same learner without mitigation, which may be this one; none for a proxy
+    # kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts none
     tasks: tuple[str, ...] = ("binary",)
-    needs_metric: bool = False
+    needs_metric: bool = False  # takes the fair metric (constructor argument ``metric``)
+    # takes ``sensitive_features`` at ``fit``; every one must have finitely many groups
     needs_groups: bool = False
+    # takes ``counterfactuals`` at ``fit``: changed copies of the training rows
     needs_counterfactuals: bool = False
-    resumable: bool = False
-    needs_feature_groups: bool = False
-    asks: bool = False
-    selects: bool = False
-    differentiable: bool = False
-    extra: str | None = None
-    requires: tuple[str, ...] = ()
+    resumable: bool = False  # takes ``checkpoint`` at ``fit``: a killed training resumes from it
+    needs_feature_groups: bool = False  # takes ``feature_groups`` at ``fit``: matrix columns by table column
+    asks: bool = False  # asks people for features one by one
+    selects: bool = False  # has ``selection_probabilities``: how likely each feature is used
+    differentiable: bool = False  # is a network, so that a certificate of invariance can be computed
+    extra: str | None = None  # optional extra of our distribution that ``fit`` needs
+    requires: tuple[str, ...] = ()  # top-level modules that the extra installs
+    # constructor arguments that the name stands for; a job cannot set them
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    # constructor arguments that say how strong the mitigation is. A job that gives none of them gets as much
+    # of the first one's default as the table allows.
     strength: tuple[str, ...] = ()
 
     @property
@@ -259,24 +225,18 @@ def _is_found(module: str) -> bool:
 def method_class(name: str) -> type[Method]:
     """Estimator class of a classifier or proxy; KeyError for an unknown name."""
     spec = spec_of(name)
-    cls: type[Method] = getattr(importlib.import_module(spec.module), spec.class_name)
-    return cls
+    return getattr(importlib.import_module(spec.module), spec.class_name)
 
 
 def proxy_class(name: str) -> type[BalancingProxy]:
     """Estimator class of a proxy; KeyError for an unknown name."""
     spec = PROXIES[name]
-    cls: type[BalancingProxy] = getattr(importlib.import_module(spec.module), spec.class_name)
-    return cls
+    return getattr(importlib.import_module(spec.module), spec.class_name)
 
 
 def spec_of_class(cls: type) -> MethodSpec:
     """Entry of a classifier's class, or of the nearest base that has one.
-
-    Raises
-    ------
-    KeyError
-        Neither the class nor a base is a method of the registry.
+    KeyError: neither the class nor a base is a method of the registry.
     """
     entries = {spec.class_name: spec for spec in METHODS.values()}
     for base in cls.__mro__:
@@ -287,12 +247,8 @@ def spec_of_class(cls: type) -> MethodSpec:
 
 def load_model(folder: str | Path) -> Any:
     """Load any saved classifier, with its calibration and decision rule if it has them.
-
-    Raises
-    ------
-    ValueError
-        The folder names a class that is no method of ours: only classes of this registry are ever
-        instantiated, whatever the file says.
+    ValueError: the folder names a class that is no method of ours: only classes of this registry are ever
+    instantiated, whatever the file says.
     """
     # by name: else the code of every step that reads this registry would include all that decisions need
     decided = importlib.import_module("evenhand.fairlib.methods.decided")
@@ -307,11 +263,7 @@ def load_model(folder: str | Path) -> Any:
 
 def load_proxy(folder: str | Path) -> BalancingProxy:
     """Load any saved proxy.
-
-    Raises
-    ------
-    ValueError
-        The folder holds no proxy, or one of an unknown class.
+    ValueError: the folder holds no proxy, or one of an unknown class.
     """
     try:
         name = json.loads((Path(folder) / PROXY_FILE).read_text())["class"]

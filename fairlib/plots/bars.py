@@ -36,13 +36,8 @@ def ranked_bars(
 ) -> alt.LayerChart:
     """Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the end
-        of the bar.
-    domain : sequence of two floats
-        Ends of the axis.
+    Rows have ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and ``text`` at the
+    end of the bar. `domain` are the ends of the axis.
     """
     found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
     for record in found:
@@ -65,19 +60,9 @@ def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
     A feature with `parts` has its bar split into them, from left to right and pale to dark, and a line
     across at the share of all people.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``name``; ``share`` with ``low`` and ``high`` (absent or None for a set of features, which has AUCs
-        only); ``classifier_auc`` of the outcome and ``adversary_auc`` of the group, or None; optionally
-        ``parts``, a list of (name, share).
-    predicted : str
-        Name of the group that the second AUC is about.
-
-    Returns
-    -------
-    altair.VConcatChart
-        Only the lower panel where no AUC is known.
+    Rows have ``name``; ``share`` with ``low`` and ``high`` (absent or None for a set of features, which has
+    AUCs only); ``classifier_auc`` of the outcome and ``adversary_auc`` of the group `predicted`, or None;
+    optionally ``parts``, a list of (name, share). Where no AUC is known there is only the lower panel.
     """
     found = [{"parts": [], "share": None, "low": None, **record} for record in records(rows)]
     order = [record["name"] for record in found]

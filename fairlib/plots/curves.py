@@ -16,10 +16,7 @@ DASHES = [[1, 0], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 5]]
 def training_curves(rows: Rows, *, width: int = 680) -> Any:
     """Numbers over the steps of a training, a line each.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``step``, ``series``, ``value``; None leaves a gap.
+    Rows have ``step``, ``series`` and ``value``; None leaves a gap.
     """
     found = records(rows)
     names = _series(found)
@@ -34,12 +31,8 @@ def budget_curve(
 ) -> Any:
     """A number against a budget with its interval as a band, both axes logarithmic.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``budget`` and ``value``, above 0; ``low`` and ``high``, or None.
-    marked : float, optional
-        Budget that a diamond and a dashed line mark.
+    Rows have ``budget`` and ``value``, above 0, and ``low`` and ``high``, or None. A diamond and a dashed
+    line stand at the budget `marked`.
     """
     found = records(rows)
     floor = LEAST_PART * min((record["value"] for record in found), default=1.0)
@@ -67,10 +60,7 @@ def budget_curve(
 def reliability(rows: Rows, *, width: int = 680) -> Any:
     """Share of positives against mean probability, with intervals, beside the line on which they are equal.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``series``, ``mean``, ``share``, ``low``, ``high``; all shares.
+    Rows have ``series``, ``mean``, ``share``, ``low`` and ``high``; all shares.
     """
     found = records(rows)
     names = _series(found)
@@ -96,12 +86,8 @@ def reliability(rows: Rows, *, width: int = 680) -> Any:
 def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680) -> Any:
     """Shares by decision threshold, a line each.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``threshold``, ``series``, ``value``; all shares.
-    marked : float, optional
-        Threshold that a dashed line marks.
+    Rows have ``threshold``, ``series`` and ``value``; all shares. A dashed line stands at the threshold
+    `marked`.
     """
     x = alt.X("threshold:Q", title="threshold", axis=alt.Axis(format="%"))
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))

@@ -16,10 +16,8 @@ DARKEST = 0.6
 def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
     """Rates of each group with Wilson intervals, one panel a rate; the span between the groups is shaded.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``rate`` (title of the panel), ``group``, ``value``, ``low``, ``high``; None where rows are too few.
+    Rows have ``rate`` (title of the panel), ``group``, ``value``, ``low`` and ``high``; None where rows are
+    too few.
     """
     found = records(rows)
     panels = []
@@ -59,16 +57,9 @@ def score_distribution(
 ) -> alt.LayerChart:
     """Which share of a group gets which score, over the outline of all groups together.
 
-    Parameters
-    ----------
-    edges : list of float, length b + 1
-        Ends of the bins.
-    shares, reference : list of float, length b
-        Of the group, and of all shown groups.
-    top : float
-        Largest share of any group: charts of one attribute share their scale.
-    width : int
-        Of the page; the chart takes 220 pixels, as several stand side by side.
+    `edges` are the ends of the b bins. `shares` are those of the group, `reference` those of all shown
+    groups, both of length b. `top` is the largest share of any group: charts of one attribute share their
+    scale. The width is that of the page; the chart takes 220 pixels, as several stand side by side.
     """
     rows = [
         {"left": left, "right": right, "share": share, "all": every}
@@ -97,13 +88,8 @@ def histogram(
 ) -> alt.LayerChart:
     """Counts as upright bars, with the number above a bar where it fits.
 
-    Parameters
-    ----------
-    edges : sequence of float, length b + 1
-        Ends of the bins; for counts of whole numbers they are halfway between these.
-    counts : sequence of int, length b
-    shares : bool
-        Whether bars show each count's share of the sum.
+    `edges` are the ends of the b bins; for counts of whole numbers they are halfway between these. With
+    `shares` bars show each count's share of the sum.
     """
     total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
     rows = []
@@ -133,13 +119,9 @@ def group_shares(
 ) -> alt.LayerChart | alt.FacetChart:
     """Two bars a group, its share before and after, with a mark at the target where there is one.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``group``, ``before``, ``after``, None for a share of too few rows; optionally ``target``, and
-        ``column`` for several results side by side on one scale.
-    before, after, target : str
-        Names in the legend.
+    Rows have ``group``, ``before`` and ``after``, None for a share of too few rows; optionally ``target``,
+    and ``column`` for several results side by side on one scale. `before`, `after` and `target` are names in
+    the legend.
     """
     found, narrow = records(rows), is_narrow(width)
     columns: list[Any] = list(dict.fromkeys(record.get("column") for record in found))
@@ -196,23 +178,14 @@ def heat_map(
     *,
     x_title: str,
     strongest: float | None = None,
-    unit: float = 100.0,
     signed: bool = True,
     width: int = 680,
 ) -> alt.VConcatChart:
-    """Numbers about 0 as cells: below 0 in one colour, above in another, the darker the larger.
+    """Shares about 0 as cells, in percent: below 0 in one colour, above in another, the darker the larger.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``column``, ``row``, ``value`` (None for a dash), and optionally ``panel``: a map each, below each
-        other, in the same colours.
-    strongest : float, optional
-        Size that has the darkest colour, for charts that are compared; None for the largest here.
-    unit : float
-        Factor of the numbers that are written in the cells; 100 for percentage points.
-    signed : bool
-        Write a plus before numbers above 0.
+    Rows have ``column``, ``row``, ``value`` (None for a dash), and optionally ``panel``: a map each, below
+    each other, in the same colours. `strongest` is the size that has the darkest colour, for charts that are
+    compared; None for the largest here. `signed` writes a plus before numbers above 0.
     """
     found = records(rows)
     largest = strongest or max((abs(r["value"]) for r in found if r["value"] is not None), default=0.0) or 1.0
@@ -226,7 +199,7 @@ def heat_map(
         font = 11 if cell > 24 else 9
         for record in own:
             value = record["value"] or 0.0
-            text = f"{unit * value:{'+' if signed else ''}.0f}".replace("-", "\u2212")
+            text = f"{100.0 * value:{'+' if signed else ''}.0f}".replace("-", "\u2212")
             text = "0" if text in ("+0", "\u22120") else text
             record["text"] = "\u2013" if record["value"] is None else text
             record["side"] = "below" if value < 0 else "above"
@@ -255,11 +228,8 @@ def heat_map(
 def kept_by_group(rows: Rows, *, width: int = 680) -> alt.LayerChart:
     """Share of a batch in each group as a bar, filled as far as its rows are kept, with a tick.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``group``, ``share``, ``kept`` (part of the share that is kept), ``training`` (share to compare with,
-        or None).
+    Rows have ``group``, ``share``, ``kept`` (part of the share that is kept) and ``training`` (share to
+    compare with, or None).
     """
     found = records(rows)
     order = [record["group"] for record in found]

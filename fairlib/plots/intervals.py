@@ -48,22 +48,12 @@ def metric_intervals(
 ) -> alt.LayerChart:
     """Metrics as points with whiskers, beside a reference value, a baseline and the limits of gates.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean and standard
-        deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``, and ``limit`` with
-        ``limit_kind`` ("min" or "max") of a gate. Missing numbers are None.
-    width : int
-        Pixels.
-    interval : str
-        Name of the whiskers in the legend.
-    floor, ceiling : float, optional
-        Ends of the axis.
-    names : mapping, optional
-        What the legend calls ``value``, ``baseline``, ``paper`` and ``limit``.
-    percent : bool
-        Write the axis in percent.
+    Rows have ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean and
+    standard deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``, and ``limit``
+    with ``limit_kind`` ("min" or "max") of a gate. Missing numbers are None.
+
+    `interval` is the name of the whiskers, `floor` and `ceiling` are ends of the axis, `percent` writes it in
+    percent, and `names` are what the legend calls ``value``, ``baseline``, ``paper`` and ``limit``.
     """
     found = records(rows)
     for record in found:
@@ -131,15 +121,9 @@ def differences(
 ) -> alt.LayerChart:
     """Differences of a model from a baseline as points with whiskers about a line at 0.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding`` ("difference" or
-        "no difference can be told"), and optionally ``limit``, the difference that a gate allows.
-    better : {"higher", "lower"}, optional
-        Side on which the model is better; it is shaded.
-    interval : str
-        Name of the whiskers.
+    Rows have ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding`` ("difference" or "no
+    difference can be told"), and optionally ``limit``, the difference that a gate allows. The side on which
+    the model is `better`, "higher" or "lower", is shaded. `interval` is the name of the whiskers.
     """
     found = records(rows)
     base, y = alt.Chart(data(found)), row_axis(found, width)

@@ -42,18 +42,13 @@ def tradeoff(
 ) -> alt.LayerChart:
     """Values of a setting by two metrics, with intervals in both directions and the Pareto front.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``label``, ``x``, ``x_low``, ``x_high``, ``y``, ``y_low``, ``y_high`` (ends may be None), ``kind``
-        ("other", "front", "best" or "reference") and ``series``: a line joins the values of each series in
-        their order, or the front where there are no series ("").
-    x_limits, y_limits : sequence of float
-        Drawn as dashed lines.
-    reach : pair of sequences
-        Numbers that the axes must cover, for charts that share their axes.
-    widening : float
-        An interval widens an axis by at most this many times the spread of the values; beyond, it is cut.
+    Rows have ``label``, ``x``, ``x_low``, ``x_high``, ``y``, ``y_low``, ``y_high`` (ends may be None),
+    ``kind`` ("other", "front", "best" or "reference") and ``series``: a line joins the values of each series
+    in their order, or the front where there are no series ("").
+
+    Dashed lines stand at the limits. `reach` are numbers that the axes must cover, for charts that share
+    their axes. An interval widens an axis by at most `widening` times the spread of the values; beyond, it is
+    cut.
     """
     found = records(rows)
     height = 260
@@ -176,14 +171,8 @@ def by_setting(
 ) -> alt.LayerChart:
     """A metric with its interval at each value of a setting, in the given order and evenly spaced.
 
-    Parameters
-    ----------
-    rows : records or data frame
-        ``setting`` (text), ``value``, ``low``, ``high``, ``series`` and ``best``.
-    limits : sequence of float
-        Drawn as dashed lines.
-    level : float, optional
-        A number to compare with, drawn as a line.
+    Rows have ``setting`` (text), ``value``, ``low``, ``high``, ``series`` and ``best``. Dashed lines stand at
+    the `limits`, and a line at `level`, a number to compare with.
     """
     found = records(rows)
     marked = [*limits, *([] if level is None else [level])]

@@ -19,29 +19,15 @@ Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
 def encoded_copies(
     encoder: TableEncoder, X: NDArray[Any], changes: Mapping[str, Sequence[Any] | str]
 ) -> list[Float32]:
-    """Copies of encoded rows, one for every combination of the listed values.
+    """Copies of encoded rows, shape (n, d) each, one for every combination of the listed values.
 
     The encoder works column by column, so overwriting a column's part of the matrix gives the encoding of the
-    changed table row. The table itself is not needed.
+    changed table row. The table itself is not needed. In each copy every changed column is constant (Vargo et
+    al. 2021, appendix C.2). `changes` map table columns to values in the table's unit, or to ``"all"``: the
+    categories seen in training.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        The one that encoded `X`.
-    X : ndarray, shape (n, d)
-    changes : mapping of table column to values, or to ``"all"``
-        ``"all"``: the categories seen in training. Numbers are in the table's unit.
-
-    Returns
-    -------
-    list of ndarray of float32, shape (n, d)
-        In each, every changed column is constant (Vargo et al. 2021, appendix C.2).
-
-    Raises
-    ------
-    ValueError
-        X has another width, the encoder lacks a column, ``"all"`` of a column without categories, or a value
-        that the column cannot have.
+    ValueError if X has another width, the encoder lacks a column, ``"all"`` is asked of a column without
+    categories, or a column cannot have a value.
     """
     rows = np.asarray(X, dtype=np.float32)
     if rows.ndim != 2 or rows.shape[1] != len(encoder.feature_names_):
@@ -74,11 +60,7 @@ def _encodings(encoder: TableEncoder, column: str, listed: Sequence[Any] | str) 
 
 def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> list[NDArray[Any]]:
     """Counterfactual copies as arrays, in their own precision.
-
-    Raises
-    ------
-    ValueError
-        No copy, one of another shape than X or not finite, copies that all equal the rows.
+    ValueError: no copy, one of another shape than X or not finite, copies that all equal the rows.
     """
     copies = [np.asarray(copy) for copy in counterfactuals]
     if not copies:
@@ -97,11 +79,7 @@ def check_copies(rows: NDArray[Any], counterfactuals: Sequence[ArrayLike]) -> li
 
 def check_counterfactuals(encoder: TableEncoder, counterfactuals: Counterfactuals) -> None:
     """Hold counterfactuals against the training rows' values.
-
-    Raises
-    ------
-    ValueError
-        A category that no training row had, or copies that are all the same.
+    ValueError: a category that no training row had, or copies that are all the same.
     """
     for name, changes in counterfactuals.items():
         copies = 1

@@ -29,32 +29,20 @@ Float32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """Encoding of one column of a table.
-
-    Parameters
-    ----------
-    kind : {"standard", "unit", "onehot", "binary", "date", "ordinal", "calendar"}
-        ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
-        ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per category seen in
-        training; ``binary``: one 0/1 column; ``ordinal``: the same as ``standard`` of the position in
-        `order`; ``calendar``: of a date the age in days, the month and the weekday, each standardised.
-    positive : str or None
-        For ``binary``: the value that becomes 1.
-    minimum, maximum : float or None
-        For ``unit``: the values that become 0 and 1.
-    order : tuple of str
-        For ``ordinal``: the names of all categories, in their order.
-    missing : tuple of str, int or float
-        Values that stand for a missing one.
-    """
+    """Encoding of one column of a table."""
 
     name: str
+    # ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since 1970-01-01;
+    # ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per category seen in training;
+    # ``binary``: one 0/1 column; ``ordinal``: the same as ``standard`` of the position in `order`;
+    # ``calendar``: of a date the age in days, the month and the weekday, each standardised
     kind: Literal["standard", "unit", "onehot", "binary", "date", "ordinal", "calendar"]
-    positive: str | None = None
+    positive: str | None = None  # for ``binary``: the value that becomes 1
+    # for ``unit``: the values that become 0 and 1
     minimum: float | None = None
     maximum: float | None = None
-    order: tuple[str, ...] = ()
-    missing: tuple[str | int | float, ...] = ()
+    order: tuple[str, ...] = ()  # for ``ordinal``: the names of all categories, in their order
+    missing: tuple[str | int | float, ...] = ()  # values that stand for a missing one
 
 
 @dataclass(frozen=True)
@@ -124,13 +112,9 @@ class TableEncoder:
 
     def fit(self, frame: pd.DataFrame) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
-
-        Raises
-        ------
-        ValueError
-            A column is missing or given twice, a number is infinite, a text is no number or date, a unit
-            column lacks finite bounds in rising order, a binary column has other than its two values, or two
-            matrix columns have one name.
+        ValueError: a column is missing or given twice, a number is infinite, a text is no number or date, a
+        unit column lacks finite bounds in rising order, a binary column has other than its two values, or two
+        matrix columns have one name.
         """
         if len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
@@ -217,11 +201,8 @@ class TableEncoder:
 
     def transform(self, frame: pd.DataFrame) -> Float32:
         """Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
-
-        Raises
-        ------
-        ValueError
-            A column is missing; a category unseen in training with ``unseen="error"``, naming the column.
+        ValueError: a column is missing; a category unseen in training with ``unseen="error"``, naming the
+        column.
         """
         parts = [self._transform_column(item, frame) for item in self.fitted_]
         return np.concatenate(parts, axis=1, dtype=np.float32)

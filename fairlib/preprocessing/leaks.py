@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import generator
 
 LEAK_AUC = 0.98
@@ -29,21 +30,14 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Suspect:
-    """A column that is probably no honest input.
-
-    Attributes
-    ----------
-    kind : {"label", "alone", "joint", "sensitive"}
-        ``label``: it determines the label exactly; ``alone``: it predicts the label almost perfectly;
-        ``joint``: it does so with the other columns of this kind, in a tree of depth three; ``sensitive``: it
-        is computed from the sensitive column `attribute`.
-    auc : float or None
-        Cross-validated AUC of the column, or of the tree, against the label.
-    """
+    """A column that is probably no honest input."""
 
     name: str
+    # label: it determines the label exactly; alone: it predicts the label almost perfectly; joint: it does so
+    # with the other columns of this kind, in a tree of depth three; sensitive: it is computed from the
+    # sensitive column `attribute`
     kind: str
-    auc: float | None = None
+    auc: float | None = None  # cross-validated AUC of the column, or of the tree, against the label
     attribute: str | None = None
 
 
@@ -81,32 +75,14 @@ def binned(values: NDArray[Any], most: int = MAX_BINS) -> NDArray[np.int64]:
     return codes
 
 
-def _auc(negative: NDArray[np.float64], positive: NDArray[np.float64]) -> NDArray[np.float64]:
-    """AUC of rows counted by score, scores ascending along the last axis; NaN without one of the classes."""
-    below = np.cumsum(negative, axis=-1) - negative
-    pairs = negative.sum(axis=-1) * positive.sum(axis=-1)
-    wins = (positive * (below + 0.5 * negative)).sum(axis=-1)
-    return np.divide(wins, pairs, out=np.full(np.shape(pairs), np.nan), where=pairs > 0)
-
-
 def cross_validated_auc(
     codes: NDArray[np.int64], positive: NDArray[np.bool_], folds: NDArray[np.int64]
 ) -> float:
     """AUC of the share of positives of each row's bin, learned on the other folds.
 
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        As of :func:`binned`.
-    positive : ndarray of bool, shape (n,)
-    folds : ndarray of int, shape (n,)
-        Fold of each row, 0 to ``FOLDS - 1``.
-
-    Returns
-    -------
-    float
-        Mean over the folds that have both classes; .5 if none has. A share is smoothed by one row at the base
-        rate, and bins of equal shares are ties.
+    `codes` are those of :func:`binned`, and `folds` run from 0 to ``FOLDS - 1``; all have the shape (n,). The
+    result is the mean over the folds that have both classes; .5 if none has. A share is smoothed by one row
+    at the base rate, and bins of equal shares are ties.
     """
     bins = int(codes.max()) + 1
     cells = np.bincount((folds * bins + codes) * 2 + positive, minlength=FOLDS * bins * 2)
@@ -117,11 +93,11 @@ def cross_validated_auc(
     found = []
     for fold in range(FOLDS):
         levels, place = np.unique(shares[fold], return_inverse=True)
-        below, above = (
+        negatives, positives = (
             np.bincount(place, weights=counts[fold, :, side], minlength=len(levels)) for side in (0, 1)
         )
-        found.append(_auc(below.astype(np.float64), above.astype(np.float64)))
-    known = [float(auc) for auc in found if not np.isnan(auc)]
+        found.append(float(auc(positives, negatives)))
+    known = [one for one in found if not np.isnan(one)]
     return float(np.mean(known)) if known else 0.5
 
 
@@ -130,12 +106,11 @@ def rank_auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     best = 0.5
     for end in (-np.inf, np.inf):
         _, place = np.unique(np.where(np.isnan(values), end, values), return_inverse=True)
-        below, above = (
-            np.bincount(place[positive == side], minlength=place.max() + 1).astype(np.float64)
-            for side in (False, True)
+        negatives, positives = (
+            np.bincount(place[positive == side], minlength=place.max() + 1) for side in (False, True)
         )
-        auc = float(_auc(below, above))
-        best = max(best, auc, 1.0 - auc) if auc == auc else best
+        found = float(auc(positives, negatives))
+        best = max(best, found, 1.0 - found) if found == found else best
     return best
 
 
@@ -202,17 +177,10 @@ def joint_tree(columns: Columns, positive: NDArray[np.bool_]) -> tuple[float, li
 def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
     """Whether a column is computed from another one: a recoding, or cuts of its numbers.
 
-    Parameters
-    ----------
-    values, attribute : ndarray, shape (n,)
-        As in :data:`Columns`.
-
-    Returns
-    -------
-    bool
-        True if each category of `attribute` (five rows or more) has one value in the column, or if along the
-        sorted numbers of `attribute` the column changes only between its values, or if both are numbers in
-        the same or the opposite order. At least five rows must differ from the column's commonest value.
+    Both columns, shape (n,), are as in :data:`Columns`. It is if each category of `attribute` (five rows or
+    more) has one value in the column, or if along the sorted numbers of `attribute` the column changes only
+    between its values, or if both are numbers in the same or the opposite order. At least five rows must
+    differ from the column's commonest value.
     """
     coded, source = (_levels(item) for item in (values, attribute))
     levels = int(coded.max()) + 1
@@ -249,20 +217,10 @@ def find_leaks(
 ) -> tuple[list[Suspect], float | None]:
     """Find columns that are probably no honest inputs.
 
-    Parameters
-    ----------
-    columns : mapping of str to ndarray, shape (n,)
-        The model inputs without the sensitive ones.
-    positive : ndarray of bool, shape (n,)
-        The label.
-    sensitive : mapping of str to ndarray, shape (n,)
-        The sensitive columns, numbers uncut.
-
-    Returns
-    -------
-    (list of Suspect, float or None)
-        In the order of the columns, each once; and the AUC of the tree on the others, None without any.
-        Without ``MIN_ROWS`` rows of each label no column is suspected.
+    `columns` are the model inputs without the sensitive ones, `positive` is the label, and `sensitive` are
+    the sensitive columns, numbers uncut; all have the shape (n,). Suspects are in the order of the columns,
+    each once. The number is the AUC of the tree on the others, None without any. Without ``MIN_ROWS`` rows of
+    each label no column is suspected.
     """
     found: dict[str, Suspect] = {}
     joint: float | None = None
@@ -291,36 +249,46 @@ def find_leaks(
 
 
 def stand_ins(columns: Columns, groups: Mapping[str, NDArray[np.str_]]) -> dict[str, list[StandIn]]:
-    """Find columns that tell sensitive groups.
+    """Find, by attribute, the columns that tell its groups, the highest AUC first.
 
-    Parameters
-    ----------
-    columns : mapping of str to ndarray, shape (n,)
-    groups : mapping of str to ndarray of str, shape (n,)
-        Group of each row by attribute.
+    These have an AUC of ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS`` rows (of the
+    largest twenty). `columns` and `groups`, by attribute the group of each row, have the shape (n,). A column
+    of an attribute's own name is left out.
+    """
+    codes = {name: binned(values, 32) for name, values in columns.items()}
+    return {
+        attribute: sorted(
+            (item for item in told if item.name != attribute and item.auc >= STAND_IN_AUC),
+            key=lambda item: (-item.auc, item.name),
+        )
+        for attribute, told in told_groups(codes, groups).items()
+    }
 
-    Returns
-    -------
-    dict of str to list of StandIn
-        By attribute the columns of AUC ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS``
-        rows (of the largest twenty), the highest first. A column of an attribute's own name is left out.
+
+def told_groups(
+    codes: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.str_]], least: int = MIN_ROWS
+) -> dict[str, list[StandIn]]:
+    """Find by attribute the group that each of some columns tells best, in the order of the columns.
+
+    `codes` and `groups` have the shape (n,); codes are as of :func:`binned`. Of the largest twenty groups
+    those count that have, and leave, at least `least` rows; an attribute without any has an empty list.
     """
     found: dict[str, list[StandIn]] = {}
-    codes = {name: binned(values, 32) for name, values in columns.items()}
     for attribute, values in groups.items():
         names, counts = np.unique(values, return_counts=True)
-        folds, told = _folds(len(values)), []
+        folds = _folds(len(values))
         large = np.argsort(-counts, kind="stable")[:MAX_GROUPS]
         members = [
             (str(names[k]), values == names[k])
             for k in sorted(large)
-            if MIN_ROWS <= counts[k] <= len(values) - MIN_ROWS
+            if least <= counts[k] <= len(values) - least
         ]
-        for name, coded in codes.items():
-            if name == attribute or not members:
-                continue
-            scored = [StandIn(name, group, cross_validated_auc(coded, row, folds)) for group, row in members]
-            best = max(scored, key=lambda item: item.auc)
-            told += [best] if best.auc >= STAND_IN_AUC else []
-        found[attribute] = sorted(told, key=lambda item: (-item.auc, item.name))
+        found[attribute] = [
+            max(
+                (StandIn(name, group, cross_validated_auc(coded, row, folds)) for group, row in members),
+                key=lambda item: item.auc,
+            )
+            for name, coded in codes.items()
+            if members
+        ]
     return found

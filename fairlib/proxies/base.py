@@ -194,11 +194,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path) -> None:
         """Write ``proxy.json`` and ``graph.safetensors``.
-
-        Raises
-        ------
-        ValueError
-            The proxy has an oracle of its own, which only a pickle could hold.
+        ValueError: the proxy has an oracle of its own, which only a pickle could hold.
         """
         check_is_fitted(self)
         if getattr(self, "oracle", None) is not None:
@@ -222,11 +218,7 @@ class BalancingProxy(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a proxy written by :meth:`save`; it gives the same probabilities.
-
-        Raises
-        ------
-        ValueError
-            The folder holds no proxy of this class and format.
+        ValueError: the folder holds no proxy of this class and format.
         """
         where = Path(folder)
         content = json.loads((where / DESCRIPTION_FILE).read_text())

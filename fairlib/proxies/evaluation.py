@@ -57,25 +57,10 @@ def measure_proxy(
     differences from the point. By the triangle inequality it covers the true value at least as often as
     stated. The values are biased a little upwards on few rows. The other intervals are percentiles.
 
-    Parameters
-    ----------
-    proxy : fitted proxy
-    X : array-like, shape (n, d)
-    sensitive_features : mapping of str to array-like, shape (n,)
-    draws : int
-        0 gives no intervals.
-    level : float
-    min_rows : float
-        Proxy groups with fewer expected rows do not count for the disclosivity. If none is left, the
-        disclosivity is None.
-    rng : numpy.random.Generator, needed for draws
-    callback : callable, optional
-        ``callback(done, total)``, in bootstrap draws.
-
-    Raises
-    ------
-    ValueError
-        Draws without a generator, a missing attribute, or a group that the proxy was not fitted on.
+    X has the shape (n, d), sensitive features the shape (n,). Draws need a generator; 0 draws give no
+    intervals. Proxy groups with fewer expected rows than `min_rows` do not count for the disclosivity, which
+    is None if none is left. ``callback(done, total)`` counts draws. ValueError for draws without a generator,
+    a missing attribute, or a group that the proxy was not fitted on.
     """
     if draws > 0 and rng is None:
         raise ValueError("an interval needs a generator: give rng, or draws=0.")
@@ -178,11 +163,8 @@ def generalisation_bound(proxy: ProxyTree, confidence: float = 0.95) -> dict[str
     about :math:`d \ln m` rows: with as many features as rows, pure noise breaks the bound. Rely on measures
     of held-out rows instead.
 
-    Returns
-    -------
-    dict
-        ``epsilon``, ``disclosivity`` and ``imbalance`` (the bounds, which can exceed what is possible),
-        ``smallest_leaf``, ``splits``.
+    The result has ``epsilon``, ``disclosivity`` and ``imbalance`` (the bounds, which can exceed what is
+    possible), ``smallest_leaf`` and ``splits``.
     """
     splits = max(len(proxy.masses_) - 1, 1)
     smallest = float(proxy.masses_[proxy.masses_ > 0].min() * proxy.training_rows_)

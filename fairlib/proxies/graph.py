@@ -21,24 +21,13 @@ class SplittingGraph:
     weight to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023, definitions 9 to 12, with
     any weights p instead of equal ones). The sum runs over the halfspaces from ``starts[i]`` to
     ``starts[i + 1]``.
-
-    Attributes
-    ----------
-    coefficients : ndarray of float64, shape (H, d)
-        v, the normals of all halfspaces.
-    intercepts : ndarray of float64, shape (H,)
-        b.
-    mixture : ndarray of float64, shape (H,)
-        p; the entries of a node sum to 1.
-    starts : ndarray of int64, shape (nodes + 1,)
-    one, zero : ndarray of int64, shape (nodes,)
-        A child: a node's position, or -1 - j for proxy group j.
     """
 
-    coefficients: Float
-    intercepts: Float
-    mixture: Float
-    starts: NDArray[np.int64]
+    coefficients: Float  # shape (H, d): v, the normals of all halfspaces
+    intercepts: Float  # shape (H,): b
+    mixture: Float  # shape (H,): p; the entries of a node sum to 1
+    starts: NDArray[np.int64]  # shape (nodes + 1,)
+    # shape (nodes,) each: a child, which is a node's position, or -1 - j for proxy group j
     one: NDArray[np.int64]
     zero: NDArray[np.int64]
 
@@ -72,24 +61,10 @@ class SplittingGraph:
         return int(-min(self.one.min(), self.zero.min())) if len(self.one) else 1
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row in every proxy group; each row's shares sum to 1.
+        """Share of every row of X, shape (n, d), in every proxy group, shape (n, groups); rows sum to 1.
 
-        The sums run over the features in their order, in float64. A row's result therefore does not depend
-        on the other rows.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-            Rounded to float32.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, groups)
-
-        Raises
-        ------
-        ValueError
-            X has another number of features.
+        X is rounded to float32. The sums run over the features in their order, in float64. A row's result
+        therefore does not depend on the other rows. ValueError if X has another number of features.
         """
         from evenhand.fairlib.proxies._kernels import carry
 

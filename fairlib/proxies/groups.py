@@ -17,11 +17,7 @@ Target: TypeAlias = Mapping[str, Mapping[str, float]]
 
 def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[str, list[str]]:
     """Names of the groups of every attribute, sorted as text.
-
-    Raises
-    ------
-    ValueError
-        There is no attribute, or an attribute has another length than `rows`, or a single group.
+    ValueError: there is no attribute, or an attribute has another length than `rows`, or a single group.
     """
     if not sensitive_features:
         raise ValueError("sensitive_features is empty: balancing needs an attribute to balance.")
@@ -37,17 +33,10 @@ def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[
 
 
 def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> Float:
-    """Indicators of group membership (Deng et al. 2023, appendix A.2).
+    """Indicators of group membership, shape (n, K) (Deng et al. 2023, appendix A.2).
 
-    Returns
-    -------
-    ndarray, shape (n, K)
-        One block of columns per attribute. Each row has a single 1 in each block.
-
-    Raises
-    ------
-    ValueError
-        An attribute is missing or has an unknown group. The message does not quote the group.
+    There is one block of columns per attribute, and each row has a single 1 in each block. ValueError if an
+    attribute is missing or has an unknown group; the message does not quote the group.
     """
     blocks = []
     for name, groups in names.items():
@@ -63,12 +52,8 @@ def indicators_of(sensitive_features: Mapping[str, ArrayLike], names: Names) -> 
 
 def target_shares(names: Names, target: Target | None) -> Float:
     """Target shares of all groups, shape (K,). They are equal within an attribute not in `target`.
-
-    Raises
-    ------
-    ValueError
-        `target` names an unknown attribute or group, leaves out a group, or has shares that are negative or
-        do not sum to 1.
+    ValueError: `target` names an unknown attribute or group, leaves out a group, or has shares that are
+    negative or do not sum to 1.
     """
     target = target or {}
     for name in target:

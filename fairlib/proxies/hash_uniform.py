@@ -45,22 +45,8 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
     The number does not depend on the order of columns or rows, on chunks, dictionaries or the width of
     integers. The version must never change for a published proxy.
 
-    Parameters
-    ----------
-    rows : RecordBatch or Table, n rows
-    columns : sequence of str
-        The key: columns of numbers, text, truth values, dates or timestamps.
-    seed : int
-        Taken modulo 2**64.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        There is no column, or a column is missing, named twice or of another type.
+    The key of n rows are `columns` of numbers, text, truth values, dates or timestamps, and the seed is taken
+    modulo 2**64. ValueError if there is no column, or one is missing, named twice or of another type.
     """
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")

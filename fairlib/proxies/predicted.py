@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
-from evenhand.fairlib.proxies.groups import Target
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -25,6 +25,7 @@ Float32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
 
+@dataclass(repr=False, eq=False)
 class PredictedGroupProxy(BalancingProxy):
     r"""The predicted group of one attribute as the proxy group (Deng et al. 2023, section 5).
 
@@ -46,23 +47,13 @@ class PredictedGroupProxy(BalancingProxy):
         Of the tree's ties.
     """
 
-    def __init__(
-        self,
-        model: Literal["tree", "regression"] = "tree",
-        sampling: Literal["program", "equal"] = "program",
-        mixing: float = 0.0,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        target: Mapping[str, Mapping[str, float]] | None = None,
-        random_state: int | None = 0,
-    ) -> None:
-        self.model = model
-        self.sampling = sampling
-        self.mixing = mixing
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.target: Target | None = target
-        self.random_state = random_state
+    model: Literal["tree", "regression"] = "tree"
+    sampling: Literal["program", "equal"] = "program"
+    mixing: float = 0.0
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    target: Mapping[str, Mapping[str, float]] | None = None
+    random_state: int | None = 0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -40,24 +40,9 @@ class RawAcceptance:
     halfspace's score is summed in the order of the matrix's columns, and the omitted terms of a one-hot
     block are zero.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Fitted.
-    graph : SplittingGraph
-        Over the encoder's matrix.
-    acceptance : array-like, shape (groups,)
-        :math:`\rho`, in [0, 1].
-
-    Attributes
-    ----------
-    features, categorical : list of str
-        Columns that rows must have, and those of them that hold categories.
-
-    Raises
-    ------
-    ValueError
-        The parts do not fit together, or a coefficient is not finite.
+    The graph is over the fitted encoder's matrix, and `acceptance`, shape (groups,), holds :math:`\rho` in
+    [0, 1]. ``features`` are the columns that rows must have, and ``categorical`` those of them that hold
+    categories. ValueError if the parts do not fit together, or a coefficient is not finite.
     """
 
     def __init__(self, encoder: TableEncoder, graph: SplittingGraph, acceptance: ArrayLike) -> None:
@@ -128,17 +113,9 @@ class RawAcceptance:
     def evaluate(self, rows: Rows) -> Acceptance:
         """Compute the acceptance of rows; a row's probability does not depend on the other rows.
 
-        Parameters
-        ----------
-        rows : RecordBatch or Table, n rows
-            With the encoder's columns: numbers, ``date32`` for dates, and any type with few values for
-            categories, preferably dictionary encoded. Further columns are ignored.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`TableEncoder.transform`: a column is missing, a value is not a finite number, or with
-            ``unseen="error"`` a category was not seen in training.
+        Rows have the encoder's columns: numbers, ``date32`` for dates, and any type with few values for
+        categories, preferably dictionary encoded. Further columns are ignored. Errors are those of
+        :meth:`TableEncoder.transform`.
         """
         from evenhand.fairlib.proxies._kernels import accept
 
@@ -192,11 +169,7 @@ class RawAcceptance:
 
 def one_array(rows: Rows, name: str) -> pa.Array:
     """One column as a single array.
-
-    Raises
-    ------
-    ValueError
-        The column is missing, or there are two of this name.
+    ValueError: the column is missing, or there are two of this name.
     """
     found = rows.schema.get_all_field_indices(name)
     if len(found) != 1:

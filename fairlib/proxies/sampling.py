@@ -36,15 +36,8 @@ def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool
     :math:`\lVert x B \rVert^2 + (\sum_j x_j - 1)^2` over :math:`x \ge 0` is :math:`s q`, for at the best
     scale :math:`s` of any :math:`q` that sum is :math:`b / (1 + b)` with :math:`b = \lVert q B \rVert^2`.
 
-    Parameters
-    ----------
-    compositions : array-like, shape (l, K)
-        A: in row j the shares of the groups within proxy group j.
-    target : array-like, shape (K,)
-
-    Returns
-    -------
-    ndarray, shape (l,)
+    `compositions` are A, shape (l, K): in row j the shares of the groups within proxy group j. `target` has
+    the shape (K,), and the result (l,).
     """
     rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
     if relaxed:
@@ -66,21 +59,10 @@ def sampling_plan(
     Several mixtures can be nearest to the target. A linear program chooses the one that keeps most rows,
     which has the least :math:`\max_j q_j / \hat r_j`.
 
-    Parameters
-    ----------
-    compositions : array-like, shape (l, K)
-    masses : array-like, shape (l,)
-        Share of rows in each proxy group, all above 0.
-    target : array-like, shape (K,)
-        Target shares of the groups. With several attributes both hold one block per attribute, each of
-        sum 1 (appendix A.2).
-    relaxed : bool
-        Leave out the constraint that q sums to 1.
-
-    Raises
-    ------
-    ValueError
-        A proxy group has no rows.
+    `compositions` have the shape (l, K). `masses`, shape (l,), are the shares of rows in each proxy group;
+    ValueError unless all are above 0. `target`, shape (K,), are target shares of the groups. With several
+    attributes both hold one block per attribute, each of sum 1 (appendix A.2). `relaxed` leaves out the
+    constraint that q sums to 1.
     """
     rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
     sizes = np.asarray(masses, np.float64)

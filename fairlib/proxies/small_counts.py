@@ -18,20 +18,9 @@ def rounded_counts(
 ) -> tuple[NDArray[np.float64], list[Any]]:
     """Round the counts behind proxy groups' sizes and compositions to multiples of `least` people.
 
-    Parameters
-    ----------
-    counts : array-like, shape (l,)
-        People in each proxy group.
-    compositions : sequence of l rows of K shares; a row, or a share in it, may be None and then stays so
-    base_rates : sequence of K shares, or None
-        Takes the place of a composition of which nobody is left.
-    blocks : sequence of int
-        Number of groups of every attribute; they sum to K.
-    least : int
-
-    Returns
-    -------
-    counts, compositions
+    `counts`, shape (l,), are people in each proxy group, and `compositions` l rows of K shares; a row, or a
+    share in it, may be None and then stays so. `base_rates` take the place of a composition of which nobody
+    is left. `blocks` are the numbers of groups of every attribute; they sum to K.
     """
     sizes, rounded = np.asarray(counts, dtype=np.float64), []
     for count, row in zip(sizes, compositions, strict=True):

@@ -114,12 +114,9 @@ def solve_program(
     the left side of equation 2 with the sign of its :math:`f(\gamma)` corrected, and :math:`\tau \ge 0` in
     its place: the larger :math:`\tau`, the fewer rows are selected, and the more their composition differs.
 
-    Returns
-    -------
-    mixture, prices : ndarray of shape (T,), ndarray of shape (K,)
-        At most 4K + 3 entries of the mixture are positive. The prices are the value of each group's rows
-        under the duals of the limits: the direction in which a further hypothesis would help. None if no
-        mixture is allowed.
+    At most 4K + 3 entries of the mixture, shape (T,), are positive. The prices, shape (K,), are the value of
+    each group's rows under the duals of the limits: the direction in which a further hypothesis would help.
+    None if no mixture is allowed.
     """
     alpha = limits.alpha
     for _ in range(TRIES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.graph import SplittingGraph
-from evenhand.fairlib.proxies.groups import Target
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.base import Callback
 
 
+@dataclass(repr=False, eq=False)
 class ProxyTree(BalancingProxy):
     r"""A tree of randomised halfspaces with a limit on its disclosivity (Deng et al. 2023, Algorithm 4).
 
@@ -63,31 +64,17 @@ class ProxyTree(BalancingProxy):
 
     saved_facts: ClassVar[tuple[str, ...]] = ("distances", "least_alpha")
 
-    def __init__(
-        self,
-        alpha: float = 0.2,
-        relaxed: bool = False,
-        progress: float = 0.1,
-        tolerance: float = 0.1,
-        max_height: int = 20,
-        min_leaf: float = 20.0,
-        target: Mapping[str, Mapping[str, float]] | None = None,
-        solver: Literal["program", "game"] = "program",
-        rounds: int = 100,
-        ridge: float = 1.0,
-        oracle: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.relaxed = relaxed
-        self.progress = progress
-        self.tolerance = tolerance
-        self.max_height = max_height
-        self.min_leaf = min_leaf
-        self.target: Target | None = target
-        self.solver = solver
-        self.rounds = rounds
-        self.ridge = ridge
-        self.oracle = oracle
+    alpha: float = 0.2
+    relaxed: bool = False
+    progress: float = 0.1
+    tolerance: float = 0.1
+    max_height: int = 20
+    min_leaf: float = 20.0
+    target: Mapping[str, Mapping[str, float]] | None = None
+    solver: Literal["program", "game"] = "program"
+    rounds: int = 100
+    ridge: float = 1.0
+    oracle: Any = None
 
     def _check_parameters(self) -> None:
         if not 0 <= self.alpha <= 1:

@@ -55,11 +55,8 @@ class DualSolver(Solver):
     of the last calls, searched once, and moved if the optimum is outside. The seed decides which of the
     columns that tie at the multiplier move, and between equal rows.
 
-    Parameters
-    ----------
-    neighbours : int or None
-        Restrict every column to this many nearest places: exact among them; ``proven`` is the share of
-        columns for which no other row could be better.
+    `neighbours` restricts every column to this many nearest places: exact among them; ``proven`` is the share
+    of columns for which no other row could be better.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("calls", "multipliers", "width", "warm")
@@ -192,16 +189,9 @@ def allocate_budget(
 ) -> Allocation | Literal["over", "under"]:
     """Allocate the budget to the moves of some envelopes, largest ratio first.
 
-    Parameters
-    ----------
-    queries : ndarray of int or None
-        The queries of these envelopes; their budget is in proportion to their columns. None: all.
-
-    Returns
-    -------
-    Allocation or str
-        ``"over"`` if even the cheapest vertices cost more than the budget, ``"under"`` if the dearest cost no
-        more than it.
+    The envelopes may be those of some queries only; their budget is in proportion to their columns. The
+    result is ``"over"`` if even the cheapest vertices cost more than the budget, ``"under"`` if the dearest
+    cost no more than it.
     """
     weights = problem.query_mass[slice(None) if queries is None else queries]
     total = problem.budget * weights.sum()

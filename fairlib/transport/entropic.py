@@ -36,10 +36,7 @@ class EntropicSolver(Solver):
     method within a bracket; the budget is met up to 1e-12 relative. Each evaluation goes column by column,
     without a matrix of all pairs above 4,096 places.
 
-    Parameters
-    ----------
-    entropy : float or None
-        :math:`\gamma` (nats). None: one percent of the range of the losses at each call.
+    `entropy` is :math:`\gamma` (nats); None takes one percent of the range of the losses at each call.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("last",)

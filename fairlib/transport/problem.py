@@ -35,23 +35,13 @@ class TransportProblem:
     change at every step. Rows at one point are one *place*. Columns with the same place and label have the
     same solution: they are one *query*.
 
-    Parameters
-    ----------
-    points : array-like, shape (n, d)
-        Rows with the sensitive subspace projected out, so that Euclidean distance is the fair metric.
-    labels : array-like of int, shape (n,)
-        Class index of every row.
-    budget : float
-        :math:`\epsilon`, largest mean squared distance of a plan. 0 allows moves within a place only.
-    mass : array-like, shape (n,), or None
-        Weights of the columns, at least 0 and not all 0, in place of the equal ones; only the exact solver
-        ``dual`` takes them.
+    `points`, shape (n, d), are rows with the sensitive subspace projected out, so that Euclidean distance is
+    the fair metric, and `labels`, shape (n,), class indices. `budget` is :math:`\epsilon`, the largest mean
+    squared distance of a plan; 0 allows moves within a place only. `mass`, shape (n,), holds weights of the
+    columns, at least 0 and not all 0, in place of the equal ones; only the exact solver ``dual`` takes them.
 
-    Raises
-    ------
-    ValueError
-        A negative or non-finite budget, labels that do not fit the points or are negative, no rows, or points
-        that are not finite.
+    ValueError for a negative or non-finite budget, labels that do not fit the points or are negative, no
+    rows, or points that are not finite.
     """
 
     def __init__(
@@ -125,40 +115,22 @@ def _check(labels: ArrayLike, budget: float, data: Float) -> Int:
 
 @dataclass(frozen=True)
 class TransportPlan:
-    r"""A solution: the share of each person's mass that moves to each other row.
+    """A solution: the share of each person's mass that moves to each other row."""
 
-    Parameters
-    ----------
-    support : ndarray of float64, shape (classes, n)
-        The worst-case distribution :math:`P(x_i, k) = (\Pi y_k)_i` on the augmented support; not negative,
-        sums to 1.
-    target : ndarray of int64, shape (n,)
-        Row that receives column j's mass, except for the divided share of `split`. With an entropy: the row
-        that receives most of it.
-    multiplier : float
-        :math:`\eta`, the dual variable of the budget (nats per squared distance).
-    spent : float
-        :math:`\langle C, \Pi \rangle`, mean squared distance.
-    value : float
-        :math:`\langle R, \Pi \rangle`, the adversarial loss (nats).
-    bound : float
-        Dual value (B.14) at the multiplier: no plan within the budget has a larger loss.
-    proven : float
-        Share of the columns whose move is proven optimal at this multiplier; 0 with an entropy.
-    passes : int
-        Searches over all columns.
-    split : (int, int, float) or None
-        The one divided column, the second row that receives some of its mass, and that share.
-    """
-
+    # shape (classes, n): the worst-case distribution P(x_i, k) = (Pi y_k)_i on the augmented support; not
+    # negative, sums to 1
     support: Float
+    # shape (n,): row that receives column j's mass, except for the divided share of `split`. With an entropy:
+    # the row that receives most of it.
     target: Int
-    multiplier: float
-    spent: float
-    value: float
-    bound: float
+    multiplier: float  # eta, the dual variable of the budget (nats per squared distance)
+    spent: float  # <C, Pi>, mean squared distance
+    value: float  # <R, Pi>, the adversarial loss (nats)
+    bound: float  # dual value (B.14) at the multiplier: no plan within the budget has a larger loss
+    # share of the columns whose move is proven optimal at this multiplier; 0 with an entropy
     proven: float = 1.0
-    passes: int = 1
+    passes: int = 1  # searches over all columns
+    # the one divided column, the second row that receives some of its mass, and that share
     split: tuple[int, int, float] | None = None
 
 
@@ -168,12 +140,8 @@ class Solver(ABC):
 
     A solver may use the results of its earlier calls to be fast; these are its state.
 
-    Parameters
-    ----------
-    seed : int
-        Decides between equal optima, and draws mini-batches.
-    jobs : int
-        Threads, at least 1; the result does not depend on their number.
+    The seed decides between equal optima, and draws mini-batches. The result does not depend on `jobs`, the
+    number of threads.
     """
 
     # attributes that the next call builds on
@@ -190,12 +158,7 @@ class Solver(ABC):
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).
 
-        Raises
-        ------
-        ValueError
-            Losses of another shape or not finite.
-        FloatingPointError
-            No optimum was found.
+        ValueError for losses of another shape or not finite, FloatingPointError if no optimum was found.
         """
         return self._solve(self.problem.check_losses(losses))
 
@@ -220,13 +183,9 @@ class SGDSolver(Solver):
 
     A plan may cost more than the budget: compare ``spent`` with the problem's.
 
-    Parameters
-    ----------
-    start : float
-        Multiplier at the beginning of every call.
-    iterations, batch : int
-        Steps of one call, and columns drawn for each. The defaults are those that Vargo et al. 2021 print for
-        Algorithm 2 on Adult; they print none for Algorithm 6.
+    `start` is the multiplier at the beginning of every call. `iterations` and `batch` are the steps of one
+    call, and columns drawn for each: by default what Vargo et al. 2021 print for Algorithm 2 on Adult; they
+    print none for Algorithm 6.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("calls",)
@@ -277,19 +236,10 @@ def make_solver(
 ) -> Solver:
     """Build a solver of a problem.
 
-    Parameters
-    ----------
-    name : str
-        ``dual`` (exact, any size), ``lp`` (HiGHS, small problems), or of Vargo et al. 2021 ``dual-sgd``
-        (Algorithm 2), ``entropic`` (Algorithms 4 and 5) or ``entropic-sgd`` (Algorithm 6).
-    **options
-        The solver's own, such as ``neighbours`` of ``dual`` and ``entropy`` of ``entropic``. None means the
-        default.
-
-    Raises
-    ------
-    ValueError
-        An unknown solver, or an option of another one.
+    ``dual`` is exact at any size, ``lp`` is HiGHS for small problems; of Vargo et al. 2021 there are
+    ``dual-sgd`` (Algorithm 2), ``entropic`` (Algorithms 4 and 5) and ``entropic-sgd`` (Algorithm 6). Options
+    are the solver's own, such as ``neighbours`` of ``dual`` and ``entropy`` of ``entropic``; None means the
+    default. ValueError for an unknown solver, or an option of another one.
     """
     if name not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}.")

@@ -61,19 +61,10 @@ class Envelopes:
 class ColumnSearch:
     """Finds, for every query of a problem, its upper envelope within a bracket of multipliers.
 
-    Parameters
-    ----------
-    jobs : int
-        Threads; the result does not depend on their number.
-    neighbours : int or None
-        Search this many nearest places only: exact among them. None searches all, by branch and bound.
-
-    Attributes
-    ----------
-    passes : int
-        Searches over all queries since :meth:`load`.
-    warm : ndarray of int32, shape (queries,)
-        A place that is likely to be on each query's envelope: at first its own.
+    The result does not depend on the number of threads, `jobs`. With `neighbours` only so many nearest places
+    are searched: exact among them. None searches all, by branch and bound. ``passes`` counts searches over
+    all queries since :meth:`load`. ``warm``, int32 of shape (queries,), is a place that is likely to be on
+    each query's envelope: at first its own.
     """
 
     def __init__(self, problem: TransportProblem, jobs: int = 1, neighbours: int | None = None) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evenhand.data_contracts.column import value_text
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
@@ -49,23 +49,15 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
 def _load(model: str, store_url: str | None) -> tuple[Questionnaire, Mapping[str, str]]:
     """Load the questionnaire of a bundle's folder, or of a version in the registry.
 
-    Returns
-    -------
-    Questionnaire
-    mapping of str to str
-        Names of the label's values, for display; a folder has none.
+    Also returns the names of the label's values, for display; a folder has none.
     """
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
     from evenhand.tasks.bundle import parse_address
 
-    try:
+    with input_errors():
         address = parse_address(model)
         folder = address.folder
         found, names = _published(address, store_url) if folder is None else (Questionnaire.load(folder), {})
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(str(error)) from None
     attribute = getattr(found.model, "decides_by", None)
     if attribute is not None:
         raise InputError(
@@ -112,10 +104,8 @@ def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]
         name, equals, text = pair.partition("=")
         if not equals:
             raise InputError("--known wants NAME=VALUE, and one of them has no equals sign.")
-        try:
+        with input_errors("--known: "):
             known[name] = _read(questionnaire, name, text)
-        except ValueError as error:
-            raise InputError(f"--known: {error}") from None
     return known
 
 
@@ -130,14 +120,9 @@ def _read(questionnaire: Questionnaire, name: str, text: str) -> Any:
 
 def _ask_all(questionnaire: Questionnaire, interview: _Interview, out: TextIO) -> None:
     """Ask questions until the agent stops."""
-    first = True
-    while True:
-        name = questionnaire.next_feature(interview.known, excluded=interview.declined)
-        if name is None:
-            return
-        if first:
+    while (name := questionnaire.next_feature(interview.known, excluded=interview.declined)) is not None:
+        if not interview.asked:
             print(INSTRUCTIONS, file=out)
-            first = False
         interview.asked.append(name)
         _ask(questionnaire, name, interview, out)
 

@@ -5,19 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evenhand.flows.commands.terminal import (
-    Verb,
-    print_end,
-    print_gates,
-    print_metrics,
-    print_model,
-    print_result,
-    print_steps,
-    run_verb,
-)
+from evenhand.flows.commands import terminal
 from evenhand.flows.engine import Verdict
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.fingerprint import now
@@ -109,7 +101,7 @@ def evaluate(
     """
     files, shown = CiFiles(junit, markdown), without_secrets(model)
 
-    def plan() -> Verb:
+    def plan() -> terminal.Verb:
         files.check(shown)
         from evenhand.flows.evaluate import execute, plan_evaluation
 
@@ -119,18 +111,14 @@ def evaluate(
         if arguments["data"] is None:
             raise InputError("--data is missing: give the table, or --policy where the policy has a holdout.")
         found = plan_evaluation(**arguments, record=not no_record)
-        return Verb(
-            found.run_name,
-            lambda store, run_id, engine: execute(found, store, run_id, engine),
-            "evaluate",
-            arguments | {"gates": found.gates or None, "record": not no_record},
-        )
+        arguments |= {"gates": found.gates or None, "record": not no_record}
+        return terminal.Verb(found.run_name, partial(execute, found), "evaluate", arguments)
 
-    verdict, store, seconds = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
-    fault = files.write(verdict, store, shown)
+    ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
+    fault = files.write(ended.verdict, ended.store, shown)
     if fault is not None:
-        verdict.exit_code, verdict.error = 4, verdict.error or fault
-    return print_result(verdict, verdict.to_dict() if as_json else None, lambda: _print(verdict, seconds))
+        ended.verdict.exit_code, ended.verdict.error = 4, ended.verdict.error or fault
+    return ended.finish(_print)
 
 
 def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
@@ -196,15 +184,15 @@ def _failed_junit(error: str, model: str, run_id: str) -> str:
 def _print(verdict: Verdict, seconds: float) -> None:
     if verdict.status != "evaluated":
         return
-    print_steps(verdict)
-    print_metrics(verdict)
-    print_gates(verdict.gates["results"])
+    terminal.print_steps(verdict)
+    terminal.print_metrics(verdict)
+    terminal.print_gates(verdict.gates["results"])
     if verdict.gates["results"]:
         print()
     for note in verdict.notes:
         print(f"note      {note}")
     if verdict.gates["results"]:
         print(f"verdict   {OUTCOMES[verdict.exit_code]}")
-    print_model("model", verdict.model)
-    print_model("baseline", verdict.baseline)
-    print_end(verdict, seconds)
+    terminal.print_model("model", verdict.model)
+    terminal.print_model("baseline", verdict.baseline)
+    terminal.print_end(verdict, seconds)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from evenhand.flows.commands.terminal import Verb, print_end, print_result, run_verb
-from evenhand.flows.engine import Verdict
+from evenhand.flows.commands.terminal import Verb, print_end, run_verb
+from evenhand.flows.engine import Engine, Verdict
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
 
 def run_filter(
-    job: str,
-    input_url: str,
-    output_url: str,
-    overrides: Sequence[str] | None,
-    as_json: bool,
-    store_url: str | None,
-    direct: bool,
+    job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, direct: bool, **common: Any
 ) -> int:
     """Filter, and print the result."""
     overrides = list(overrides or ())
@@ -31,18 +27,13 @@ def run_filter(
         if direct and found.resolved.job.filter.engine == "dask":
             raise InputError("--direct runs without Prefect, and Dask needs Prefect: leave one of them out.")
         given = {"job": job, "input": input_url, "output": output_url, "overrides": overrides}
-        return Verb(
-            found.run_name,
-            lambda store, run_id, _: execute(found, store, run_id, report_progress("filter")),
-            "filter_flow",
-            given,
-            cacheable=False,
-        )
 
-    verdict, _, seconds = run_verb(
-        plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED
-    )
-    return print_result(verdict, verdict.to_dict() if as_json else None, lambda: _print(verdict, seconds))
+        def run(store: Store, run_id: str, _: Engine) -> Verdict:
+            return execute(found, store, run_id, report_progress("filter"))
+
+        return Verb(found.run_name, run, "filter_flow", given, cacheable=False)
+
+    return run_verb(plan, direct=direct, **common, interrupted=INTERRUPTED).finish(_print)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:

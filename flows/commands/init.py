@@ -32,7 +32,7 @@ from evenhand.flows.starter_job import (
     method_needs,
     needs_inputs,
 )
-from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.errors import InputError, input_errors, without_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,18 +91,9 @@ def init(
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
     rows = _read(source, Path(table).expanduser().resolve())
-    try:
-        found = understand(
-            rows,
-            name,
-            label,
-            sensitive or [],
-            positive,
-            identifier or [],
-            use_sensitive or needs_inputs(spec),
-        )
-    except ContractError as error:
-        raise InputError(str(error)) from None
+    with input_errors("", ContractError):
+        as_input = use_sensitive or needs_inputs(spec)
+        found = understand(rows, name, label, sensitive or [], positive, identifier or [], as_input)
     needs = method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else found.flips
     source = {**source, "name": source.get("name", name)}
@@ -185,11 +176,7 @@ def _warnings(
             f"model inputs that look sensitive: {', '.join(protected)}; name them with --sensitive, so that "
             "a run measures by their groups"
         )
-    missing = [
-        f"{column.name} {', '.join(map(repr, column.missing))}"
-        for column in contract.columns
-        if column.missing
-    ]
+    missing = [f"{c.name} {', '.join(map(repr, c.missing))}" for c in contract.columns if c.missing]
     if missing:
         found.append(f"read as missing: {'; '.join(missing)}")
     wide = [c.name for c in contract.columns if c.role == "ignore" and "too many" in c.description]
@@ -321,10 +308,8 @@ def _document(
             for column in found.contract.columns
         ],
         "groups": {
-            column.name: _group_names(
-                known_groups(column), found.groups[column.name], column.bins is not None
-            )
-            for column in found.contract.sensitive
+            c.name: _group_names(known_groups(c), found.groups[c.name], c.bins is not None)
+            for c in found.contract.sensitive
         },
         "leaks": found.leaks["columns"],
         "joint_auc": found.leaks["joint_auc"],
@@ -355,15 +340,8 @@ def _show(document: Mapping[str, Any]) -> None:
     rows = []
     for item in document["columns"]:
         role = f"{item['role']}, input" if item["role"] == "sensitive" and item["input"] else item["role"]
-        rows.append(
-            [
-                item["name"],
-                item["type"],
-                role,
-                item["encoding"] or "",
-                item["reason"].removeprefix("Ignored: "),
-            ]
-        )
+        reason = item["reason"].removeprefix("Ignored: ")
+        rows.append([item["name"], item["type"], role, item["encoding"] or "", reason])
     if sys.stdout.isatty():
         _print_rich(head, rows)
     else:

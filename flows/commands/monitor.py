@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from evenhand.flows.commands import terminal
 from evenhand.flows.commands.run import print_published, verb_of
-from evenhand.flows.commands.terminal import (
-    Verb,
-    execute_verb,
-    metric_names,
-    one_line_errors,
-    print_end,
-    print_gates,
-    print_metrics,
-    print_model,
-    print_result,
-    print_steps,
-    run_verb,
-    show_progress,
-    verdict_of,
-)
 from evenhand.flows.engine import DirectEngine, Verdict, new_run_id
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.run import up_to_date
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.step import listen
 from evenhand.tasks.store import Store
@@ -48,23 +36,19 @@ def monitor(
     overrides = list(overrides or ())
     successor: list[ResolvedJob] = []
 
-    def plan() -> Verb:
+    def plan() -> terminal.Verb:
         from evenhand.flows.monitor import execute, plan_monitoring
 
         found = plan_monitoring(model, data, gates, overrides)
         if retrain is not None:
             successor.append(resolve(*load_job(retrain, ())))
         given = {"model": model, "data": data, "gates": found.gates, "overrides": overrides}
-        return Verb(
-            found.run_name,
-            lambda store, run_id, engine: execute(found, store, run_id, engine),
-            "monitor",
-            given,
-        )
+        return terminal.Verb(found.run_name, partial(execute, found), "monitor", given)
 
-    verdict, store, seconds = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
+    ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
+    verdict, store = ended.verdict, ended.store
     if not as_json and verdict.status == "monitored":
-        _print(verdict, seconds)
+        _print(verdict, ended.seconds)
     retrained = None
     drifted = verdict.status == "monitored" and verdict.exit_code == 1
     if drifted and successor and store is not None:
@@ -74,7 +58,7 @@ def monitor(
         if not as_json:
             _print_retrained(retrained)
     document = verdict.to_dict() | ({"retrained": retrained.to_dict()} if retrained else {})
-    return print_result(verdict, document if as_json else None, lambda: None)
+    return ended.finish(lambda *_: None, document)
 
 
 def _retrain(
@@ -82,31 +66,34 @@ def _retrain(
 ) -> Verdict:
     """Run the job unless its model is up to date; store the address of its verdict in the drift verdict."""
     from evenhand.flows.monitor import add_retraining
-    from evenhand.flows.up_to_date import up_to_date
 
     run_id = new_run_id(resolved.job.name)
     add_retraining(store, verdict, store.uri("runs", run_id, "verdict.json"))
-    with one_line_errors() as caught, show_progress(quiet=as_json) as listener, listen(listener):
+    with (
+        terminal.one_line_errors() as caught,
+        terminal.show_progress(quiet=as_json) as listener,
+        listen(listener),
+    ):
         if up_to_date(resolved, store, run_id, DirectEngine(store)) is None:
             home = prepare_environment(store.url)
-            execute_verb(verb_of(resolved, name, ()), store, run_id, home, direct=direct)
-    return verdict_of(store, run_id, caught.error)
+            terminal.execute_verb(verb_of(resolved, name, ()), store, run_id, home, direct=direct)
+    return terminal.verdict_of(store, run_id, caught.error)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
-    print_steps(verdict)
+    terminal.print_steps(verdict)
     _print_metrics(verdict)
     _print_gates(verdict.gates)
     for note in verdict.notes:
         print(f"note      {note}")
     print(f"verdict   {OUTCOMES[verdict.exit_code]}")
-    print_model("model", verdict.model)
-    print_end(verdict, seconds)
+    terminal.print_model("model", verdict.model)
+    terminal.print_end(verdict, seconds)
 
 
 def _print_metrics(verdict: Verdict) -> None:
     """Print the metrics of the whole table and the most drifted columns; the report has all."""
-    metrics, names = verdict.metrics, metric_names(verdict)
+    metrics, names = verdict.metrics, terminal.metric_names(verdict)
     columns = [name for name in names if name.startswith("psi.")]
     columns.sort(key=lambda name: -(metrics[name] or 0.0))
     whole = [
@@ -115,7 +102,7 @@ def _print_metrics(verdict: Verdict) -> None:
         if ("." not in name or name.startswith(("group_share_change.", "label_rate_change.")))
         and metrics[name] is not None
     ]
-    print_metrics(verdict, [*whole, *columns[:SHOWN_COLUMNS]])
+    terminal.print_metrics(verdict, [*whole, *columns[:SHOWN_COLUMNS]])
     if len(columns) > SHOWN_COLUMNS:
         print(f"  … {len(columns) - SHOWN_COLUMNS} more columns in the report\n")
 
@@ -124,7 +111,7 @@ def _print_gates(gates: Mapping[str, Any]) -> None:
     """Print the gates that did not pass, and how many passed."""
     results = gates["results"]
     failed = sorted((r for r in results if not r["passed"]), key=lambda result: result["status"] != "ok")
-    print_gates(failed[:SHOWN_GATES])
+    terminal.print_gates(failed[:SHOWN_GATES])
     if len(failed) > SHOWN_GATES:
         print(f"  … and {len(failed) - SHOWN_GATES} more")
     kind = "default gates" if gates.get("note") == "default gates" else "gates"

@@ -18,6 +18,7 @@ from evenhand.tasks import audit, policy, signatures
 from evenhand.tasks.audit import Chain, Record
 from evenhand.tasks.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.outages import waits_for_service
 from evenhand.tasks.registry import damaged_files, place_of, registry_client, tracking_uri
 from evenhand.tasks.store import Store
 
@@ -89,6 +90,7 @@ def history(model: str, as_json: bool, anchor: Path | None, store_url: str | Non
     return 1 if found.faults else 0
 
 
+@waits_for_service
 def verify(
     model: str, as_json: bool, anchor: Path | None, signed_by: list[Path] | None, store_url: str | None
 ) -> int:
@@ -151,6 +153,7 @@ def _read_anchor(path: Path) -> dict[str, Any]:
 # policies
 
 
+@waits_for_service
 def set_policy(
     model: str,
     gates: str,

@@ -3,58 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from evenhand.flows import run as retraining
-from evenhand.flows.commands.terminal import (
-    Verb,
-    print_end,
-    print_gates,
-    print_metrics,
-    print_result,
-    print_steps,
-    run_verb,
-)
+from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine, Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.store import Store
 
 
-def verb_of(resolved: ResolvedJob, job: str, overrides: Sequence[str]) -> Verb:
+def verb_of(resolved: ResolvedJob, job: str, overrides: Sequence[str]) -> terminal.Verb:
     """Return the verb that runs a job."""
-    return Verb(
-        resolved.job.name,
-        lambda store, run_id, engine: retraining.execute(resolved, store, run_id, engine),
-        "retrain",
-        {"job": job, "overrides": list(overrides)},
-    )
+    given = {"job": job, "overrides": list(overrides)}
+    return terminal.Verb(resolved.job.name, partial(retraining.execute, resolved), "retrain", given)
 
 
-def run(
-    job: str,
-    overrides: Sequence[str] | None,
-    as_json: bool,
-    store_url: str | None,
-    direct: bool,
-    if_changed: bool,
-) -> int:
+def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: Any) -> int:
     """Run a job, unless `if_changed` finds its model up to date, and print the result."""
     resolved: list[ResolvedJob] = []
 
-    def plan() -> Verb:
+    def plan() -> terminal.Verb:
         resolved.append(resolve(*load_job(job, overrides or ())))
         return verb_of(resolved[0], job, overrides or ())
 
     def nothing_to_do(store: Store, run_id: str) -> bool:
-        from evenhand.flows.up_to_date import up_to_date
-
         # compared in this process: a server would take longer to start
-        return up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
+        return retraining.up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
-    verdict, _, seconds = run_verb(
-        plan, as_json=as_json, store_url=store_url, direct=direct, skip=nothing_to_do if if_changed else None
-    )
-    return print_result(verdict, verdict.to_dict() if as_json else None, lambda: _print(verdict, seconds))
+    return terminal.run_verb(plan, **common, skip=nothing_to_do if if_changed else None).finish(_print)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
@@ -64,10 +42,10 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print("\n".join(verdict.notes))
         print(f"run       {verdict.run_id}, {seconds:.1f} s")
         return
-    print_steps(verdict)
-    print_metrics(verdict)
+    terminal.print_steps(verdict)
+    terminal.print_metrics(verdict)
     print_controls(verdict)
-    print_gates(verdict.gates["results"])
+    terminal.print_gates(verdict.gates["results"])
     if verdict.gates["note"] == "default gates":
         print("  the job sets no gates: it was only checked that the model is of use")
     elif not verdict.gates["results"]:
@@ -76,7 +54,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print(f"  WARNING  {note}")
     print()
     print_published(verdict)
-    print_end(verdict, seconds)
+    terminal.print_end(verdict, seconds)
 
 
 def print_controls(verdict: Verdict) -> None:

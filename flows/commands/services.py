@@ -5,13 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from evenhand.flows.runtime import (
-    SERVER_START_S,
-    prepare_environment,
-    prepare_prefect_home,
-    quiet_console,
-    start_temporary_server,
-)
+from evenhand.flows import runtime
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store, default_store_url
 
@@ -23,7 +17,7 @@ def serve(config: Path, only: list[str] | None, limit: int, store_url: str | Non
     os.environ["EVENHAND_STORE"] = place if "://" in place else str(Path(place).expanduser().resolve())
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
     Store(os.environ["EVENHAND_STORE"])
-    home = prepare_environment(os.environ["EVENHAND_STORE"])
+    home = runtime.prepare_environment(os.environ["EVENHAND_STORE"])
     from evenhand.flows.serve import read_deployments, serve_deployments
 
     deployments, names = read_deployments(config), only or []
@@ -33,9 +27,9 @@ def serve(config: Path, only: list[str] | None, limit: int, store_url: str | Non
         raise InputError(f"{config} has no deployment {unknown[0]!r}; there are {known}.")
     chosen = [item for item in deployments if not names or item.name in names]
     try:
-        prepare_prefect_home(home)
-        quiet_console()
-        start_temporary_server(SERVER_START_S, services=True)()
+        runtime.prepare_prefect_home(home)
+        runtime.quiet_console()
+        runtime.start_temporary_server(runtime.SERVER_START_S, services=True)()
         print(f"server    {os.environ['PREFECT_API_URL']}")
         print(f"store     {os.environ['EVENHAND_STORE']}")
         for item in chosen:
@@ -48,7 +42,7 @@ def serve(config: Path, only: list[str] | None, limit: int, store_url: str | Non
 
 def notify(config: Path) -> None:
     """Configure the notifications of a file on the Prefect server, and print who is notified now."""
-    prepare_environment()
+    runtime.prepare_environment()
     if not os.environ.get("PREFECT_API_URL"):
         raise InputError("notifications are kept on a Prefect server: set PREFECT_API_URL to yours.")
     from evenhand.flows.notify import configure_server, read_notifications

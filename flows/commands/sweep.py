@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.flows.commands.terminal import Verb, print_result, print_table, run_verb
+from evenhand.flows.commands.terminal import Verb, print_table, run_verb
 from evenhand.flows.engine import DirectEngine, Engine, Verdict
 from evenhand.flows.grid import make_grid
-from evenhand.flows.sweep import cached_points, execute, read_tradeoffs, run_points
+from evenhand.flows.sweep import cached_points, execute, run_points
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store
 
@@ -20,21 +20,21 @@ MAIN_KINDS = (
 
 
 def sweep(
-    job: str,
-    over: Sequence[str],
-    seeds: int,
     overrides: Sequence[str] | None,
-    best: str | None,
     workers: int | None,
     as_json: bool,
     store_url: str | None,
     direct: bool,
+    **given: Any,
 ) -> int:
-    """Run the grid, and print the metrics of each of its values."""
-    overrides = [*(overrides or ()), *([f"sweep.workers={workers}"] if workers is not None else [])]
+    """Run the grid, and print the metrics of each of its values.
+
+    `given` are `job`, `over`, `seeds` and `best`: parameters of the grid and of the flow alike.
+    """
+    given["overrides"] = [*(overrides or ()), *([] if workers is None else [f"sweep.workers={workers}"])]
 
     def plan() -> Verb:
-        grid = make_grid(job, over, seeds=seeds, overrides=overrides, best=best)
+        grid = make_grid(**given)
         if direct and grid.job.sweep.engine == "dask":
             raise InputError("--direct runs without Prefect, and Dask needs Prefect: leave one of them out.")
 
@@ -42,13 +42,11 @@ def sweep(
             cached = isinstance(engine, DirectEngine) and engine.cached_only
             return execute(grid, store, run_id, cached_points if cached else run_points)
 
-        given = {"job": job, "over": list(over), "seeds": seeds, "overrides": overrides, "best": best}
         return Verb(grid.run_name, execute_points, "sweep", given)
 
-    verdict, store, _ = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
-    document = read_tradeoffs(store, verdict.run_id) if store is not None and verdict.run_id else None
-    summary = _summary(verdict, document) if as_json else None
-    return print_result(verdict, summary, lambda: _print(verdict, document))
+    ended = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
+    document = ended.read("tradeoff.json")
+    return ended.finish(lambda verdict, _: _print(verdict, document), _summary(ended.verdict, document))
 
 
 def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -56,10 +54,7 @@ def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, 
     found = document or {"points": [], "values": [], "front": [], "fronts": {}, "best": None}
     cached = Counter(step for point in found["points"] for step in point["cached"])
     return {
-        "run_id": verdict.run_id,
-        "status": verdict.status,
-        "exit_code": verdict.exit_code,
-        "error": verdict.error,
+        **{key: getattr(verdict, key) for key in ("run_id", "status", "exit_code", "error")},
         "sweep": verdict.artifacts.get("sweep"),
         **{key: found[key] for key in ("points", "values", "front", "fronts", "best")},
         "artifacts": verdict.artifacts,
@@ -100,13 +95,14 @@ def _main_metrics(document: Mapping[str, Any]) -> list[str]:
     """Choose the goal's metrics, then performance, consistency and gaps, as many as fit a terminal."""
     goal = document["goal_metrics"]
     kinds = (document["performance"], *MAIN_KINDS)
-    order = [*goal, *(name for kind in kinds for name in document["metrics"] if _is_of(name, kind))]
-    shown = [name for name in dict.fromkeys(order) if name in document["metrics"]]
+    known = document["metrics"]
+    # a kind that ends in a dot stands for a metric of any subject
+    order = [
+        *goal,
+        *(name for kind in kinds for name in known if name.partition(".")[0] + "." == kind or name == kind),
+    ]
+    shown = [name for name in dict.fromkeys(order) if name in known]
     return shown[: max(SHOWN_COLUMNS, len(goal))]
-
-
-def _is_of(name: str, kind: str) -> bool:
-    return name.startswith(kind) if kind.endswith(".") else name == kind
 
 
 def _plus_minus(summary: Mapping[str, Any]) -> str:

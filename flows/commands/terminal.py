@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evenhand.flows import runtime
 from evenhand.flows.commands.progress_lines import ProgressLines
-from evenhand.flows.engine import CacheMiss, DirectEngine, Engine, Verdict, new_run_id, read_verdict
-from evenhand.flows.runtime import (
-    SERVER_START_S,
-    prepare_environment,
-    prepare_prefect_home,
-    quiet_console,
-    start_temporary_server,
+from evenhand.flows.engine import (
+    CacheMiss,
+    DirectEngine,
+    Engine,
+    Json,
+    Verdict,
+    describe_fault,
+    new_run_id,
+    read_verdict,
 )
-from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut, internal_fault
+from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
 from evenhand.tasks.step import Listener, listen
 from evenhand.tasks.store import Store
 
@@ -63,9 +66,9 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
         with contextlib.suppress(CacheMiss):
             verb.execute(store, run_id, DirectEngine(store, cached_only=True))
             return
-    prepare_prefect_home(home)
-    quiet_console()
-    wait_for_server = start_temporary_server(SERVER_START_S)
+    runtime.prepare_prefect_home(home)
+    runtime.quiet_console()
+    wait_for_server = runtime.start_temporary_server(runtime.SERVER_START_S)
     for module in PRELOADED:
         importlib.import_module(module)
     flow = getattr(importlib.import_module("evenhand.flows.prefect_flows"), verb.flow)
@@ -81,6 +84,32 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
             raise NotCarriedOut(_prefect_failed(error)) from error
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A verb that has ended: its verdict, the store if it was opened, and the seconds that it took."""
+
+    verdict: Verdict
+    store: Store | None
+    seconds: float
+    as_json: bool
+
+    def read(self, file: str) -> Any:
+        """Read a JSON file of the run's folder; None if there is none."""
+        run_id = self.verdict.run_id
+        text = self.store.read_text("runs", run_id, file) if self.store is not None and run_id else None
+        return json.loads(text) if text else None
+
+    def finish(self, show: Callable[[Verdict, float], None], document: Json | None = None) -> int:
+        """Call `show`, or print the document (default: the verdict) as JSON; print the error."""
+        if self.as_json:
+            print(json.dumps(document or self.verdict.to_dict()))
+        else:
+            show(self.verdict, self.seconds)
+        if self.verdict.error:
+            print(f"evenhand: {self.verdict.error}", file=sys.stderr)
+        return self.verdict.exit_code
+
+
 def run_verb(
     plan: Callable[[], Verb],
     *,
@@ -89,8 +118,8 @@ def run_verb(
     direct: bool,
     interrupted: str = STEPS_KEPT,
     skip: Callable[[Store, str], bool] | None = None,
-) -> tuple[Verdict, Store | None, float]:
-    """Plan a verb, execute it, and return its verdict, the store, and the seconds that it took.
+) -> Ended:
+    """Plan a verb and execute it.
 
     - `plan`: checks the options and builds the verb; its errors end the command
     - `as_json`, `store_url`, `direct`: options of the command
@@ -100,14 +129,15 @@ def run_verb(
     started = time.perf_counter()
     run_id, store = "", None  # type: str, Store | None
     with one_line_errors(interrupted=interrupted) as caught:
-        home = prepare_environment(store_url)
+        home = runtime.prepare_environment(store_url)
         verb = plan()
         store = Store(store_url)
         run_id = new_run_id(verb.name)
         with show_progress(quiet=as_json) as listener, listen(listener):
             if skip is None or not skip(store, run_id):
                 execute_verb(verb, store, run_id, home, direct=direct)
-    return verdict_of(store, run_id, caught.error), store, time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    return Ended(verdict_of(store, run_id, caught.error), store, seconds, as_json)
 
 
 def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> Verdict:
@@ -115,17 +145,6 @@ def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) ->
     found = read_verdict(store, run_id) if store is not None and run_id else None
     message = str(error) if error else "the run ended without a verdict: see the log above."
     return found or Verdict(run_id, "failed", error.exit_code if error else 4, message)
-
-
-def print_result(verdict: Verdict, document: Mapping[str, Any] | None, show: Callable[[], None]) -> int:
-    """Print the document as JSON, or call `show` if there is none; print the error; return the exit code."""
-    if document is not None:
-        print(json.dumps(document))
-    else:
-        show()
-    if verdict.error:
-        print(f"evenhand: {verdict.error}", file=sys.stderr)
-    return verdict.exit_code
 
 
 # errors and progress
@@ -174,7 +193,7 @@ def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
     ours = isinstance(error, EvenhandError)
     if os.environ.get("EVENHAND_LOG") and not (ours and error.__cause__ is None):
         traceback.print_exception(error)
-    return error if isinstance(error, EvenhandError) else internal_fault(error)
+    return error if isinstance(error, EvenhandError) else describe_fault(error)
 
 
 def _prefect_failed(error: Exception) -> str:
@@ -233,11 +252,6 @@ def estimate(metric: Mapping[str, Any], form: str = ".3f") -> str:
     return shown if low is None or high is None else f"{shown}  [{low:{form}}, {high:{form}}]"
 
 
-def metric_of(metrics: Mapping[str, float | None], name: str) -> dict[str, float | None]:
-    """Return the value of a verdict's metric and the ends of its interval."""
-    return {"value": metrics[name], "low": metrics.get(f"{name}.low"), "high": metrics.get(f"{name}.high")}
-
-
 def metric_names(verdict: Verdict) -> list[str]:
     """Return the names of a verdict's metrics, without the ends of their intervals."""
     return [name for name in verdict.metrics if not name.endswith((".low", ".high"))]
@@ -246,24 +260,23 @@ def metric_names(verdict: Verdict) -> list[str]:
 def print_metrics(verdict: Verdict, names: Sequence[str] | None = None) -> None:
     """Print metrics with intervals; with a baseline also its values and the paired differences."""
     names = metric_names(verdict) if names is None else names
-    rows = [[name, estimate(metric_of(verdict.metrics, name))] for name in names]
+    rows = []
+    for name in names:
+        low, high = (verdict.metrics.get(f"{name}.{end}") for end in ("low", "high"))
+        rows.append([name, estimate({"value": verdict.metrics[name], "low": low, "high": high})])
     if verdict.baseline:
         baseline, differences = verdict.baseline["metrics"], verdict.baseline["differences"]
         for row in rows:
             found = differences.get(row[0])
+            clear = found and found["low"] is not None and (found["low"] > 0 or found["high"] < 0)
             row.append(estimate({"value": baseline.get(row[0])}) if row[0] in baseline else "")
-            row.append(estimate(found, "+.3f") + (" *" if found and _differs(found) else "") if found else "")
+            row.append(estimate(found, "+.3f") + (" *" if clear else "") if found else "")
         rows.insert(0, ["", "model", "baseline", "difference"])
     if rows:
         print_table(rows, "  ")
     if verdict.baseline:
         print("\n  * the interval of the difference does not contain zero")
     print()
-
-
-def _differs(difference: Mapping[str, Any]) -> bool:
-    low, high = difference["low"], difference["high"]
-    return low is not None and (low > 0 or high < 0)
 
 
 def print_gates(results: Sequence[Mapping[str, Any]]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from evenhand.flows.commands.terminal import Verb, estimate, print_end, print_result, print_table, run_verb
+from evenhand.flows.commands.terminal import Verb, estimate, print_end, print_table, run_verb
 from evenhand.flows.engine import Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.study_report import status
@@ -14,11 +15,6 @@ from evenhand.tasks.pages.fronts.tune import metrics_of, trial_of
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: run the same command again, the finished trials are kept."
-
-
-def overrides_of(options: Mapping[str, Any]) -> list[str]:
-    """Turn the options that were given into keys of the job's section `tune`."""
-    return [f"tune.{key}={json.dumps(value)}" for key, value in options.items() if value not in (None, [])]
 
 
 def tune(
@@ -36,7 +32,8 @@ def tune(
 
     `given` are the options named like keys of the job's section `tune`.
     """
-    chosen = [*(overrides or ()), *overrides_of(given), *([f"seed={seed}"] if seed is not None else [])]
+    keys = [f"tune.{key}={json.dumps(value)}" for key, value in given.items() if value not in (None, [])]
+    chosen = [*(overrides or ()), *keys, *([f"seed={seed}"] if seed is not None else [])]
     if show_status:
         read, _ = load_job(job, chosen)
         document = status(read.name, read.tune.study, Store(store_url))
@@ -53,21 +50,14 @@ def tune(
 
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force)
-        return Verb(
-            f"{planned.resolved.job.name}-tune",
-            lambda store, run_id, engine: execute(planned, store, run_id, engine),
-            "tune",
-            {"job": job, "overrides": chosen, "force": force},
-            cacheable=False,
-        )
+        arguments = {"job": job, "overrides": chosen, "force": force}
+        name = f"{planned.resolved.job.name}-tune"
+        return Verb(name, partial(execute, planned), "tune", arguments, cacheable=False)
 
-    verdict, store, seconds = run_verb(
-        plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED
-    )
-    text = store.read_text("runs", verdict.run_id, "tuning.json") if store and verdict.run_id else None
-    found = json.loads(text) if text else None
-    summary = {**verdict.to_dict(), "tuning": found} if as_json else None
-    return print_result(verdict, summary, lambda: _print(verdict, found, seconds))
+    ended = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED)
+    found = ended.read("tuning.json")
+    shown = {**ended.verdict.to_dict(), "tuning": found}
+    return ended.finish(lambda verdict, seconds: _print(verdict, found, seconds), shown)
 
 
 def _print(verdict: Verdict, document: Mapping[str, Any] | None, seconds: float) -> None:

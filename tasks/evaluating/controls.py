@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import Comparison, compare
 
@@ -34,22 +34,22 @@ class Majority:
 
 
 @dataclass(frozen=True)
-class Blind:
-    """A model that was trained with 0 in some columns, and so predicts from the others."""
+class Wrapped:
+    """A model that predicts in its own way; all else is that of the model."""
 
     model: Any
-    columns: list[int]
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Labels."""
-        found: NDArray[Any] = self.model.classes_
-        return found
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "model":
             raise AttributeError(name)
         return getattr(self.model, name)
+
+
+@dataclass(frozen=True)
+class Blind(Wrapped):
+    """A model that was trained with 0 in some columns, and so predicts from the others."""
+
+    columns: list[int]
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         """Class probabilities, shape (n, 2)."""
@@ -93,7 +93,8 @@ def controls_content(
     found = {}
     for control in measured:
         compared = compare(outcomes, control.outcomes, **settings).to_json()["differences"]
-        single = compare_values(outcomes, control.outcomes, settings)
+        plain = evaluate(control.outcomes, **{**settings, "draws": 0}).metrics
+        single = {name: metric.value for name, metric in plain.items()}
         for name, value in certificates.items():
             other = control.certificates.get(name)
             if other is not None and value.value is not None and other.value is not None:
@@ -101,16 +102,6 @@ def controls_content(
                 compared[name] = {**vars(MetricValue(value.value - other.value))}
         found[control.name] = {"same_as": control.same_as, "metrics": single, "differences": compared}
     return {"rows": outcomes.n, "level": settings["level"], "controls": found}
-
-
-def compare_values(
-    outcomes: Outcomes, control: Outcomes, settings: Mapping[str, Any]
-) -> dict[str, float | None]:
-    """Values of a control's metrics, without intervals."""
-    from evenhand.fairlib.evaluation.evaluate import evaluate
-
-    found = evaluate(control, **{**settings, "draws": 0})
-    return {name: metric.value for name, metric in found.metrics.items()}
 
 
 def comparisons(content: Mapping[str, Any]) -> dict[str, Comparison]:

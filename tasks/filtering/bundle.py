@@ -23,18 +23,13 @@ from evenhand.tasks.store import sha256_of_path
 
 # The files of a bundle that decide about rows; balance.json does not.
 DECISIVE = ("encoder.json", "inputs.json", "model")
-CHOICES = {
-    "sensitive": ("drop", "refuse"),
-    "compression": ("snappy", "zstd", "gzip", "lz4", "none"),
-    "format": (None, "parquet", "csv"),
-}
 # Settings that change how a run is carried out or judged, not its output.
 WITHOUT_EFFECT = ("workers", "max_drift", "settle_seconds")
 
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """Settings of a filter run; the job's section `filter` describes them for users."""
+    """Settings of a filter run; the job's section `filter` describes them for users, and checks them."""
 
     seed: int = 0  # of the rows' uniform numbers
     key: tuple[str, ...] | None = None  # columns that identify a row; None: all inputs that are not sensitive
@@ -50,19 +45,13 @@ class FilterSettings:
     settle_seconds: float | None = None  # the input is watched: files that changed more recently wait
 
     def __post_init__(self) -> None:
-        """Refuse invalid settings."""
+        """Refuse a key without columns, or with one twice."""
         for name in ("key", "null_values"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, tuple(value))
         if self.key is not None and (not self.key or len(set(self.key)) < len(self.key)):
             raise InputError("filter.key needs at least one column, and each only once: correct it.")
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                listed = ", ".join(filter(None, known))
-                raise InputError(f"filter.{name} is {getattr(self, name)!r}: choose one of {listed}.")
-        if self.rows_per_unit < 1 or (self.workers is not None and self.workers < 1):
-            raise InputError("filter.rows_per_unit and filter.workers must be at least 1.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -17,7 +17,7 @@ from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
 from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import input_errors
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 
 PROBABILITY = "acceptance_probability"
@@ -73,10 +73,8 @@ class RowFilter:
             values.setdefault(name, batch.column(name))
         rows = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
         acceptance = self.bundle.raw.evaluate(rows)
-        try:
+        with input_errors():
             numbers = self.bundle.uniforms(rows, self.key, self.settings.seed)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         if self.settings.probability:
             batch = batch.append_column(PROBABILITY, pa.array(acceptance.probabilities))
         accepted = batch.filter(pa.array(numbers < acceptance.probabilities))

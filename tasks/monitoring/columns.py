@@ -100,20 +100,14 @@ def compare_column(
     new, *failed = (
         least - 1 if 0 < count < least else count for count in (new, *(count for _, count in broken))
     )
+    # Missing values of a sensitive attribute are a group, as in the reference.
+    missing_counts = 0 if now[-1] < least else now[-1], rows, then[-1], sum(then)
     return InputDrift(
         **vars(drift),
         kind=reference["kind"],
         sensitive=sensitive,
         bins=_shares(names, now, then, least),
-        # Missing values of a sensitive attribute are a group, as in the reference.
-        missing=share_change(
-            0 if now[-1] < least else now[-1],
-            rows,
-            then[-1],
-            sum(then),
-            level=settings.level,
-            least=LEAST_ROWS,
-        ),
+        missing=share_change(*missing_counts, level=settings.level, least=LEAST_ROWS),
         unseen=share(new, rows, level=settings.level) if categorical else None,
         # A row that breaks two rules counts twice: the share is an upper bound.
         outside_contract=share(min(sum(failed), rows), rows, level=settings.level),

@@ -56,7 +56,7 @@ def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Secti
     for module in modules:
         if all(documents.get(name) is not None for name in module.NEEDS):
             found: Any = module.build(documents)
-            yield from [found] if isinstance(found, Section) else found or []
+            yield from (s for s in ([found] if isinstance(found, Section) else found or ()) if s.blocks)
 
 
 @cache
@@ -64,7 +64,7 @@ def _modules(kind: str) -> list[ModuleType]:
     """Modules of :mod:`tasks.pages.sections` that this kind of page has, in order.
 
     Each has ``PAGES`` (kind of page to place in its order), ``NEEDS`` (documents without which it does not
-    apply) and ``build(documents)``, which gives a section, several, or None.
+    apply) and ``build(documents)``, which gives a section, several, or None; one without blocks is left out.
     """
     names = [item.name for item in pkgutil.iter_modules(sections.__path__)]
     modules = [importlib.import_module(f"evenhand.tasks.pages.sections.{name}") for name in names]

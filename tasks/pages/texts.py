@@ -57,6 +57,13 @@ def lack(text: str, *below: str, span: int = 1) -> Cell:
     return Cell(text, below, kind="lack", span=span)
 
 
+def known(
+    value: float | None, form: Callable[[float], str] = formats.number, why: str = "too few rows"
+) -> Cell:
+    """A number, or why there is none."""
+    return lack(why) if value is None else Cell(form(value))
+
+
 def largest(items: Sequence[Item], most: int, size: Callable[[Item], float]) -> list[Item]:
     """The largest of many items, in their own order."""
     top = sorted(items, key=size, reverse=True)[:most]

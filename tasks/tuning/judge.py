@@ -301,25 +301,23 @@ def measured(
         evaluation = evaluate(
             outcomes,
             draws=0 if parameters["first"] else measure["draws"],
-            level=measure["level"],
-            min_cell=measure["min_cell"],
-            intersections=measure["intersections"],
+            **{key: measure[key] for key in ("level", "min_cell", "intersections")},
             score_intervals=measure["score_intervals"] and undecided not in known,
             seed=derive_seed(parameters["seed"], "bootstrap"),
         )
+        ends = ("value", "low", "high")
         metrics = {
-            name: {"value": metric.value, "low": metric.low, "high": metric.high}
-            for name, metric in evaluation.metrics.items()
+            name: {end: getattr(metric, end) for end in ends} for name, metric in evaluation.metrics.items()
         }
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
         metrics |= known.setdefault(undecided, scores)
         folds = parameters["folds"] if rule["decision"]["equal"] else None
         times = reach(measure["test_share"], folds)
         for name in measure["predicted"]:
-            value, low, high = (metrics.get(name, {}).get(key) for key in ("value", "low", "high"))
+            value, low, high = (metrics.get(name, {}).get(end) for end in ends)
             if value is not None and low is not None and high is not None:
-                ends = {"below": value - times * (value - low), "above": value + times * (high - value)}
-                metrics[name] = {**metrics[name], **ends}
+                beyond = {"below": value - times * (value - low), "above": value + times * (high - value)}
+                metrics[name] = {**metrics[name], **beyond}
         content.append({"metrics": metrics})
     return content
 

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, is_kept, leading
+from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, internal_fault
 from evenhand.tasks.evaluating.controls import CONTROLS
 from evenhand.tasks.tuning.candidates import (
@@ -26,11 +26,11 @@ from evenhand.tasks.tuning.candidates import (
     Judge,
     Plan,
     Rule,
+    distribution,
     drawn,
     optuna_quietly,
     parameters_of,
 )
-from evenhand.tasks.tuning.genetic import genetic_sampler
 
 JOURNAL, STUDY = "journal.log", "study"
 # One in so many models goes on after the first rung.
@@ -44,13 +44,7 @@ DIGITS = 6
 
 
 class Study:
-    """A study in a folder: what it is, and its trials.
-
-    Parameters
-    ----------
-    folder : Path
-        Of ``journal.log``, to which every event is appended.
-    """
+    """A study in a folder, which has ``journal.log``, to which every event is appended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,13 +57,7 @@ class Study:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the study alone, and mend what a killed process left.
-
-        Raises
-        ------
-        NotCarriedOut
-            Another process holds it.
-        """
+        """Hold the study alone, and mend what a killed process left; `NotCarriedOut` if another holds it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / "held.lock", timeout=0)
         try:
@@ -170,20 +158,11 @@ class Study:
     ) -> None:
         """Judge candidates until a time or a number of models; those that were running are run again.
 
-        Parameters
-        ----------
-        plan : Plan
-        judge : callable
-        until : float
-            Time of ``time.monotonic``, after which no further model starts. The controls always run.
-        most : int
-            Number of models of the whole study.
-        workers : int
-            Models at a time; each waits in a thread for `judge`.
-        on_trial : callable, optional
-            Called with all finished trials after each model.
-        interrupt : callable, optional
-            Called after an exception such as Ctrl-C; it ends the calls of `judge` that run.
+        - `until`: time of ``time.monotonic``, after which no further model starts; the controls always run
+        - `most`: number of models of the whole study
+        - `workers`: models at a time; each waits in a thread for `judge`
+        - `on_trial`: called with all finished trials after each model
+        - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that run
         """
         optuna = optuna_quietly()
         guard, stopped = threading.Lock(), threading.Event()
@@ -350,3 +329,52 @@ def _trials(item: Any) -> list[Trial]:
         )
         for place, result in enumerate(found["results"])
     ]
+
+
+def genetic_sampler(plan: Plan, seed: int) -> Any:
+    """Build the sampler of the next trial.
+
+    Optuna crosses only parameters that all trials have, and such a study has none. Here, as there, a parent
+    is the better of two random trials (Deb et al., IEEE Trans. Evol. Comput. 2002). A child has the method
+    of one parent. Each other value is that of either parent that has it, or with a probability of one in the
+    number of values a random one.
+    """
+    samplers, rng = optuna_quietly().samplers, generator(seed, "children")
+    base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler
+    space = {METHOD: optuna_quietly().distributions.CategoricalDistribution(list(plan.methods))}
+    for method, dimensions in plan.methods.items():
+        space |= {f"{method}.{name}": distribution(dimension) for name, dimension in dimensions.items()}
+
+    class Genetic(base):  # type: ignore[misc, valid-type]
+        def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+            return space
+
+    free = Aim(plan.aim.objectives)
+
+    def parent(items: Sequence[Any]) -> dict[str, Any]:
+        pair = [items[index] for index in rng.integers(len(items), size=2)]
+        misses = [sum(item.constraints.values()) for item in pair]
+        told = [
+            {name: {"value": value} for name, value in zip(free.objectives, item.values, strict=True)}
+            for item in pair
+        ]
+        is_ahead = misses[1] < misses[0] or (misses[1] == misses[0] and beats(free, told[1], told[0]))
+        found: dict[str, Any] = pair[int(is_ahead)].params
+        return found
+
+    def child(study: Any, space: Any, population: Sequence[Any]) -> dict[str, Any]:
+        items = [item for item in population if METHOD in item.params]
+        if not items:
+            return {}
+        first, second = parent(items), parent(items)
+        own = [name for name in space if name == METHOD or name.startswith(f"{first[METHOD]}.")]
+        values = {}
+        for name in own:
+            known = [parent[name] for parent in (first, second) if name in parent]
+            if name == METHOD:
+                known = known[:1]
+            if known and rng.random() >= 1 / len(own):
+                values[name] = known[rng.integers(len(known))]
+        return values
+
+    return Genetic(seed=seed, child_generation_strategy=child)

@@ -79,6 +79,6 @@ def test_every_flip_in_the_cache_is_found(store: Path) -> None:
 def test_a_record_of_prefect_is_never_read(store: Path) -> None:
     """Finding 2.9: nothing of ours lies in Prefect's result storage, whose records name their reader."""
     assert not list((store / "prefect").glob("storage/*"))
-    from evenhand.tasks.prefect_tasks import STEP_TASKS
+    from evenhand.flows.prefect_engine import STEP_TASKS
 
     assert {task.persist_result for task in STEP_TASKS.values()} == {False}

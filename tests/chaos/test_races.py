@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +14,6 @@ from evenhand.tasks.audit import history, move_alias, record_evaluation
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.policy import promote
 from evenhand.tasks.registry import registry_client
-from tests.e2e.real_services import free_ports, lacking
 
 MODEL = "people"
 
@@ -87,35 +82,6 @@ def test_two_promotions_at_once_over_sqlite(tmp_path: Path) -> None:
 def test_two_hundred_races_over_sqlite(tmp_path: Path) -> None:
     found = race(f"sqlite:///{tmp_path}/mlflow.db", 200)
     assert found["lost-won"] > 100
-
-
-@pytest.fixture
-def postgres(tmp_path: Path) -> Iterator[str]:
-    """A PostgreSQL server of the test's own; as root it runs as its own user."""
-    reason = lacking()
-    if reason:
-        pytest.skip(reason)
-    (port,) = free_ports(1)
-    folder = Path("/tmp") / f"evenhand-race-{port}"
-    folder.mkdir(mode=0o700)
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    programs = installed[-1] if installed else Path(str(shutil.which("pg_ctl"))).parent
-    user: list[str] = []
-    if os.getuid() == 0:
-        shutil.chown(folder, "postgres", "postgres")
-        user = ["runuser", "-u", "postgres", "--"]
-
-    def call(*command: Any) -> None:
-        subprocess.run([*user, *map(str, command)], check=True, capture_output=True, cwd="/")
-
-    call(programs / "initdb", "-D", folder / "data", "-U", "evenhand", "--auth=trust")
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1"
-    call(programs / "pg_ctl", "-D", folder / "data", "-o", options, "-l", folder / "log", "-w", "start")
-    try:
-        yield f"postgresql://evenhand@127.0.0.1:{port}/postgres"
-    finally:
-        call(programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.long

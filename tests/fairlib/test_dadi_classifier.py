@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -395,25 +394,6 @@ def test_a_saved_model_holds_no_adversary(tmp_path: Path) -> None:
     assert tensors["policy.weight3"].shape == (8, 6)
     numbers = sum(tensor.size for tensor in tensors.values())
     assert (tmp_path / "network.safetensors").stat().st_size < 4 * numbers + 6000
-
-
-def test_the_size_of_a_saved_model_does_not_grow_with_the_rows(tmp_path: Path) -> None:
-    sizes = []
-    for n in (100, 1600):
-        _fit(n).save(tmp_path / str(n))
-        sizes.append(sum(path.stat().st_size for path in (tmp_path / str(n)).iterdir()))
-        text = (tmp_path / str(n) / "model.json").read_text()
-        assert json.loads(text)["n_features_in"] == 6
-    # digits of the report's numbers
-    assert abs(sizes[0] - sizes[1]) < 200
-
-
-def test_a_model_of_another_class_is_not_loaded(model: DADIClassifier, tmp_path: Path) -> None:
-    model.save(tmp_path)
-    described = json.loads((tmp_path / "model.json").read_text())
-    (tmp_path / "model.json").write_text(json.dumps(described | {"class": "GBDTClassifier"}))
-    with pytest.raises(ValueError, match="holds no DADIClassifier"):
-        DADIClassifier.load(tmp_path)
 
 
 def test_a_clone_is_unfitted_and_has_the_same_parameters(model: DADIClassifier) -> None:

@@ -29,6 +29,7 @@ import evenhand.flows.evaluate as evaluation
 import evenhand.tasks.evaluating.decisions as decisions
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.flows import runtime
 from evenhand.flows.cli import app
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
@@ -297,7 +298,7 @@ def test_what_is_cached_needs_no_prefect(desk: Desk, monkeypatch: pytest.MonkeyP
     def started(*given: Any) -> None:
         raise AssertionError("a flow was started")
 
-    monkeypatch.setattr(terminal, "start_temporary_server", started)
+    monkeypatch.setattr(runtime, "start_temporary_server", started)
     given = [CHAMPION, "--data", data, "--gates", gates, "--json", "--store", str(desk.store)]
     done = CliRunner().invoke(app, ["evaluate", *given])
     assert done.exit_code == 0, done.stderr

@@ -355,6 +355,10 @@ WRONG = {
     "the wrong way": (["--maximize", "gap_max.sex"], "of this metric lower is better"),
     "twice": (["--maximize", "auc", "--maximize", "auc"], "an objective is given twice"),
     "a certificate": (["--where", "certificate.flips <= 0.1"], "which is not measured in a search"),
+    "membership": (
+        ["--where", "membership_auc <= 0.6", "--set", "evaluate.membership.shadows=4"],
+        "'membership_auc', which is not measured in a search",
+    ),
     "unknown method": (["--method", "gbtd"], "method 'gbtd' is not known (did you mean 'gbdt'?)"),
     "impossible method": (["--method", "clp", "--set", "evaluate.counterfactuals={}"], "clp pairs people"),
     "unknown space": (

@@ -83,6 +83,7 @@ def test_groups_that_the_contract_names() -> None:
         ("auc.sex", True, "names no metric"),
         ("consistency.spouse", False, None),
         ("features_asked", False, "names no metric"),
+        ("membership_auc", False, "names no metric"),
         ("certificate.drf", False, "cannot be judged here"),
     ],
 )

@@ -147,7 +147,7 @@ def roots() -> dict[str, list[str]]:
     found = {}
     for name in STEPS:
         step = STEPS[name]
-        extra = [BUDRO] if name in ("train", "controls", "evaluate", "publish") else []
+        extra = [BUDRO] if name in OF_THE_METHOD else []
         found[name] = [step.module, *step.modules, *extra]
     return found
 
@@ -161,6 +161,8 @@ def files(roots: dict[str, list[str]]) -> dict[str, set[str]]:
     }
 
 
+# steps that import the method's module by name
+OF_THE_METHOD = {"train", "membership", "controls", "evaluate", "publish"}
 # steps that decide or load a model, and so need the rules
 DECIDING = {"decide", "controls", "evaluate", "measure_model", "measure_drift", "publish"}
 ENCODERS_USERS = {
@@ -170,19 +172,20 @@ ENCODERS_USERS = {
     "balance",
     "fair_metric",
     "train",
+    "membership",
     *DECIDING,
 }
 TOUCHED = [
-    ("fairlib/transport/dual.py", {"train", "controls", "evaluate", "publish"}),
-    ("fairlib/transport/_kernels.py", {"train", "controls", "evaluate", "publish"}),
+    ("fairlib/transport/dual.py", OF_THE_METHOD),
+    ("fairlib/transport/_kernels.py", OF_THE_METHOD),
     (
         "fairlib/distances/sensitive_subspace.py",
-        {"fair_metric", "train", "decide", "controls", "evaluate", "publish"},
+        {"fair_metric", "decide", *OF_THE_METHOD},
     ),
-    ("fairlib/distances/explore.py", {"fair_metric", "train", "decide", "controls", "evaluate", "publish"}),
+    ("fairlib/distances/explore.py", {"fair_metric", "decide", *OF_THE_METHOD}),
     (
         "fairlib/preprocessing/counterfactuals.py",
-        {"fair_metric", "train", *DECIDING},
+        {"fair_metric", "train", "membership", *DECIDING},
     ),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/base.py", {"balance", "learn_proxy", "measure_proxy"}),

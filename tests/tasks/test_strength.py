@@ -13,10 +13,9 @@ from sklearn.metrics import balanced_accuracy_score
 
 from evenhand.fairlib.methods.networks.clp import CLPClassifier
 from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks import strength
+from evenhand.tasks import training
 from evenhand.tasks.controls import controls
-from evenhand.tasks.strength import balanced_accuracy_lost, fit_useful
-from evenhand.tasks.training import HeldOut, Learner
+from evenhand.tasks.training import HeldOut, Learner, balanced_accuracy_lost, fit_useful
 from tests.tasks.steps_of_rows import RULE, context, encoded
 
 LABELS = np.array([0, 0, 0, 0, 1, 1])
@@ -61,7 +60,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, losses: list[float], error: float 
     """Facts of a search in which the strengths cost these losses."""
     data = encoded(200)
     answers = iter([(loss, error) for loss in losses])
-    monkeypatch.setattr(strength, "balanced_accuracy_lost", lambda own, plain: next(answers))
+    monkeypatch.setattr(training, "balanced_accuracy_lost", lambda own, plain: next(answers))
     build = partial(CLPClassifier, n_steps=50, random_state=0)
     flipped = data.X.copy()
     flipped[:, 0] = 1.0 - flipped[:, 0]

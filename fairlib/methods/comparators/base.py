@@ -27,11 +27,7 @@ Codes = NDArray[np.int64]
 @contextmanager
 def optional_import(method: str) -> Iterator[None]:
     """Import a method's libraries in this context, without aif360's log of what is not installed.
-
-    Raises
-    ------
-    ImportError
-        A library is not installed; the message says what installs it.
+    ImportError: a library is not installed; the message says what installs it.
     """
     root, silent = logging.getLogger(), logging.NullHandler()
     # logging.warning gives a root logger without handlers one that prints

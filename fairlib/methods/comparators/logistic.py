@@ -34,19 +34,11 @@ CANDIDATES = tuple(step / 10 for step in range(11))
 
 @dataclass(frozen=True)
 class Linear:
-    """A logistic model of label 1.
+    """A logistic model of label 1."""
 
-    Parameters
-    ----------
-    coefficients : ndarray of float64, shape (d,)
-    intercept : float
-    n_iter : int
-        Steps of the solver.
-    """
-
-    coefficients: Float64
+    coefficients: Float64  # shape (d,)
     intercept: float
-    n_iter: int = 0
+    n_iter: int = 0  # steps of the solver
 
     def logits(self, X: NDArray[Any]) -> Float64:
         """:math:`X w + b` for X of shape (n, d), shape (n,).

@@ -25,17 +25,11 @@ Distinct = Sequence[tuple[Float32, Float32]]
 
 @dataclass(frozen=True)
 class RepairMap:
-    """What each value of d columns becomes, by group: linear between knots, constant beyond the outer ones.
+    """What each value of d columns becomes, by group: linear between knots, constant beyond them."""
 
-    Attributes
-    ----------
-    counts : ndarray of int, shape (d, 2)
-        Knots of each column and group.
-    values, repaired : ndarray of float32, shape (sum of counts,)
-        The knots: original values, rising within a column and group, and what the library makes of them.
-    """
-
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # shape (d, 2): knots of each column and group
+    # shape (sum of counts,): the knots, which are original values, rising within a column and group, and what
+    # the library makes of them
     values: Float32
     repaired: Float32
 
@@ -43,19 +37,8 @@ class RepairMap:
     def fit(cls, distinct: Distinct, level: float) -> RepairMap:
         """Let the library repair the distinct values, and keep at most 101 of each column and group.
 
-        With more distinct values the knots are quantiles of these.
-
-        Parameters
-        ----------
-        distinct : sequence of (ndarray of float32, ndarray of float32)
-            Rising values of each column, in the other and in the privileged group.
-        level : float
-            0 leaves everything as it is, 1 repairs in full.
-
-        Raises
-        ------
-        ImportError
-            The optional extra is not installed.
+        With more distinct values the knots are quantiles of these. `distinct` are rising values; `level` 0
+        leaves everything as it is, 1 repairs in full. ImportError if the optional extra is not installed.
         """
         # in this order: the columns, and of each the other group, then the privileged one
         values = [side for pair in distinct for side in pair]

@@ -31,17 +31,12 @@ class Interpolation:
     r"""Randomised thresholds of G groups: the probability of label 1 given score :math:`s` and group.
 
     .. math:: p(s) = q \, c + (1 - q) \sum_{k=0,1} w_k [s > t_k]
-
-    Attributes
-    ----------
-    weights, thresholds : ndarray of float64, shape (G, 2)
-        :math:`w_k` and :math:`t_k`.
-    ignored, constant : ndarray of float64, shape (G,)
-        :math:`q`, how likely the score is ignored, and :math:`c`, what then counts.
     """
 
+    # shape (G, 2): w_k and t_k
     weights: Float64
     thresholds: Float64
+    # shape (G,): q, how likely the score is ignored, and c, what then counts
     ignored: Float64
     constant: Float64
 

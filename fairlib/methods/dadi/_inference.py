@@ -93,14 +93,9 @@ def acquire(
 ) -> None:
     """Ask group after group until the policy stops.
 
-    Parameters
-    ----------
-    known : uint8, shape (n, G)
-        Groups known at first; afterwards also those asked.
-    order : int64, shape (n, G)
-        Gets the groups in the order in which they were asked, then -1.
-    logits : float32, shape (n, classes)
-        Gets the classifier's outputs at the end.
+    `known`, uint8 of shape (n, G), are groups known at first, and afterwards also those asked. `order`, int64
+    of shape (n, G), gets the groups in the order in which they were asked, then -1. `logits`, float32 of
+    shape (n, classes), gets the classifier's outputs at the end.
     """
     memory = _memory(network.encoder, columns, rows)
     upper = rows.upper.astype(np.float32)

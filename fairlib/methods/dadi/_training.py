@@ -158,20 +158,11 @@ def joint_training(
 ) -> int:
     """Iterations `begin` to `end`: n steps of every agent, then one step of every optimizer.
 
-    Parameters
-    ----------
-    target : Learner
-        Target network: a copy of the predictor, renewed every ``target_every`` iterations.
-    states : States
-        Buffer of n + 1 time steps (first axis), which share ``upper``.
-    sums : float64, shape (6,)
-        Sums are added: loss of the classifier, of the adversary, squared error of the values, reward at the
-        end of an episode, groups asked in it, episodes.
-
-    Returns
-    -------
-    int
-        The iteration reached: less than `end` if a loss became NaN or infinite in it.
+    `target` is a copy of the predictor, renewed every ``target_every`` iterations. `states` are a buffer of n
+    + 1 time steps (first axis), which share ``upper``. To `sums`, float64 of shape (6,), are added: loss of
+    the classifier, of the adversary, squared error of the values, reward at the end of an episode, groups
+    asked in it, episodes. Returns the iteration reached: less than `end` if a loss became NaN or infinite in
+    it.
     """
     times, n, t = states.known_table.shape
     n_steps, groups, gamma = times - 1, config.allowed.size, config.gamma

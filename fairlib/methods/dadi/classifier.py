@@ -318,17 +318,10 @@ class DADIClassifier(BinaryMethod):
         return self.acquire(X).probability
 
     def predict_proba_known(self, X: ArrayLike, known: ArrayLike) -> Float64:
-        """Class probabilities from the known groups, without another question.
+        """Class probabilities from the known groups, without another question, shape (n, 2).
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        known : array-like of bool, shape (n, G)
-            Columns of other groups have no influence.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, 2)
+        X has the shape (n, d), and `known`, bool, the shape (n, G); columns of other groups have no
+        influence.
         """
         from evenhand.fairlib.methods.dadi.inference import probabilities
 

@@ -50,19 +50,10 @@ def feature_report(
 ) -> dict[str, Any]:
     """Measure AUCs of classifier and adversary on held-out rows.
 
-    Parameters
-    ----------
-    allowed : bool, shape (G,)
-        Groups that may be asked.
-    pretrained, trained : (SetNetwork, SetNetwork)
-        Predictor and adversary before and after joint training.
-
-    Returns
-    -------
-    dict
-        ``rows``, and AUCs for each of ``groups`` alone (pretrained), for ``all`` that may be asked and for
-        those that the policy asks for (``acquired``). They are None for groups that may not be asked, because
-        no training used them.
+    The report has ``rows``, and AUCs for each of ``groups`` alone, by the pair of predictor and adversary
+    before joint training, and by the pair after it for ``all`` groups that are `allowed`, bool of shape (G,),
+    and for those that the policy asks for (``acquired``). AUCs are None for groups that may not be asked,
+    because no training used them.
     """
     n = len(held.X)
     report: dict[str, Any] = {"rows": n, "groups": {}}

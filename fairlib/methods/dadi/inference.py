@@ -26,21 +26,12 @@ Known = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class SetNetwork:
-    """A network that reads sets of known groups.
-
-    Parameters
-    ----------
-    shape : NetworkShape
-    vector : float32, shape (parameters,)
-    layout : Layout
-    steps : int
-        Of the processing block.
-    """
+    """A network that reads sets of known groups."""
 
     shape: NetworkShape
-    vector: Float32
+    vector: Float32  # shape (parameters,)
     layout: Layout
-    steps: int
+    steps: int  # of the processing block
 
     def _for_kernels(self) -> tuple[Network, Columns]:
         """Network and columns as kernels take them.
@@ -55,8 +46,7 @@ class SetNetwork:
         network, columns = self._for_kernels()
         # always the same memory layout: kernels are compiled anew for every other one
         readings = read_sets(network.encoder, columns, rows, np.ascontiguousarray(known), self.steps)
-        outputs: Float32 = head_outputs(getattr(network, head), readings)
-        return outputs
+        return head_outputs(getattr(network, head), readings)
 
     def outputs(self, head: str, X: Float32, known: Known) -> Float32:
         """:meth:`head_outputs` for rows of a matrix, shape (n, d)."""
@@ -68,22 +58,10 @@ class SetNetwork:
     ) -> tuple[NDArray[np.int64], Float64]:
         """Ask group after group until the policy stops.
 
-        Parameters
-        ----------
-        allowed : bool, shape (G,)
-            Groups that may be asked.
-        X : float32, shape (n, d)
-            The answers.
-        known : uint8, shape (n, G)
-            Groups known at first; afterwards also those asked.
-        callback : callable, optional
-            ``callback(done, total)``, in rows.
-
-        Returns
-        -------
-        order : int64, shape (n, G)
-            Groups in the order in which they were asked, then -1.
-        probability : float64, shape (n, 2)
+        X, shape (n, d), holds the answers. `allowed`, shape (G,), says which groups may be asked. `known`,
+        uint8 of shape (n, G), are those known at first, and afterwards also those asked. ``callback(done,
+        total)`` counts rows. The results are the groups in the order in which they were asked, then -1, shape
+        (n, G), and the probabilities of both classes, shape (n, 2).
         """
         n = len(X)
         order = np.full(known.shape, -1, np.int64)
@@ -135,5 +113,4 @@ def _chunks(n: int) -> Iterator[slice]:
 
 def probabilities(logits: Float32) -> Float64:
     """Softmax of each row, in float64."""
-    found: Float64 = softmax(logits.astype(np.float64), axis=1)
-    return found
+    return softmax(logits.astype(np.float64), axis=1)

@@ -75,15 +75,9 @@ class Layout:
 
     A two-valued column (or a constant one) has two memory vectors, which all people share. Another value is
     read as the nearer of the two.
-
-    Parameters
-    ----------
-    groups : mapping of str to list of int
-        Columns of each group, in the order of the actions.
-    columns : Columns
     """
 
-    groups: Mapping[str, Sequence[int]]
+    groups: Mapping[str, Sequence[int]]  # columns of each group, in the order of the actions
     columns: Columns
 
     @classmethod
@@ -132,23 +126,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """Sizes of a set encoder with its heads (appendices B and C).
+    """Sizes of a set encoder with its heads (appendices B and C)."""
 
-    Parameters
-    ----------
-    columns, classes, actions : int
-        Matrix columns, outputs of the classifier and of the policy (0: no policy).
-    hidden : tuple of int
-        Units of both hidden layers of the reading block and of the heads.
-    memory : int
-        Length of memory vectors, and units of the LSTM.
-    """
-
+    # matrix columns, outputs of the classifier and of the policy (0: no policy)
     columns: int
     classes: int
     actions: int
-    hidden: tuple[int, int]
-    memory: int
+    hidden: tuple[int, int]  # units of both hidden layers of the reading block and of the heads
+    memory: int  # length of memory vectors, and units of the LSTM
 
     def parts(self) -> Iterator[tuple[str, tuple[int, ...], int]]:
         """Name, shape and fan-in of every part; biases have fan-in 0."""

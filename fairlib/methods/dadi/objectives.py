@@ -77,5 +77,4 @@ def attribute_outcome(groups: Codes, y: Codes, criterion: str) -> Outcome:
 def _balanced(codes: Codes, k: int) -> NDArray[np.float32]:
     """Weights of mean 1, with the same sum in every class."""
     counts = np.bincount(codes, minlength=k)
-    weights: NDArray[np.float32] = (codes.size / (k * counts[codes])).astype(np.float32)
-    return weights
+    return (codes.size / (k * counts[codes])).astype(np.float32)

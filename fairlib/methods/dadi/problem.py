@@ -44,32 +44,11 @@ def prepare(
     feature_groups: Mapping[str, Sequence[int]],
     weights: Float64 | None = None,
 ) -> tuple[Problem, HeldOut, str]:
-    """Hold rows out, and encode the others.
+    """Hold rows out, and encode the others; also the fingerprint of everything that the training depends on.
 
-    Parameters
-    ----------
-    config : DADIClassifier
-        Its constructor parameters are used.
-    X : float32, shape (n, d)
-    codes : int64, shape (n,)
-        Labels, 0 or 1.
-    sensitive : Groups
-    feature_groups : mapping of str to sequence of int
-    weights : float64, shape (n,), or None
-        Weights of the rows in both classifiers' losses.
-
-    Returns
-    -------
-    problem : Problem
-    held : HeldOut
-    training : str
-        Fingerprint of everything that the training depends on.
-
-    Raises
-    ------
-    ValueError
-        No group left to ask, a cost that is negative or of an unknown group, or too few
-        rows left to train on.
+    X has the shape (n, d), `codes` are labels 0 and 1, shape (n,), and `weights`, shape (n,), those of the
+    rows in both classifiers' losses. ValueError if no group is left to ask, a cost is negative or of an
+    unknown group, or too few rows are left to train on.
     """
     layout, group = Layout.fit(X, feature_groups), sensitive.codes
     never = {*layout.constant, *sensitive.attributes}

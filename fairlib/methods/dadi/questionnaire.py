@@ -30,22 +30,12 @@ INPUTS_FILE = "inputs.json"
 
 @dataclass(frozen=True)
 class Question:
-    """Description of a feature and of its valid values.
+    """Description of a feature and of its valid values."""
 
-    Attributes
-    ----------
-    description : str
-        One sentence.
-    type : {"string", "integer", "number", "boolean", "date"}
-    allowed : sequence or None
-        The valid values; None: any value of the type.
-    minimum, maximum : int, float, str (a date) or None
-        Inclusive bounds.
-    """
-
-    description: str
-    type: str
-    allowed: Sequence[Any] | None = None
+    description: str  # one sentence
+    type: str  # string, integer, number, boolean or date
+    allowed: Sequence[Any] | None = None  # the valid values; None: any value of the type
+    # inclusive bounds, of a date as text
     minimum: Any = None
     maximum: Any = None
 
@@ -53,16 +43,9 @@ class Question:
 class Questionnaire:
     """Questions and predictions of a published agent for one person.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Fitted, with the columns of the model's matrix.
-    model : DADIClassifier or DecidedModel
-        Fitted, with one group for each column of the table, under its name.
-    questions : mapping of str to Question
-        Of every model input.
-    label_values : (value, value)
-        The label's own values for 0 and 1.
+    The encoder is fitted with the columns of the model's matrix, and the model, a DADIClassifier or a
+    DecidedModel of one, with one group for each column of the table, under its name. There is a question for
+    every model input. `label_values` are the label's own values for 0 and 1.
     """
 
     def __init__(
@@ -84,11 +67,7 @@ class Questionnaire:
     @classmethod
     def load(cls, bundle: str | Path) -> Self:
         """Read a published bundle: ``encoder.json``, ``inputs.json`` and ``model/``.
-
-        Raises
-        ------
-        ValueError
-            The folder holds no model that asks for features.
+        ValueError: the folder holds no model that asks for features.
         """
         folder = Path(bundle)
         if not (folder / INPUTS_FILE).is_file():
@@ -120,33 +99,15 @@ class Questionnaire:
 
     def check(self, name: str, value: Any) -> None:
         """Check an answer.
-
-        Raises
-        ------
-        ValueError
-            An unknown name, or an invalid value; the message does not quote the value.
+        ValueError: an unknown name, or an invalid value; the message does not quote the value.
         """
         self._valid_value(name, value)
 
     def next_feature(self, known: Mapping[str, Any], *, excluded: Collection[str] = ()) -> str | None:
-        """Feature to ask for next.
+        """Feature of the highest value among those left to ask; None if stopping has at least this value.
 
-        Parameters
-        ----------
-        known : mapping of str to value
-            Answers so far, as values of the table's columns.
-        excluded : collection of str
-            Features not to ask for, such as those that the person declined.
-
-        Returns
-        -------
-        str or None
-            The remaining feature of the highest value; None if stopping has at least this value.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`check`.
+        `known` are the answers so far, as values of the table's columns, and `excluded` features not to ask
+        for, such as those that the person declined. Errors are those of :meth:`check`.
         """
         for name in excluded:
             self._require(name)
@@ -156,17 +117,9 @@ class Questionnaire:
         return list(self._position)[best] if values[best] > values[-1] else None
 
     def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Predict from the known features.
+        """Predict from the known features: ``prediction`` and the ``probability`` of the positive value.
 
-        Returns
-        -------
-        dict
-            ``prediction``, one of the label's own values, and ``probability`` of the positive one.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`check`.
+        The prediction is one of the label's own values. Errors are those of :meth:`check`.
         """
         row, mask = self._state(known)
         probability = self.model.predict_proba_known(row, mask)[:, 1]

@@ -115,11 +115,7 @@ def _learner(network: SetNetwork, agents: int, times: int) -> Learner:
 
 def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
     """Train both classifiers on whole and on partly unknown rows (appendix C), independently of gamma.
-
-    Raises
-    ------
-    FloatingPointError
-        A loss became NaN or infinite.
+    FloatingPointError: a loss became NaN or infinite.
     """
     random = generator(config.random_state, "pretraining")
     planned = iterations(config, problem)[0]
@@ -148,16 +144,7 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
 
 
 class JointTraining:
-    """Joint training of one trade-off.
-
-    Parameters
-    ----------
-    problem : Problem
-    config : DADIClassifier
-        Its constructor parameters are used.
-    networks : (SetNetwork, SetNetwork)
-        From :func:`pretrain`; they are copied.
-    """
+    """Joint training of one trade-off from copies of the networks, by the parameters of `config`."""
 
     def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:
         self.problem, self.config = problem, config
@@ -183,16 +170,9 @@ class JointTraining:
     def advance(self, iterations: int) -> dict[str, float]:
         """Train for some iterations, up to the last one.
 
-        Returns
-        -------
-        dict
-            ``classification_loss`` and ``adversary_loss`` (weighted nats per state), ``value_error``
-            (squared, of scaled values), and of finished episodes ``reward`` (nats) and ``asked`` (groups).
-
-        Raises
-        ------
-        FloatingPointError
-            A loss became NaN or infinite; the message names the iteration.
+        Returns ``classification_loss`` and ``adversary_loss`` (weighted nats per state), ``value_error``
+        (squared, of scaled values), and of finished episodes ``reward`` (nats) and ``asked`` (groups).
+        FloatingPointError if a loss became NaN or infinite; the message names the iteration.
         """
         config, problem = self.config, self.problem
         end = min(self.iteration + iterations, self.iterations)
@@ -228,11 +208,7 @@ class JointTraining:
 
     def check(self) -> None:
         """Compute outputs once more: every iteration computes its losses before its last step.
-
-        Raises
-        ------
-        FloatingPointError
-            An output is NaN or infinite.
+        FloatingPointError: an output is NaN or infinite.
         """
         rows = Rows(*(part[:CHECKED_ROWS] for part in self.problem.rows))
         known = np.ones((len(rows.upper), self.problem.allowed.size), np.uint8)
@@ -280,28 +256,11 @@ def train(
     pretrained: Networks | None = None,
     callback: Callback | None = None,
 ) -> tuple[Networks, Networks, dict[str, list[float]]]:
-    """Train one trade-off, from its checkpoint if there is one.
+    """Train one trade-off, from its checkpoint if there is one: networks before and after, and the history.
 
-    Parameters
-    ----------
-    config : DADIClassifier
-        Its constructor parameters are used.
-    checkpoint : Checkpoint
-        The caller removes it, after storing the result.
-    pretrained : (SetNetwork, SetNetwork) or None
-        None: pretraining is done first.
-    callback : callable or None
-        Called every 100 iterations with (iteration, iterations, their entries of the history).
-
-    Returns
-    -------
-    pretrained, trained : (SetNetwork, SetNetwork)
-    history : dict of str to list of float
-
-    Raises
-    ------
-    FloatingPointError
-        A loss, or an output of the trained networks, became NaN or infinite.
+    Pretraining is done first unless its networks are given. The callback is called every 100 iterations with
+    (iteration, iterations, their entries of the history). The caller removes the checkpoint after storing the
+    result. FloatingPointError if a loss, or an output of the trained networks, became NaN or infinite.
     """
     history: dict[str, list[float]] = {}
     found = checkpoint.load()

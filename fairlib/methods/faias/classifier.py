@@ -293,16 +293,10 @@ class FAIASClassifier(Method):
             ) from None
 
     def selection_probabilities(self, X: ArrayLike) -> Float64:
-        """Probability that the selector shows each feature group to the predictor.
+        """Probability that the selector shows each feature group to the predictor, shape (n, G).
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n, G)
-            In the order of ``groups_``; 0 for the sensitive ones. Rows are equal unless ``data_dependent``.
+        X has the shape (n, d). Groups are in the order of ``groups_``; the sensitive ones have 0. Rows are
+        equal unless ``data_dependent``.
         """
         check_is_fitted(self)
         import torch

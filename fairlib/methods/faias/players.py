@@ -23,21 +23,11 @@ CHUNK_ROWS = 16_384
 
 @dataclass(frozen=True)
 class Features:
-    """Groups of d columns.
+    """Groups of d columns."""
 
-    Parameters
-    ----------
-    group_of : Tensor of int, shape (d,)
-        Group of every column.
-    sensitive : Tensor of bool, shape (Q, d)
-        Columns of each sensitive group.
-    free : Tensor of bool, shape (G,)
-        Groups that may be selected.
-    """
-
-    group_of: Tensor
-    sensitive: Tensor
-    free: Tensor
+    group_of: Tensor  # shape (d,): group of every column
+    sensitive: Tensor  # shape (Q, d): columns of each sensitive group
+    free: Tensor  # shape (G,): groups that may be selected
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[int]], sensitive: Sequence[str]) -> Self:
@@ -81,14 +71,8 @@ def selections(levels: Float32, probabilities: Float32) -> tuple[NDArray[np.bool
 class Players(nn.Module):
     """Predictor f(x, s) and selector; a saved model has their parameters under the names that they have here.
 
-    Parameters
-    ----------
-    features : Features
-    n_classes : int
-    config : FAIASClassifier
-        Its parameters of both networks are used.
-    generator : torch.Generator or None
-        Of the first weights; None leaves them undefined, to be loaded.
+    The parameters of `config` for both networks are used. Without a generator the first weights are
+    undefined, to be loaded.
     """
 
     def __init__(

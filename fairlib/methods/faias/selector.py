@@ -19,19 +19,10 @@ from evenhand.fairlib.methods.networks.training import build_network
 class Selector(nn.Module):
     r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or :math:`g_\theta(x)`.
 
-    Parameters
-    ----------
-    free : Tensor of bool, shape (G,)
-        Groups that may be selected; the others have probability 0.
-    initial_probability : float
-        In (0, 1], of every free group; 1 stays 1.
-    n_inputs : int
-        Columns of x, of which the network reads the `readable` ones.
-    hidden : sequence of int or None
-        Hidden layers of :math:`g_\theta`; None: one probability per group for all rows.
-    readable : Tensor of bool, shape (n_inputs,), or None
-    generator : torch.Generator or None
-        Of the network's first weights.
+    Groups that are `free`, bool of shape (G,), may be selected; the others have probability 0. Free groups
+    start at `initial_probability` in (0, 1]; 1 stays 1. With `hidden` layers a network :math:`g_\theta` reads
+    the `readable` ones of the `n_inputs` columns of x, and its first weights are drawn from `generator`;
+    without, there is one probability per group for all rows.
     """
 
     free: Tensor

@@ -45,16 +45,8 @@ def sensitivity(predictor: nn.Module, shown: Tensor, x: Tensor, sensitive: Tenso
     (FAIAS, equations 6.6 and 6.8, for each sensitive feature on its own; f are probabilities.) Where the
     two are equal the norm's subgradient 0 is taken.
 
-    Parameters
-    ----------
-    shown : Tensor, shape (n, d)
-        Selected features, the others 0.
-    x : Tensor, shape (n, d)
-    sensitive : Tensor of bool, shape (Q, d)
-
-    Returns
-    -------
-    logits, losses : Tensor, shapes (n, K) and (n,)
+    `shown`, shape (n, d), are the selected features, the others 0; x has the shape (n, d), and `sensitive`,
+    bool, the shape (Q, d). Logits have the shape (n, K), the losses (n,).
     """
     inputs = [shown, *(torch.where(columns, x, shown) for columns in sensitive)]
     logits, *others = predictor(torch.cat(inputs)).split(len(x))
@@ -88,14 +80,8 @@ def log_loss_of(
 ) -> Score:
     """Minus the mean log loss (nats), corrected for the training's class weights; and 0.
 
-    Parameters
-    ----------
-    probabilities : ndarray, shape (n, K)
-    codes : ndarray of int, shape (n,)
-        Class positions.
-    weights : Tensor, shape (K,)
-        Class weights of the training's loss: the probabilities are divided by them, and normalised.
-    row_weights : ndarray, shape (n,), or None
+    `probabilities`, shape (n, K), are divided by the class weights of the training's loss, `weights` of shape
+    (K,), and normalised. `codes` are class positions, shape (n,), and `row_weights` have the shape (n,).
     """
     margins = -log_losses(probabilities).T - np.log(weights.double().numpy())
     losses = softmax_losses(margins)[codes, np.arange(len(codes))]
@@ -105,18 +91,9 @@ def log_loss_of(
 class Trainer:
     """The players, their optimizers, and the parameters of the best epoch so far.
 
-    Parameters
-    ----------
-    config : FAIASClassifier
-        Its constructor parameters are used.
-    players : Players
-        Trained in place.
-    x : Tensor of float32, shape (n, d)
-    labels : Tensor of int64, shape (n,)
-    generator : torch.Generator
-        Of the shuffles and the selections.
-    weights : Tensor, shape (n,), or None
-        Weights of the rows in both losses, of mean 1.
+    The constructor parameters of `config` are used, and the players are trained in place on x, shape (n, d),
+    and `labels`, shape (n,). The generator is that of the shuffles and the selections. `weights`, shape (n,),
+    are those of the rows in both losses, of mean 1.
     """
 
     def __init__(
@@ -161,22 +138,9 @@ class Trainer:
     ) -> dict[str, list[float]]:
         """Train all epochs, or up to the patience's end, and install the averages of the best one.
 
-        Parameters
-        ----------
-        score : callable or None
-            Score of the current parameters on validation rows; None: later epochs are better.
-        callback : callable or None
-            Called every epoch with (epoch, epochs, what the history records of it).
-
-        Returns
-        -------
-        dict of str to list of float
-            The history, by epoch.
-
-        Raises
-        ------
-        FloatingPointError
-            A loss or parameter is NaN or infinite.
+        `score` gives the score of the current parameters on validation rows; without it later epochs are
+        better. The callback is called every epoch with (epoch, epochs, what the history records of it). The
+        result is the history, by epoch. FloatingPointError if a loss or parameter is NaN or infinite.
         """
         config = self.config
         history: dict[str, list[float]] = {}

@@ -126,15 +126,9 @@ def largest(weights: Tensor, low: Tensor, high: Tensor) -> Tensor:
 class Robustness(CrossEntropy):
     """Cross-entropy at the worst comparable treatment of each row (SenSR).
 
-    Parameters
-    ----------
-    estimator : AuditedNetwork
-        Its parameters of the search and of the multiplier, and its seed, are used.
-    metric : fitted fair metric
-    budget : float
-        Mean squared fair distance that may be spent.
-    rho : float
-        Weight of the search's objective, which scales the rate of the absolute update of the multiplier.
+    The estimator's parameters of the search and of the multiplier, and its seed, are used. `budget` is the
+    mean squared fair distance that may be spent, and `rho` the weight of the search's objective, which scales
+    the rate of the absolute update of the multiplier.
     """
 
     def __init__(self, estimator: AuditedNetwork, metric: Metric, budget: float, rho: float = 1.0) -> None:

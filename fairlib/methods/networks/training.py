@@ -114,11 +114,7 @@ def build_network(
 
 def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Module:
     """Network before its first mini-batch: drawn from the seed, or a copy of the given one.
-
-    Raises
-    ------
-    ValueError
-        The given network does not map rows of this width to a logit per class.
+    ValueError: the given network does not map rows of this width to a logit per class.
     """
     n_classes = len(estimator.classes_)
     if estimator.network is None:
@@ -144,20 +140,10 @@ class Training:
     A mini-batch has a fixed number of rows of each class, drawn with replacement. With validation rows, the
     objective's value on them decides when to stop, and the weights of its best value are kept.
 
-    Parameters
-    ----------
-    estimator : NeuralNetworkClassifier
-        Its batch size, class balance, learning rate, weight decay, patience and seed are used.
-    network : torch.nn.Module
-        Trained in place.
-    data : ndarray of float32, shape (n, d)
-    codes : ndarray of int64, shape (n,)
-        Class positions.
-    objective : CrossEntropy
-    held : ndarray of int64, shape (m,), or None
-        Positions of the validation rows, which no mini-batch has.
-    weights : ndarray of float64, shape (n,), or None
-        Weights of the rows in the loss.
+    The batch size, class balance, learning rate, weight decay, patience and seed are the estimator's, and the
+    network is trained in place. `data` have the shape (n, d), and `codes`, shape (n,), are class positions.
+    `held` are positions of the validation rows, which no mini-batch has, and `weights`, shape (n,), those of
+    the rows in the loss.
     """
 
     def __init__(
@@ -212,11 +198,8 @@ class Training:
 
     def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
         """Train until `steps` mini-batches were taken in all, or the validation rows say that it is enough.
-
-        Raises
-        ------
-        FloatingPointError
-            The loss or a weight became NaN or infinite; the last checkpoint before that stays.
+        FloatingPointError: the loss or a weight became NaN or infinite; the last checkpoint before that
+        stays.
         """
         while self.step < steps and not self.is_stale():
             for name, value in self.advance().items():
@@ -332,19 +315,9 @@ def default_batch_size(n: int) -> int:
 def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list[int]:
     r"""Rows of each class in a mini-batch, proportional to :math:`n_k^{1 - \beta}`.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        Training rows :math:`n_k` of each class.
-    batch_size : int
-        At least the number of classes.
-    balance : float
-        :math:`\beta` in [0, 1]: 1 gives every class the same number of rows, 0 its share of the table.
-
-    Returns
-    -------
-    list of int
-        At least 1 each; they sum to at most `batch_size`, and are all equal if `balance` is 1.
+    `counts` are the training rows :math:`n_k` of each class. `balance` is :math:`\beta` in [0, 1]: 1 gives
+    every class the same number of rows, 0 its share of the table. Shares are at least 1 each, and all equal
+    if `balance` is 1; they sum to at most `batch_size`, which must be at least the number of classes.
     """
     weights = np.asarray(counts, dtype=np.float64) ** (1.0 - balance)
     if balance == 1:

@@ -1,14 +1,13 @@
-"""The front of a drift page: have the people changed, in which columns, and do predictions change."""
+"""The page of drift: have the people changed, in which columns, and do predictions change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
-from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Cell, Documents, Front, Json
-from evenhand.tasks.pages.sections.drift_columns import by_change
-from evenhand.tasks.pages.texts import called, gate_kind
+from evenhand.tasks.pages import formats, texts
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Heading, Json, Section, Table
 
 STATUS: dict[str, tuple[str, str, str]] = {
     "passed": ("passed", "\u2713", "No drift beyond the gates"),
@@ -20,21 +19,27 @@ MOST_NAMED = 3
 NOTABLE = 0.05
 # Name in drift.json of the bin of all categories that the training rows do not have.
 NEW = "never seen in training"
+MOST_DRAWN, MOST_BINS = 6, 12
+NEEDS = ("drift",)
+CAUTIONS = (
+    "**Each column is compared alone.** Only counts of each column are kept of the training rows, so a "
+    "change that shows only in several columns together is not seen.",
+    "**Drift of the inputs is not an error of the model.** A change of the inputs does not say that the "
+    "model is wrong about the new rows, and no change does not say that it is right: that takes new rows "
+    "with labels, and `evenhand evaluate`.",
+    "**Many rows make every difference significant.** The p-value is then small for differences that do not "
+    "matter. The index measures how large a change is; the default gates judge the index.",
+)
 
 
 def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline is the answer."""
     run = documents["run"]
     model = run["judged"]
-    return Front(
-        "drift report",
-        f"{model['name']}, monitored",
-        [f"Run {run['id']}"],
-        headline(documents),
-        run["created"],
-        badge=STATUS[run["status"]],
-        facts=[("Model", Cell(called(model), code=model["uri"])), ("New rows", Cell(run["data"]["shown"]))],
-    )
+    shown = Cell(texts.called(model), code=model["uri"])
+    facts = [("Model", shown), ("New rows", Cell(run["data"]["shown"]))]
+    named, meta, badge = f"{model['name']}, monitored", [f"Run {run['id']}"], STATUS[run["status"]]
+    return Front("drift report", named, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:
@@ -42,11 +47,11 @@ def headline(documents: Documents) -> list[str]:
     run, drift = documents["run"], documents["drift"]
     compared = (
         f"{formats.plural(drift['rows'], 'new row')} were compared with the "
-        f"{formats.count(drift['reference_rows'])} training rows of {called(run['judged'])}."
+        f"{formats.count(drift['reference_rows'])} training rows of {texts.called(run['judged'])}."
     )
     results = documents["decision"]["results"]
-    refused = [result["metric"] for result in results if gate_kind(result) == "refused"]
-    unclear = sum(gate_kind(result) == "insufficient_evidence" for result in results)
+    refused = [result["metric"] for result in results if texts.gate_kind(result) == "refused"]
+    unclear = sum(texts.gate_kind(result) == "insufficient_evidence" for result in results)
     default = "default " if run["default_gates"] else ""
     gates = formats.plural(len(results), f"{default}gate")
     answer = f"The rows are within the limits of all {default}gates."
@@ -131,3 +136,116 @@ def _predictions(found: Json | None) -> list[str]:
         said = f"The model’s selection rate {changed}: {now} of the new rows, {then} of the test rows"
     left = found["unanswered"]
     return [f"{said}; it cannot predict {formats.plural(left, 'row')}." if left else f"{said}."]
+
+
+def build(documents: Documents) -> Iterator[Section]:
+    """Every column, what changed most, the groups, labels and predictions, and what these do not say."""
+    drift = documents["drift"]
+    lead = (
+        "The population stability index (PSI) adds up how far the shares of a column’s bins have moved; by a "
+        "common rule of thumb 0.1 is a small change and 0.2 a large one. “Without drift” is what chance "
+        "alone gives at these numbers of rows. The p-value is that of a chi-square test, corrected for the "
+        "number of columns (Holm)."
+    )
+    head = ["Column", "PSI", "Without drift", "P-value", "New categories", "Missing values", "Rules broken"]
+    caption = f"Every column with its {texts.interval_name(drift['settings'])}, those that changed most first"
+    rows = [_row(name, column) for name, column in by_change(drift["columns"])]
+    yield Section("columns", "Column by column", [lead, Table(caption, head, rows)])
+    yield Section("shares", "What changed most", _charts(drift))
+    if drift["groups"]:
+        least = drift["settings"]["min_cell"]
+        blocks: list[Block] = [
+            "Shares of the sensitive groups, and of positive labels within each. Groups with few training "
+            f"rows are together “other”; a group of fewer than {least} new rows counts as {least - 1}, the "
+            "most it can be."
+        ]
+        for attribute, group in drift["groups"].items():
+            blocks += _attribute(spoken(attribute), group)
+        yield Section("groups", "The people", blocks)
+    yield Section("answers", "Labels and predictions", [_answers(drift)])
+    yield Section("cautions", "What this does not say", CAUTIONS)
+
+
+def by_change(columns: Json) -> list[tuple[str, Json]]:
+    """Columns by decreasing index, those without one last."""
+    known = [(name, c) for name, c in columns.items() if c["psi"]["value"] is not None]
+    lacking = [(name, c) for name, c in columns.items() if c["psi"]["value"] is None]
+    return sorted(known, key=lambda item: -item[1]["psi"]["value"]) + lacking
+
+
+def _row(name: str, column: Json) -> list[Any]:
+    unseen, missing = column["unseen"], column["missing"]
+    broken = tuple(f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"])
+    measured: list[Any] = [texts.estimate_cell(column["psi"], span=3)]
+    if column["psi"]["value"] is not None:
+        bins = formats.plural(column["bins_compared"], "bin")
+        expected = Cell(formats.number(column["expected_psi"]), (bins,))
+        measured = [texts.estimate_cell(column["psi"]), expected, formats.p_value(column["p_value"])]
+    then_and_now = f"{formats.percent(missing['then'])} \u2192 {formats.percent(missing['now'])}"
+    return [
+        Cell(name, ("sensitive",) if column["sensitive"] else ()),
+        *measured,
+        texts.lack("a number") if unseen is None else texts.estimate_cell(unseen, formats.percent),
+        texts.lack("too few rows") if missing["now"] is None else then_and_now,
+        Cell("some" if broken else "none", broken),
+    ]
+
+
+def _charts(drift: Json) -> list[Block]:
+    blocks: list[Block] = []
+    for name, column in by_change(drift["columns"])[:MOST_DRAWN]:
+        bins = column["bins"]
+        if not bins:
+            continue
+        drawn = texts.largest(bins, MOST_BINS, lambda b: abs(b["now"] - b["then"]))
+        said = "; ".join(
+            f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}" for b in drawn
+        )
+        rows = [{"group": b["name"], "before": b["then"], "after": b["now"]} for b in drawn]
+        data = {"rows": rows, "before": "training rows", "after": "new rows"}
+        caption = texts.left_out(drawn, bins, "The bins that moved most")
+        shares = [[b["name"], formats.percent(b["then"]), formats.percent(b["now"])] for b in bins]
+        table = Table(f"Shares of {name}", ["Bin", "Training rows", "New rows"], shares, folded=True)
+        psi, title = formats.number(column["psi"]["value"]), f"Shares of {name}, then and now"
+        chart = Chart("groups.group_shares", data, title, said, caption, table)
+        blocks += [Heading(f"{name} (PSI {psi})"), chart]
+    return blocks
+
+
+def _attribute(about: str, found: Json) -> list[Block]:
+    labelled = any(row["label_now"] is not None for row in found["rows"])
+    head = ["Group", "Training rows", "New rows"]
+    head += ["Positive labels then", "Positive labels now"] if labelled else []
+    rows: list[list[Any]] = []
+    for row in found["rows"]:
+        now = texts.lack("too few people") if row["few"] else _share(row["now"])
+        labels = [_share(row[key]) for key in ("label_then", "label_now")] if labelled else []
+        rows.append([row["group"], _share(row["then"]), now, *labels])
+    change, rates = found["share_change"], found["label_rate_change"]
+    said = f"Largest change of a group’s share by {about}: {_estimate(change)}."
+    if labelled:
+        said += f" Largest change of a group’s share of positive labels: {_estimate(rates)}."
+    return [said, Table(f"Groups by {about}", head, rows)]
+
+
+def _estimate(metric: Json) -> str:
+    cell = texts.estimate_cell(metric, formats.percent)
+    return f"{cell.text} ({'; '.join(cell.below)})" if cell.below else cell.text
+
+
+def _share(value: float | None) -> Cell:
+    return texts.known(value, formats.percent, "too few")
+
+
+def _answers(drift: Json) -> Table:
+    label, predicted = drift["label"], drift["prediction"]
+    rows = [("Positive labels", "training rows, and new rows that have one", label)]
+    if predicted is not None:
+        now = {**predicted, "now": predicted["rate"]["value"]}
+        rows.append(("Positive predictions", "test rows of the training run, and new rows", now))
+    table = []
+    for name, remark, row in rows:
+        change = texts.estimate_cell(row["change"], formats.percent)
+        table.append([Cell(name, (remark,)), _share(row["then"]), _share(row["now"]), change])
+    caption = "Shares of positive labels and of positive predictions"
+    return Table(caption, ["Share of", "Then", "Now", "Change"], table)

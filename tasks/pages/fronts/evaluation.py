@@ -31,15 +31,9 @@ def front(documents: Documents) -> Front:
         ("Positive label", Cell(f"{label['name']}: {label['positive']}")),
         ("Data contract", Cell(f"{contract['name']}, version {contract['version']}")),
     ]
-    return Front(
-        "evaluation report",
-        f"{model['name']}, evaluated",
-        [f"Evaluation {run['id']}"],
-        headline(documents),
-        run["created"],
-        badge=(run["status"], *STATUS[run["status"]]),
-        facts=facts,
-    )
+    named, meta = f"{model['name']}, evaluated", [f"Evaluation {run['id']}"]
+    badge = (run["status"], *STATUS[run["status"]])
+    return Front("evaluation report", named, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:

@@ -1,14 +1,21 @@
-"""The front of a filter run's page: how many rows were kept, what failed, and the balance to expect."""
+"""The page of a filter run: rows kept, files, the balance to expect, and drift of the proxy groups."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
-from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.catalogue import METRICS, spoken
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.model import Cell, Documents, Front, Json
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Front, Heading, Json, Section, Table
+
+NEEDS = ("summary", "settings")
+# A longer table is folded, and one of more files adds them up by folder; a chart has at most so many rows.
+MOST_OPEN, MOST_FILES, MOST_DRAWN = 12, 200, 30
+STATUS = {"done": "filtered", "skipped": "filtered before", "failed": "failed"}
+TOP = "the input itself"
 
 
 def front(documents: Documents) -> Front:
@@ -189,3 +196,240 @@ def distance(shares: Sequence[float | None], target: Sequence[float]) -> float |
     r"""Distance :math:`\lVert s - t \rVert_2` of shares from the target; None if a share is not known."""
     known = [share for share in shares if share is not None]
     return math.dist(known, target) if len(known) == len(target) else None
+
+
+def build(documents: Documents) -> Iterator[Section]:
+    """Files and rows, expected shares, proxy groups with their drift, cautions."""
+    summary = documents["summary"]
+    yield Section("files", "Files", _files(summary))
+    yield Section("rows", "Rows", _rows(summary))
+    yield Section("shares", "Expected balance", _shares(documents))
+    yield Section("groups", "Proxy groups and drift", _groups(documents))
+    yield Section("cautions", "What this does not say", _cautions(documents))
+
+
+def _files(summary: Json) -> list[Block]:
+    files, failed = summary["files"], files_by(summary, "failed")
+    fine = [file for file in files if file["status"] != "failed"]
+    blocks: list[Block] = []
+    if failed:
+        mark = Cell("failed", kind="failed", symbol="\u2715")
+        rows = [[Cell(file["name"], (file["reason"],)), mark] for file in failed[:MOST_FILES]]
+        many = len(failed) > MOST_FILES
+        which = f"The first {MOST_FILES:,} of {len(failed):,} failed files" if many else "Failed files"
+        blocks.append("A file that fails leaves no row in the output; the other files are filtered.")
+        blocks.append(Table(f"{which}, and why", ["File and reason", "Result"], rows))
+    counts = {"rows_in": "Rows in", "rows_out": "Rows kept", "quarantined": "Set aside"}
+    if not any(file["quarantined"] for file in fine):
+        del counts["quarantined"]
+    head, caption, table = ["File", "Result"], "Files of the input that are in the output", []
+    if len(files) > MOST_FILES:
+        blocks.append(f"The {formats.count(len(files))} files of the input are added up by folder.")
+        head, caption = ["Folder", "Files", "Failed"], "Files and rows by folder"
+        table = [row[: len(head) + len(counts)] for row in by_folder(files)]
+    else:
+        table = [[file["name"], STATUS[file["status"]], *(file[key] for key in counts)] for file in fine]
+    if table:
+        blocks.append(Table(caption, [*head, *counts.values()], table, folded=len(table) > MOST_OPEN))
+    if summary["ignored"]:
+        named, rest = summary["ignored"][:MOST_OPEN], len(summary["ignored"]) - MOST_OPEN
+        more = f" and {rest:,} more" if rest > 0 else ""
+        blocks.append(f"Ignored, as their names are neither of Parquet nor of CSV: {', '.join(named)}{more}.")
+    return blocks
+
+
+def by_folder(files: Sequence[Json], most: int = MOST_FILES) -> list[list[Any]]:
+    """Add up files by folder, at the greatest depth with at most `most` folders, those with failures first.
+
+    A row is name, files, failed, rows in, rows kept, rows set aside. A folder at that depth stands for all
+    below it.
+    """
+    parents = [PurePosixPath(file["name"]).parent.parts for file in files]
+    depth = max(len(parts) for parts in parents)
+    while depth and len({parts[:depth] for parts in parents}) > most:
+        depth -= 1
+    found: dict[str, list[Json]] = {}
+    for file, parts in zip(files, parents, strict=True):
+        found.setdefault("".join(f"{part}/" for part in parts[:depth]) or TOP, []).append(file)
+    rows = []
+    for name, inside in sorted(found.items()):
+        failed = sum(file["status"] == "failed" for file in inside)
+        sums = (sum(file[key] for file in inside) for key in ("rows_in", "rows_out", "quarantined"))
+        rows.append([name, len(inside), failed, *sums])
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def _rows(summary: Json) -> list[Block]:
+    rows_in, left_out = summary["rows_in"], summary["left_out"]
+    blocks: list[Block] = [] if rows_in else ["No file that could be filtered has a row."]
+    if rows_in:
+        rest = rows_in - summary["rows_out"] - summary["quarantined"] - summary["dropped"]
+        found = [
+            ("Kept", f"{round(summary['expected_out']):,} expected", summary["rows_out"]),
+            ("Not kept", "by their random numbers", rest),
+            ("Set aside", "they break the data contract", summary["quarantined"]),
+            ("Left out", "a sensitive model input is missing", summary["dropped"]),
+            ("All rows read", "", rows_in),
+        ]
+        rows = [
+            [Cell(name, (remark,)), count, formats.percent(count / rows_in)]
+            for name, remark, count in found
+            if count or name == "Kept"
+        ]
+        blocks.append(Table("Rows of all files in the output", ["Rows", "Number", "Share"], rows))
+    if rows_in or left_out:
+        text = "None: the files have no sensitive column that the proxy does not need."
+        if left_out:
+            names = ", ".join(f"`{name}`" for name in left_out)
+            text = f"Sensitive columns are no input of the proxy and are not in the output: {names}."
+        blocks += [Heading("Columns that were left out"), text]
+    if summary["quarantined"]:
+        blocks += [
+            Heading("Rows that were set aside"),
+            f"{formats.plural(summary['quarantined'], 'row')} outside the data contract, neither kept nor "
+            "rejected, in the folder `_evenhand/quarantine` of the output: correct them at the source, and "
+            "the changed files are filtered again.",
+        ]
+    return blocks
+
+
+def _shares(documents: Documents) -> list[Block]:
+    by_attribute = expected_by_attribute(documents)
+    if not by_attribute:
+        return [] if documents["summary"]["rows_in"] else [without_balance(documents)]
+    level = texts.interval_name(documents["summary"]["balance"])
+    blocks: list[Block] = [
+        "Group shares to expect among the kept rows, from the compositions of the proxy groups on labelled "
+        f"held-out rows. The {level} covers the number of those rows only."
+    ]
+    head = ["Group", "Training rows", "Expected of the kept rows", level, "Target"]
+    for attribute, rows in by_attribute.items():
+        about = spoken(attribute)
+        title = f"Expected shares by {about} among the kept rows"
+        table = Table(title, head, [_share_row(row) for row in rows], folded=len(rows) > MOST_OPEN)
+        blocks += [Heading(f"By {about}"), _share_chart(title, rows, level), table]
+    return blocks
+
+
+def _share_chart(title: str, rows: list[dict[str, Any]], level: str) -> Chart:
+    shown = texts.largest(rows, MOST_DRAWN, lambda row: row["baseline"] or 0.0)
+    said = "; ".join(
+        f"{row['label']} from {formats.percent(row['baseline'])} to {formats.percent(row['value'])}"
+        for row in shown
+    )
+    names = {"value": "expected of the kept rows", "baseline": "training rows", "limit": "target"}
+    data = {"rows": shown, "interval": level, "floor": 0.0, "names": names, "percent": True}
+    caption = texts.left_out(shown, rows, "The groups that are texts.largest in training")
+    described = f"From training rows to kept rows: {said}."
+    return Chart("intervals.metric_intervals", data, title, described, caption)
+
+
+def _share_row(row: Json) -> list[Any]:
+    expected: list[Any] = [texts.lack("too few rows", span=2)]
+    if row["value"] is not None:
+        ends = formats.interval(row["low"], row["high"], formats.percent)
+        expected = [formats.percent(row["value"]), ends]
+    name = Cell(row["label"], ("farther from the target",) if is_farther(row) else ())
+    training = texts.known(row["baseline"], formats.percent)
+    return [name, training, *expected, formats.percent(row["limit"])]
+
+
+def proxy_groups(documents: Json) -> list[dict[str, Any]]:
+    """Rows by proxy group, numbered as on the proxy's own page (largest first); none if no row was judged.
+
+    Rows that are in several proxy groups by shares count by these. ``group`` is the number, ``training`` its
+    share of the training rows or None, ``share`` and ``rows`` those of the batch, of which ``kept`` and
+    ``kept_rows`` are expected to be kept.
+    """
+    summary, balance = documents["summary"], documents.get("balance")
+    masses, kept = summary["masses"], summary["expected_by_group"]
+    training = balance["masses"] if balance else [None] * len(masses)
+    judged = sum(masses)
+    if judged <= 0:
+        return []
+    found = [
+        {"training": part, "share": n / judged, "rows": n, "kept": k / judged, "kept_rows": k}
+        for part, n, k in zip(training, masses, kept, strict=True)
+    ]
+    found.sort(key=lambda group: -(group["training"] if balance else group["rows"]))
+    return [{"group": str(place), **group} for place, group in enumerate(found, start=1)]
+
+
+def _groups(documents: Documents) -> list[Block]:
+    groups = proxy_groups(documents)
+    if not groups:
+        return []
+    numbered = " Their numbers are those of the proxy’s own page." if documents.get("balance") else ""
+    rows, said = [], []
+    for group in groups:
+        before, share = group["training"], formats.percent(group["share"])
+        then, change = "not known", "not known"
+        if before is not None:
+            then, change = formats.percent(before), _points(group["share"] - before)
+        said.append(
+            f"group {group['group']} {share}" + (f" ({then} in training)" if before is not None else "")
+        )
+        accepted = group["kept"] / group["share"] if group["rows"] else texts.lack("no rows")
+        counts = round(group["rows"]), accepted, round(group["kept_rows"])
+        rows.append([group["group"], then, share, change, *counts])
+    shown = groups[:MOST_DRAWN]
+    caption = texts.left_out(shown, groups, "The texts.largest proxy groups")
+    described = f"{'; '.join(said[:MOST_DRAWN])}."
+    head = ["Proxy group", "Share of training rows", "Share of this batch", "Difference, points", "Rows"]
+    head += ["Acceptance probability", "Expected to be kept"]
+    keys = ("group", "share", "kept", "training")
+    drawn = [{key: group[key] for key in keys} for group in shown]
+    return [
+        "The proxy puts each row into a proxy group by its ordinary features, if need be into several by "
+        f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The bars are the "
+        "rows of the files that this version of the proxy filtered.",
+        Chart(
+            "groups.kept_by_group", {"rows": drawn}, "Rows of the batch by proxy group", described, caption
+        ),
+        Table("Rows by proxy group", head, rows, folded=len(rows) > MOST_OPEN),
+        *_drift(documents["summary"]["drift"], documents["settings"]["max_drift"]),
+    ]
+
+
+def _drift(found: Json | None, most: float) -> list[Block]:
+    if found is None:
+        return []
+    value, limit = formats.apart(found["psi"], most)
+    pairs = [
+        (METRICS["psi.<column>"].title, value),
+        ("Its limit (filter.max_drift)", limit),
+        ("Chi-square statistic", found["chi_square"]),
+        ("Its p-value", formats.p_value(found["p_value"])),
+    ]
+    return [
+        Table("Drift of the batch from the training rows", ["What", "Value"], pairs, pairs=True),
+        "The index decides about the warning: with many rows the p-value is small for any difference.",
+    ]
+
+
+def _points(difference: float) -> str:
+    text = f"{100 * difference:+.1f}".replace("-", "\u2212")
+    return "0.0" if text[1:] == "0.0" else text
+
+
+def _cautions(documents: Documents) -> list[Block]:
+    key, seed = documents["settings"]["key"], documents["settings"]["seed"]
+    drawn = (
+        f"No key was set: a row’s random number is a hash of its features and the seed {seed}. Rows with "
+        "equal features are all kept or all left out, so the number of kept rows can differ more from the "
+        "expected one. A key that tells rows apart (`filter.key`) gives each row a number of its own."
+    )
+    if key is not None:
+        drawn = (
+            f"A row’s random number is a hash of its key ({formats.join([f'“{name}”' for name in key])}) and "
+            f"the seed {seed}. Rows with an equal key have the same number."
+        )
+    return [
+        "**The shares are expectations, not counts.** The groups of these people are not known. The shares "
+        "follow from the compositions of the proxy groups on labelled held-out rows; the interval is about "
+        "the number of these rows only.",
+        "**Other people have other shares.** If the batch’s people differ from the labelled sample within a "
+        "proxy group, the balance does not hold, and this page cannot show it: drift compares only how many "
+        "rows fall into each proxy group. A small labelled sample of the kept rows would show it.",
+        f"**Rows are kept at random.** {drawn}",
+    ]

@@ -24,15 +24,8 @@ def front(documents: Documents) -> Front:
     facts = [("Model", published), ("Data contract", Cell(contract, href=table.get("contract_page")))]
     if job.get("description"):
         facts.append(("Purpose", Cell(job["description"])))
-    return Front(
-        "run report",
-        run["title"],
-        [f"Job {job['name']}", f"run {run['id']}"],
-        headline(documents),
-        run["created"],
-        badge=_badge(documents),
-        facts=facts,
-    )
+    meta, said, badge = [f"Job {job['name']}", f"run {run['id']}"], headline(documents), _badge(documents)
+    return Front("run report", run["title"], meta, said, run["created"], badge=badge, facts=facts)
 
 
 def _badge(documents: Documents) -> tuple[str, str, str]:

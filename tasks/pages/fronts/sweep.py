@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from evenhand.fairlib.catalogue import better, describe, direction, spoken, title
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.model import Documents, Front, Json
+from evenhand.tasks.pages.model import Chart, Documents, Front, Json
 
 
 def front(documents: Documents) -> Front:
@@ -19,14 +20,11 @@ def front(documents: Documents) -> Front:
         badge = ("refused", "\u2715", f"{failed} of {len(sweep['points'])} runs failed")
     elif sweep["goal"] and not sweep["best"]:
         badge = ("refused", "\u2715", "No value is good enough")
-    return Front(
-        "sweep report",
+    named, meta = (
         f"{sweep['job']} over {formats.join(sweep['keys'])}",
         [f"Job {sweep['job']}", f"sweep {run['id']}"],
-        headline(sweep),
-        run["created"],
-        badge=badge,
     )
+    return Front("sweep report", named, meta, headline(sweep), run["created"], badge=badge)
 
 
 def interval_name(sweep: Json) -> str:
@@ -154,6 +152,15 @@ def mark(label: str, kind: str, x: Json, y: Json, series: str = "") -> dict[str,
     """A mark of a trade-off chart: two estimates with their intervals."""
     ends = {f"{axis}_{end}": found[end] for axis, found in (("x", x), ("y", y)) for end in ("low", "high")}
     return {"label": label, "series": series, "kind": kind, "x": x["value"], "y": y["value"], **ends}
+
+
+def tradeoff_chart(
+    x: str, y: str, rows: list[dict[str, Any]], said: str, caption: str = "", *, limits: Json, **more: Any
+) -> Chart:
+    """Marks of one metric against another, with lines across at the `limits` of each."""
+    data = {"rows": rows, "x_title": of_axis(x), "y_title": of_axis(y), **more}
+    data |= {"x_limits": limits.get(x, ()), "y_limits": limits.get(y, ())}
+    return Chart("tradeoffs.tradeoff", data, f"{title(y)} against {title(x)}", said, caption)
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -1,14 +1,20 @@
-"""The front of a study's page, and how its sections name trials."""
+"""The page of a study: the winner beside the controls, what limits cost, and the trials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from evenhand.fairlib.catalogue import better, title
+from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.fairlib.tuning.space import shown
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import within
-from evenhand.tasks.pages.model import Documents, Front, Json
+from evenhand.tasks.pages.fronts.sweep import mark, tradeoff_chart, within
+from evenhand.tasks.pages.model import Block, Cell, Documents, Front, Json, Section, Table
+from evenhand.tasks.pages.texts import estimate_cell, interval_name, lack, metric_cell
 
 KINDS = {
     "majority": "the commonest answer",
@@ -16,6 +22,10 @@ KINDS = {
     "blind": "without the sensitive columns",
     "job": "the job as it is",
 }
+NEEDS = ("tuning",)
+# A chart has so many marks beside the front, and a table so many trials.
+MOST_MARKS, MOST_ROWS = 150, 100
+STATES = {"judged": "Judged", "pruned": "Ended early", "failed": "Failed"}
 
 
 def front(documents: Documents) -> Front:
@@ -24,14 +34,8 @@ def front(documents: Documents) -> Front:
     badge = ("refused", "\u2715", "Nothing is within the limits")
     if study["winner"] is not None:
         badge = ("passed", "\u2713", "A model is within the limits")
-    return Front(
-        "tuning report",
-        f"{study['job']}: {study['aim']}",
-        [f"Job {study['job']}", f"study {study['study']}"],
-        headline(study),
-        run["created"],
-        badge=badge,
-    )
+    named, meta = f"{study['job']}: {study['aim']}", [f"Job {study['job']}", f"study {study['study']}"]
+    return Front("tuning report", named, meta, headline(study), run["created"], badge=badge)
 
 
 def headline(study: Json) -> list[str]:
@@ -86,11 +90,9 @@ def trial_of(study: Json, number: str | None) -> Json | None:
 def label_of(trial: Mapping[str, Any]) -> str:
     """Name a trial: a control, or a method with its parameters and its rule of decisions."""
     if trial["method"] is None:
-        text = KINDS.get(trial["kind"], f"model {trial['model']}")
-        return text + _under(trial)
+        return KINDS.get(trial["kind"], f"model {trial['model']}") + _under(trial)
     values = [f"{name}={shown(_short(value))}" for name, value in trial["arguments"].items() if value != []]
-    text = f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])
-    return text + _under(trial)
+    return (f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])) + _under(trial)
 
 
 def _under(trial: Mapping[str, Any]) -> str:
@@ -112,9 +114,191 @@ def _short(value: Any) -> Any:
 
 def metrics_of(study: Json) -> list[str]:
     """Metrics that a study is about: its objectives, then those of its limits."""
-    names: Sequence[str] = [
-        *study["objectives"],
-        study["prefer"],
-        *(limit["metric"] for limit in study["limits"]),
+    limited = (limit["metric"] for limit in study["limits"])
+    return list(dict.fromkeys([*study["objectives"], study["prefer"], *limited]))
+
+
+def build(documents: Documents) -> Iterator[Section]:
+    """Validation beside test of the winner and the controls, costs of limits, and the trials."""
+    study = documents["tuning"]
+    chosen = trial_of(study, study["winner"]) or trial_of(study, study["nearest"])
+    if chosen is not None:
+        text = "The winner" if study["winner"] is not None else "The nearest trial"
+        yield Section("winner", text, [*_compared(study, chosen), *_repeats(study)])
+    if study["limits"]:
+        yield Section("costs", "What each limit costs", [_bound(study), _costs(study)])
+    yield Section("front", "What is traded for what", _chart(study))
+    yield Section("trials", "The trials", [*_by_method(study), _best(study), *_failures(study)])
+
+
+def _compared(study: Json, chosen: Json) -> list[Block]:
+    """A table of validation and test, and one of the controls on the validation rows."""
+    name, test, metrics = interval_name(study), study["test"], metrics_of(study)
+    blocks: list[Block] = [
+        f"**{formats.sentence(chosen['label'])}**. The validation numbers are of training rows, each "
+        "predicted by a model that was not trained on it. The trial was chosen by them, so they tend to be "
+        "too good: the difference to the test rows shows by how much here."
     ]
-    return list(dict.fromkeys(names))
+    columns = ["Metric", f"Validation ({name})"]
+    columns += [f"Test ({name})", "Test less validation"] if test else []
+    rows = []
+    for metric in metrics:
+        own, found = chosen["metrics"].get(metric), (test or {}).get(metric)
+        beside = [estimate_cell(found), _difference(found, own)] if test else []
+        rows.append([metric_cell(metric), estimate_cell(own or None), *beside])
+    blocks.append(Table("Validation and test of the chosen trial", columns, rows))
+    controls = [trial for trial in study["trials"] if is_fixed(trial) and trial["state"] == "judged"]
+    if controls:
+        rows = [[metric_cell(name), *(_control(study, one, name) for one in controls)] for name in metrics]
+        head = [formats.sentence(KINDS[trial["kind"]]) for trial in controls]
+        blocks.append(Table("The controls: validation, and below it the test rows", ["Metric", *head], rows))
+    return blocks
+
+
+def _difference(one: Json | None, other: Json | None) -> Cell:
+    values: list[Any] = [(item or {}).get("value") for item in (one, other)]
+    return Cell(formats.signed(values[0] - values[1])) if None not in values else lack("not measured")
+
+
+def _value(trial: Json, metric: str) -> float | None:
+    """A metric of a trial, which may have no number of it."""
+    found: float | None = (trial["metrics"].get(metric) or {}).get("value")
+    return found
+
+
+def _control(study: Json, trial: Json, metric: str) -> Cell:
+    found, value = _value(trial, metric), study["test_controls"].get(trial["kind"], {}).get(metric)
+    if found is None:
+        return lack("not measured")
+    return Cell(formats.number(found), () if value is None else (f"test {formats.number(value)}",))
+
+
+def _repeats(study: Json) -> list[Block]:
+    if not study["repeats"]:
+        return []
+    rows = []
+    for metric in metrics_of(study):
+        runs = [study["test"], *(repeat["metrics"] for repeat in study["repeats"])]
+        values = [run[metric]["value"] for run in runs if run.get(metric)]
+        known = [value for value in values if value is not None]
+        if known:
+            ends = formats.interval(min(known), max(known))
+            rows.append([metric_cell(metric), sum(known) / len(known), ends])
+    text = (
+        f"The winner was trained {formats.plural(len(study['repeats']), 'more time')} with other seeds, on "
+        "the same training rows, and measured on the same test rows."
+    )
+    columns = ["Metric", "Mean", "Smallest to largest"]
+    return [text, Table("The winner with several seeds, on the test rows", columns, rows)]
+
+
+def _bound(study: Json) -> str:
+    ends = {
+        "interval": "the unfavourable end of its interval",
+        "point": "the value itself",
+        "prediction": "the unfavourable end of what the test rows may show, as expected from its interval,",
+    }
+    return (
+        f"A trial is within a limit if {ends[study['bound']]} is, on the validation rows. Each row has the "
+        f"best `{study['prefer']}` of the trials within all limits, and within all but this one. A search "
+        "without the limit might have found better ones."
+    )
+
+
+def _costs(study: Json) -> Table:
+    rows = []
+    for cost in study["costs"]:
+        ends = cost["with"], cost["without"]
+        price = "no trial to compare" if None in ends else formats.signed(ends[0] - ends[1])
+        rows.append([cost["limit"], *(lack("no trial") if end is None else end for end in ends), price])
+    columns = ["Limit", "Within all limits", "Without this one", "Difference"]
+    return Table("The best trial with and without each limit", columns, rows)
+
+
+def _chart(study: Json) -> list[Block]:
+    names = metrics_of(study)
+    if len(names) < 2:
+        return []
+    y, x = names[:2]
+    judged = [
+        trial
+        for trial in study["trials"]
+        if trial["state"] == "judged"
+        # far from all others: the rest would look like one point
+        and trial["kind"] != "majority"
+        and None not in (_value(trial, x), _value(trial, y))
+    ]
+    if len(judged) < 2:
+        return []
+    values = np.array([[_value(trial, name) for name in (y, x)] for trial in judged], np.float64)
+    on_front = set(pareto_front(values, [better(y), better(x)]))
+    kinds = ["front" if i in on_front else "other" for i in range(len(judged))]
+    kinds = [
+        "best" if t["number"] == study["winner"] else kind for t, kind in zip(judged, kinds, strict=True)
+    ]
+    special = {i for i, trial in enumerate(judged) if kinds[i] != "other" or is_fixed(trial)}
+    others = formats.evenly([i for i in range(len(judged)) if i not in special], MOST_MARKS)
+    rows: list[dict[str, Any]] = []
+    for i in sorted([*special, *others]):
+        ends = [judged[i]["metrics"][name] for name in (x, y)]
+        if kinds[i] == "other":
+            ends = [{**item, "low": None, "high": None} for item in ends]
+        rows.append(mark(judged[i]["kind"] if is_fixed(judged[i]) else "", kinds[i], *ends))
+    limits: dict[str, list[float]] = {x: [], y: []}
+    for limit in study["limits"]:
+        limits.setdefault(limit["metric"], []).append(limit["value"])
+    said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
+    lead = (
+        f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these two "
+        "metrics, and the controls but the commonest answer. Lines across a mark are its intervals; "
+        "dashed lines are limits."
+    )
+    return [lead, tradeoff_chart(x, y, rows, said, limits=limits)]
+
+
+def _by_method(study: Json) -> list[Block]:
+    """How many trials of each method and rule ended how, and the best of each within the limits."""
+    name, rows = study["prefer"], []
+    found = [trial for trial in study["trials"] if trial["method"] is not None]
+    for key in dict.fromkeys((trial["method"], trial["decision"]) for trial in found):
+        own = [trial for trial in found if (trial["method"], trial["decision"]) == key]
+        states = Counter(trial["state"] for trial in own)
+        rule = "the job’s" if key[1] == "job" else key[1].replace("_", " ")
+        rows.append([key[0], rule, *(states[state] for state in STATES), _top(own, name)])
+    columns = ["Method", "Decisions", *STATES.values(), f"Best {title(name)} within the limits"]
+    text = "Trials that ended early were judged on a part of the rows only."
+    return [
+        *([text] if study["halving"] else []),
+        Table("Trials by method and rule of decisions", columns, rows),
+    ]
+
+
+def _top(trials: list[Json], name: str) -> Cell:
+    within = [_value(trial, name) for trial in trials if trial["state"] == "judged" and trial["miss"] == 0]
+    known = [value for value in within if value is not None]
+    if not known:
+        return lack("none")
+    return Cell(formats.number(max(known) if better(name) == "higher" else min(known)))
+
+
+def _best(study: Json) -> Table:
+    name = study["prefer"]
+    sign = -1.0 if better(name) == "higher" else 1.0
+    judged = [t for t in study["trials"] if t["state"] == "judged" and _value(t, name) is not None]
+    order = sorted(judged, key=lambda trial: (trial["miss"], sign * trial["metrics"][name]["value"]))
+    shown = order[:MOST_ROWS]
+    rows: list[list[Any]] = []
+    for trial in shown:
+        cells = [estimate_cell(trial["metrics"].get(metric) or None) for metric in metrics_of(study)]
+        missed = "yes" if trial["miss"] == 0 else f"misses by {formats.number(trial['miss'])}"
+        time = formats.seconds(trial["seconds"]) if trial["rule"] == 0 else f"model of {trial['model']}"
+        rows.append([Cell(str(trial["number"]), (trial["label"],)), *cells, missed, time])
+    count = f"The best {len(shown)} of {len(order):,}" if len(shown) < len(order) else f"All {len(order)}"
+    columns = ["Trial", *(title(metric) for metric in metrics_of(study)), "Within the limits", "Time"]
+    caption = f"{count} trials that were judged on all folds, on validation rows"
+    return Table(caption, columns, rows, folded=True)
+
+
+def _failures(study: Json) -> list[Block]:
+    errors = Counter(trial["error"] for trial in study["trials"] if trial["error"]).most_common()
+    return [Table("Why trials failed", ["Reason", "Trials"], errors)] if errors else []

@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.fairlib.catalogue import direction, spoken, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Heading, Json, Section, Table
-from evenhand.tasks.pages.texts import estimate_cell, interval_name, lack, metric_cell
+from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
 PAGES = {"run": 80}
 NEEDS = ("acquisition", "metrics")
@@ -40,13 +40,12 @@ def build(documents: Documents) -> list[Section]:
     which += _features(acquisition, about, interval)
     whom = [*_depends([group for group in groups if group["varies_with"]]), *_by_group(allowed, least)]
     amount = [*_how_many(acquisition["asked"]["histogram"]), *_order(acquisition["sequences"])]
-    sections = [
+    return [
         Section("asked", "Which features it asks for", which),
         Section("asked-of", "Of whom it asks", whom),
         Section("amount", "How much it asks, and in which order", amount),
         Section("all-features", "Compared with all features", _all_features(acquisition, metrics, interval)),
     ]
-    return [section for section in sections if section.blocks]
 
 
 def _names(groups: Sequence[Json]) -> str:
@@ -231,9 +230,8 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     rows: list[list[Any]] = []
     for group in allowed:
         labels = [formats.percent(group["by_label"][label]) for label in ("0", "1")]
-        shares = [_shown(group["by_group"][name][value], least) for name, value in values]
-        shown = [lack("too few") if share is None else formats.percent(share) for share in shares]
-        rows.append([group["name"], *labels, *shown])
+        shares = (_shown(group["by_group"][name][value], least) for name, value in values)
+        rows.append([group["name"], *labels, *(known(share, formats.percent, "too few") for share in shares)])
     caption = f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
     heads = [f"{spoken(name)}: {value}" for name, value in values]
     return [

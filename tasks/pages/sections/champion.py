@@ -83,11 +83,8 @@ def _leading(documents: Documents) -> list[str]:
     first = [result["metric"] for result in results if not result["passed"]]
     if not first:
         first = [name for name in (*(result["metric"] for result in results), *LEADING) if name in found][:1]
-    gaps = [
-        (metric["value"], name)
-        for name, metric in found.items()
-        if name.startswith("demographic_parity_difference.") and metric["value"] is not None
-    ]
+    names = [name for name in found if name.startswith("demographic_parity_difference.")]
+    gaps = [(found[name]["value"], name) for name in names if found[name]["value"] is not None]
     return list(dict.fromkeys([*first, *([max(gaps)[1]] if gaps else [])]))
 
 

@@ -13,6 +13,7 @@ from evenhand.tasks.pages.texts import (
     ends,
     estimate_cell,
     interval_name,
+    known,
     lack,
     metric_cell,
     summary_of,
@@ -67,20 +68,19 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
             "The method has no mitigation, and no sensitive column is a model input: the model is its own "
             "control."
         ]
+    own = {
+        "blind": "No sensitive column is a model input: the model is its own blind control.",
+        "plain": "The method has no mitigation: the model is its own plain control.",
+    }
+    both = controls["blind"]["same_as"] == "plain"
     sentences = []
-    for name in ("blind", "plain"):
+    for name in ("blind",) if both else ("blind", "plain"):
         if _is_method(controls, name):
-            sentences.append(
-                "The method has no mitigation: the model is its own plain control."
-                if name == "plain"
-                else "No sensitive column is a model input: the model is its own blind control."
-            )
-        elif name == "plain" and controls["blind"]["same_as"] == "plain":
-            continue
+            sentences.append(own[name])
         else:
-            also = " and plain" if controls["blind"]["same_as"] == "plain" else ""
+            also = " and plain" if both else ""
             sentences.append(f"Beside {name}{also}: {verdict(controls[name]['differences'])}.")
-    if controls["blind"]["same_as"] == "plain":
+    if both:
         sentences.append("No sensitive column is a model input, so plain is blind too.")
     return [" ".join(sentences)]
 
@@ -138,9 +138,8 @@ def _chart(differences: Mapping[str, Json], names: Sequence[str], control: str, 
         clear = turned[0] > 0.0 or turned[1] < 0.0
         finding = "difference" if clear else "no difference can be told"
         gain = sign * found["value"]
-        rows.append(
-            {"label": title(name), "value": gain, "low": turned[0], "high": turned[1], "finding": finding}
-        )
+        row = {"label": title(name), "value": gain, "low": turned[0], "high": turned[1]}
+        rows.append(row | {"finding": finding})
         said.append(f"{title(name)}: {formats.signed(gain)}, {finding}")
     data = {"rows": rows, "better": "higher", "interval": interval}
     heading = f"How much better than {control} the model is"
@@ -150,26 +149,22 @@ def _chart(differences: Mapping[str, Json], names: Sequence[str], control: str, 
 
 def _table(controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]) -> Table:
     shown = [name for name in COLUMNS if not _is_method(controls, name)]
+    titles = dict(COLUMNS)
     if controls["blind"]["same_as"] == "plain":
         shown.remove("blind")
+        titles["plain"] = "Plain, blind too"
     rows = []
     for name in names:
         row: list[Any] = [metric_cell(name), estimate_cell(ends(metrics[name]))]
         for control in shown:
-            value = controls[control]["metrics"].get(name)
-            row.append(lack("not measured") if value is None else value)
+            row.append(known(controls[control]["metrics"].get(name), why="not measured"))
             if control != "majority":
                 row.append(_difference(name, controls[control]["differences"].get(name)))
         rows.append(row)
     columns = ["Metric", "This model"]
     for control in shown:
-        named = "Plain, blind too" if control == "plain" and "blind" not in shown and _both(controls) else ""
-        columns += [named or COLUMNS[control], *(["Difference"] if control != "majority" else [])]
+        columns += [titles[control], *(["Difference"] if control != "majority" else [])]
     return Table("The model and its controls", columns, rows)
-
-
-def _both(controls: Mapping[str, Json]) -> bool:
-    return bool(controls["blind"]["same_as"] == "plain")
 
 
 def _difference(name: str, found: Json | None) -> Cell:

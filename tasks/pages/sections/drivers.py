@@ -37,30 +37,18 @@ def build(documents: Documents) -> Section:
         {"label": entry["name"], "value": max(entry["value"], 0.0), "text": formats.number(entry["value"])}
         for entry in shown
     ]
+    data = {"rows": rows, "x_title": unit, "domain": [0.0, top or 1.0]}
     first = formats.join([f"{entry['name']} ({formats.number(entry['value'])})" for entry in shown[:3]])
+    described = f"From the most important column down: {formats.join([entry['name'] for entry in shown])}."
+    left = texts.left_out(shown, columns, "The most important columns")
     blocks: list[Block] = [
         f"Most important: {first}. {text.format(rows=formats.count(content['rows']))}",
-        Chart(
-            "bars.ranked_bars",
-            {"rows": rows, "x_title": unit, "domain": [0.0, top or 1.0]},
-            "What drives the model",
-            f"From the most important column down: {formats.join([entry['name'] for entry in shown])}.",
-            texts.left_out(shown, columns, "The most important columns"),
-        ),
+        Chart("bars.ranked_bars", data, "What drives the model", described, left),
     ]
     for attribute in columns[0]["groups"] if columns else ():
         groups = list(columns[0]["groups"][attribute])
         table = [
-            [
-                entry["name"],
-                entry["value"],
-                *(
-                    texts.lack("too few rows")
-                    if entry["groups"][attribute][group] is None
-                    else entry["groups"][attribute][group]
-                    for group in groups
-                ),
-            ]
+            [entry["name"], entry["value"], *(texts.known(entry["groups"][attribute][g]) for g in groups)]
             for entry in columns
         ]
         caption = f"{formats.sentence(unit)}, by {spoken(attribute)}"

@@ -34,15 +34,14 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     lead = (
         "The base rate is the share of a group that is positive; the selection rate is the share that is "
-        "predicted positive; TPR and TNR are the shares "
-        "of its true positives and of its true negatives that are predicted right. The shaded span reaches "
+        "predicted positive; TPR and TNR are the shares of its true positives and of its true negatives that "
+        "are predicted right. The shaded span reaches "
         f"from the lowest group to the highest. Whiskers are {texts.interval_name(settings)}s (Wilson); a "
         f"rate over fewer than {settings.get('min_cell', 5)} rows is not shown."
     )
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
-    return Section(
-        "rates", "Group by group", [*blocks, *(_of(baseline, "The baseline: ") if baseline else [])]
-    )
+    blocks += _of(baseline, "The baseline: ") if baseline else []
+    return Section("rates", "Group by group", blocks)
 
 
 def _of(metrics: Json, who: str) -> list[Block]:
@@ -55,9 +54,9 @@ def _of(metrics: Json, who: str) -> list[Block]:
         if not is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups))
         caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
-        rows: list[list[Any]] = [
-            [group.group, group.n, *(_cell(getattr(group, key)) for key in RATES)] for group in groups
-        ]
+        rows: list[list[Any]] = []
+        for group in groups:
+            rows.append([group.group, group.n, *(_cell(getattr(group, key)) for key in RATES)])
         blocks.append(Table(caption, ["Group", "Rows", *RATES.values()], rows))
     return blocks
 
@@ -71,8 +70,8 @@ def _chart(about: str, groups: Sequence[GroupRates]) -> Chart:
         said.append(f"{text}: {apart or 'nothing to compare'}")
         for group in shown:
             rate: Rate = getattr(group, key)
-            row = {"rate": text, "group": group.group}
-            rows.append(row | {"value": rate.value, "low": rate.low, "high": rate.high})
+            ends = {"value": rate.value, "low": rate.low, "high": rate.high}
+            rows.append({"rate": text, "group": group.group, **ends})
     caption = texts.left_out(shown, groups, "The largest groups")
     return Chart("groups.group_rates", {"rows": rows}, f"Rates by {about}", f"{'; '.join(said)}.", caption)
 
@@ -116,10 +115,8 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
     charts = []
     for group in [] if crossed else texts.largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group])):
         peak = max(range(len(shares[group])), key=shares[group].__getitem__)
-        described = (
-            f"The fullest range is {edges[peak]:.3g} to {edges[peak + 1]:.3g}, with "
-            f"{formats.percent(shares[group][peak])}."
-        )
+        most = formats.percent(shares[group][peak])
+        described = f"The fullest range is {edges[peak]:.3g} to {edges[peak + 1]:.3g}, with {most}."
         data = {"edges": edges, "shares": shares[group], "reference": reference, "top": top}
         caption = f"{group}: {formats.plural(sum(kept[group]), 'row')}"
         charts.append(Chart("groups.score_distribution", data, f"Scores of {group}", described, caption))
@@ -127,13 +124,10 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
         blocks += [Charts(charts), texts.left_out(charts, list(kept), "The charts show the largest groups")]
     decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
     columns = [*zip(shares.values(), kept.values(), strict=True), (reference, summed)]
-    rows: list[list[Any]] = [
-        [
-            f"{low:.{decimals}f} to {high:.{decimals}f}",
-            *(Cell(formats.percent(part[i]), (formats.count(counts[i]),)) for part, counts in columns),
-        ]
-        for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False))
-    ]
+    rows: list[list[Any]] = []
+    for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+        cells = [Cell(formats.percent(part[i]), (formats.count(counts[i]),)) for part, counts in columns]
+        rows.append([f"{low:.{decimals}f} to {high:.{decimals}f}", *cells])
     caption = f"Scores by {about}: part of each group in each range, with the number of rows"
     blocks.append(Table(caption, ["Score", *kept, "All shown groups"], rows, folded=True))
     return [block for block in blocks if block]

@@ -1,4 +1,4 @@
-"""The change of a network's outputs under comparable treatment: certificate and curve over budgets."""
+"""The change of a network's outputs under comparable treatment: proof, certificate, curve over budgets."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ def build(documents: Documents) -> Section:
         f"distance between the two is at most {certificate['budget']:g} (the budget). The fair distance is "
         "small between people whom the job holds to be comparable.",
         answer,
+        *_proved(certificate, whom.rstrip(",")),
         *_share(certificate),
         exchanges + price_sentence(certificate, "change the outputs", "the outputs would change"),
-        f"**What this proves.** {proven} The worst exchange of each person is searched for, and a search can "
-        "miss. The number is therefore a lower bound: the true worst case of the same people is this large "
-        f"or larger.{shares}",
+        f"**What the search proves.** {proven} The worst exchange of each person is searched for, and a "
+        "search can miss. The number is therefore a lower bound: the true worst case of the same people is "
+        f"this large or larger.{shares}",
         "**What it does not say.** The search keeps each feature within the range of the training rows "
         "(rounded outwards), and each protected direction, along which the fair distance is 0, within its "
         "own range; only a change along such a direction may take a feature further. Nothing is known "
@@ -70,6 +71,51 @@ def build(documents: Documents) -> Section:
         _numbers(certificate, interval, ends),
     ]
     return Section("invariance", title("certificate.dif"), blocks)
+
+
+def _proved(certificate: Json, whom: str) -> list[Block]:
+    """What holds for all possible people, and the table of both ends."""
+    proof = certificate["proof"]
+    intervals, radius = proof["intervals"], f"{proof['radius']:g}"
+    blocks: list[Block] = []
+    if "certificate.score" in intervals:
+        score = intervals["certificate.score"]
+        text = (
+            f"**No comparable treatment of anybody among {whom}, over all possible people at fair distance "
+            f"up to {radius}, changes the score by more than {_up(score['proved'])} (proved); a search found "
+            f"{formats.number(score['found'])}.** The distance is the root of the budget."
+        )
+        if proof["unchanged"] is not None:
+            text += (
+                f" The decision about {formats.percent(math.floor(1000 * proof['unchanged']) / 1000)} of "
+                "these people provably cannot change within that distance."
+            )
+        blocks.append(text)
+    if intervals:
+        rows = [(_quantity(name), *_ends(interval)) for name, interval in intervals.items()]
+        blocks.append(Table("Between what was found and what is proved", ["What", "Found", "Proved"], rows))
+    blocks += [f"{_quantity(name)}: {reason}." for name, reason in _once(proof["reasons"]).items()]
+    return blocks
+
+
+def _quantity(name: str) -> str:
+    return title(f"{name}.found").removesuffix(" (found)")
+
+
+def _ends(interval: Json) -> tuple[str, str]:
+    return formats.number(interval["found"]), formats.number(interval["proved"])
+
+
+def _up(value: float) -> str:
+    """A proved bound, rounded up so that it stays one."""
+    digits = 3 if value >= 0.01 or value == 0.0 else 2 - math.floor(math.log10(value))
+    return f"{math.ceil(value * 10**digits - ROUNDING) / 10**digits:.{digits}f}"
+
+
+def _once(reasons: dict[str, str]) -> dict[str, str]:
+    """Each reason with the first metric that it is given for."""
+    first = {reason: name for name, reason in [*reasons.items()][::-1]}
+    return {name: reason for reason, name in first.items()}
 
 
 def _share(certificate: Json) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Documents, Heading, Section, Table
+from evenhand.tasks.pages.model import Block, Documents, Heading, Section, Table
 
 PAGES = {"run": 25}
 NEEDS = ("leaks",)
@@ -18,16 +18,16 @@ KINDS = {
 MOST = 12
 
 
-def build(documents: Documents) -> Section | None:
+def build(documents: Documents) -> Section:
     """Suspected leaks, then for each attribute the columns that tell it."""
     content = documents["leaks"]
     blocks: list[Block] = []
     suspected = content["columns"]
     if suspected:
-        rows = [
-            [item["name"], _kind(item), "" if item["auc"] is None else formats.number(item["auc"])]
-            for item in suspected
-        ]
+        rows = []
+        for item in suspected:
+            why = KINDS.get(item["kind"], item["kind"]).format(attribute=item.get("attribute") or "")
+            rows.append([item["name"], why, "" if item["auc"] is None else item["auc"]])
         blocks += [
             f"**{formats.plural(len(suspected), 'model input')} may leak the label or a sensitive column**: "
             "a model that uses what is only known after the decision is of no use before it. Give such a "
@@ -43,16 +43,9 @@ def build(documents: Documents) -> Section | None:
             "(cross-validated, of each column alone)."
         )
         for attribute, items in told.items():
-            rows = [
-                [item["name"], Cell(f"“{item['group']}”"), formats.number(item["auc"])]
-                for item in items[:MOST]
-            ]
+            rows = [[item["name"], f"“{item['group']}”", item["auc"]] for item in items[:MOST]]
             caption = f"Columns that tell {spoken(attribute)}"
             if len(items) > MOST:
                 caption += f", the {MOST} that tell most of {len(items)}"
             blocks.append(Table(caption, ["Column", "Group told best", "AUC"], rows))
-    return Section("leaks", "Leaks and stand-ins", blocks) if blocks else None
-
-
-def _kind(item: dict[str, object]) -> str:
-    return KINDS.get(str(item["kind"]), str(item["kind"])).format(attribute=item.get("attribute") or "")
+    return Section("leaks", "Leaks and stand-ins", blocks)

@@ -66,6 +66,7 @@ def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
     panels: dict[str, list[str]] = {}
     for name in names:
         own = "certificate" if name.startswith("certificate.") else "bound" if name.endswith(".bound") else ""
+        own = "other" if name.startswith("certificate.radius.") else own
         panels.setdefault(own or SCALES.get(name) or direction(name) or "other", []).append(name)
     return [(key, text, panels[key]) for key, text in PANELS if key in panels]
 
@@ -105,19 +106,16 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
 def _alone(documents: Documents, interval: str) -> Table:
     metrics, paper = documents["metrics"]["metrics"], documents["run"].get("paper")
     printed = paper["row"] if paper else {}
-    rows = []
+    rows: list[list[Any]] = []
     for name in dict.fromkeys([*metrics, *printed]):
         found = metrics.get(name)
-        row: list[Any] = [texts.metric_cell(name)]
-        if found is None:
-            row.append(texts.lack("not measured in this run", span=2))
-        elif found["value"] is None:
-            row.append(texts.estimate_cell(found, span=2))
-        else:
-            row += [formats.number(found["value"]), formats.interval(found.get("low"), found.get("high"))]
-        if paper:
-            row += _printed(printed.get(name), found)
-        rows.append([*row, direction(name) or "not stated"])
+        measured: list[Any] = [texts.lack("not measured in this run", span=2)]
+        if found is not None and found["value"] is None:
+            measured = [texts.estimate_cell(found, span=2)]
+        elif found is not None:
+            measured = [found["value"], formats.interval(found.get("low"), found.get("high"))]
+        measured += _printed(printed.get(name), found) if paper else []
+        rows.append([texts.metric_cell(name), *measured, direction(name) or "not stated"])
     beside = ["Paper", "Difference"] if paper else []
     caption = f"All metrics, beside {paper['source']}" if paper else "All metrics"
     return Table(caption, ["Metric", "This run", interval, *beside, "Better"], rows)
@@ -180,9 +178,8 @@ def difference_cell(name: str, difference: Json | None) -> Cell:
     if kind == "lacking":
         return texts.estimate_cell(difference)
     cell = texts.estimate_cell(difference, formats.signed)
-    symbol = {"better": "\u2713", "worse": "\u2715"}.get(kind, "")
-    colour = {"better": "passed", "worse": "refused"}.get(kind, "")
-    return Cell(cell.text, (*cell.below, f"{symbol} {FINDINGS[kind]}".strip()), kind=colour)
+    symbol, colour = {"better": ("\u2713 ", "passed"), "worse": ("\u2715 ", "refused")}.get(kind, ("", ""))
+    return Cell(cell.text, (*cell.below, f"{symbol}{FINDINGS[kind]}"), kind=colour)
 
 
 def glossary(names: Iterable[str]) -> list[Block]:

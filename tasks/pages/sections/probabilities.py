@@ -29,36 +29,23 @@ def build(documents: Documents) -> list[Section]:
 def _reliability(documents: Documents) -> Section:
     content, metrics = documents["reliability"], documents["metrics"]["metrics"]
     error, rule = metrics.get("ece", {}).get("value"), documents.get("rule")
-    known = (
-        ""
-        if error is None
-        else (
+    lead = "Of the people with a probability near 30%, 30% should be positive. "
+    lead += "Each point is a tenth of the people."
+    if error is not None:
+        lead += (
             f" On average they differ by {formats.number(error)} (expected calibration error, less the part "
             "that chance alone would give)."
         )
-    )
-    blocks: list[Block] = [
-        "Of the people with a probability near 30%, 30% should be positive. Each point is a tenth of the "
-        f"people.{known}"
-    ]
+    made = "The job does not calibrate them (`calibration: none`)."
     if rule:
-        shift = (
-            ""
-            if rule["shift"] == 0
-            else (
-                " The class weights of the training were corrected for first, by "
-                f"{formats.number(abs(rule['shift']))} in log-odds."
-            )
-        )
-        rows = f"{formats.count(rule['rows'])} training rows that the model was not trained on"
-        kept = rule["calibration"] == "none" and not rule["losses"]
-        blocks.append(
-            f"The probabilities are the model's own, not calibrated.{shift}"
-            if kept
-            else f"The probabilities are calibrated on {rows}: {_chosen(rule)}.{shift}"
-        )
-    else:
-        blocks.append("The job does not calibrate them (`calibration: none`).")
+        made = "The probabilities are the model's own, not calibrated."
+        if rule["calibration"] != "none" or rule["losses"]:
+            rows = f"{formats.count(rule['rows'])} training rows that the model was not trained on"
+            made = f"The probabilities are calibrated on {rows}: {_chosen(rule)}."
+        if rule["shift"] != 0:
+            shift = formats.number(abs(rule["shift"]))
+            made += f" The class weights of the training were corrected for first, by {shift} in log-odds."
+    blocks: list[Block] = [lead, made]
     blocks += _chart("everybody", {"everybody": content["overall"]})
     for attribute, groups in content["groups"].items():
         blocks.append(Heading(f"By {spoken(attribute)}"))
@@ -74,10 +61,8 @@ def _reliability(documents: Documents) -> Section:
 
 def _chosen(rule: Json) -> str:
     said = CALIBRATIONS[rule["calibration"]]
-    others = [
-        f"{name} {formats.number(loss)}"
-        for name, loss in sorted(rule["losses"].items(), key=lambda one: one[1])
-    ]
+    ranked = sorted(rule["losses"].items(), key=lambda one: one[1])
+    others = [f"{name} {formats.number(loss)}" for name, loss in ranked]
     return f"{said} (cross-validated log loss: {formats.join(others)})" if others else said
 
 
@@ -95,18 +80,12 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
             f"{formats.percent(widest['share'])} are positive"
         )
     caption = f"Probability and share of positives, {about}"
-    table_rows: list[list[Any]] = [
-        [
-            name,
-            formats.percent(one["mean"]),
-            Cell(
-                formats.percent(one["share"]), (formats.interval(one["low"], one["high"], formats.percent),)
-            ),
-            one["n"],
-        ]
-        for name in kept
-        for one in kept[name]
-    ]
+    table_rows: list[list[Any]] = []
+    for name, bins in kept.items():
+        for one in bins:
+            ends = formats.interval(one["low"], one["high"], formats.percent)
+            share = Cell(formats.percent(one["share"]), (ends,))
+            table_rows.append([name, formats.percent(one["mean"]), share, one["n"]])
     columns = ["People", "Mean probability", "Positive", "Number"]
     table = Table(caption, columns, table_rows, folded=True)
     left = texts.left_out(shown, list(kept), "The largest groups")
@@ -114,11 +93,13 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
 
 
 def _decisions(rule: Json) -> Section:
-    chosen = rule["rule"]
+    chosen, rows = (
+        rule["rule"],
+        f"{formats.count(rule['rows'])} training rows that the model was not trained on",
+    )
     if chosen["kind"] == "groups":
         text = (
-            f"Decisions have thresholds by group ({chosen['wanted']}), chosen on "
-            f"{formats.count(rule['rows'])} training rows that the model was not trained on. Whoever decides "
+            f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. Whoever decides "
             f"with this model needs to know {spoken(chosen['attribute'])}."
         )
     elif chosen["threshold"] is None:
@@ -126,39 +107,25 @@ def _decisions(rule: Json) -> Section:
     else:
         text = (
             "A person is predicted positive from a probability of "
-            f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on "
-            f"{formats.count(rule['rows'])} training rows that the model was not trained on; "
+            f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on {rows}; "
             f"{formats.percent(rule['base_rate'])} of them are positive."
         )
-    marked = chosen.get("threshold")
-    names = {
-        "selected": "predicted positive",
-        "accuracy": "accuracy",
-        "balanced_accuracy": "balanced accuracy",
-    }
-    rows = [
+    names = {name: name.replace("_", " ") for name in ("selected", "accuracy", "balanced_accuracy")}
+    names["selected"] = "predicted positive"
+    points = [
         {"threshold": point["threshold"], "series": text_of, "value": point[name]}
         for name, text_of in names.items()
         for point in rule["curve"]
     ]
+    shown = [
+        [formats.percent(point[name]) for name in ("threshold", *names)]
+        for point in formats.evenly(rule["curve"], 21)
+    ]
+    head = ["Threshold", *map(formats.sentence, names.values())]
+    table = Table("Decisions by threshold", head, shown, folded=True)
     best = max(rule["curve"], key=lambda point: point["balanced_accuracy"])
-    described = (
-        f"Balanced accuracy is largest, {formats.percent(best['balanced_accuracy'])}, at a threshold of "
-    )
-    table = Table(
-        "Decisions by threshold",
-        ["Threshold", *(formats.sentence(name) for name in names.values())],
-        [
-            [formats.percent(point["threshold"]), *(formats.percent(point[name]) for name in names)]
-            for point in formats.evenly(rule["curve"], 21)
-        ],
-        folded=True,
-    )
-    chart = Chart(
-        "curves.decision_curve",
-        {"rows": rows, "marked": marked},
-        "What another threshold would give",
-        f"{described}{formats.percent(best['threshold'])}.",
-        table=table,
-    )
+    most, at = formats.percent(best["balanced_accuracy"]), formats.percent(best["threshold"])
+    described = f"Balanced accuracy is largest, {most}, at a threshold of {at}."
+    data = {"rows": points, "marked": chosen.get("threshold")}
+    chart = Chart("curves.decision_curve", data, "What another threshold would give", described, table=table)
     return Section("decisions", "How it decides", [text, chart])

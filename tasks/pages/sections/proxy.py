@@ -57,11 +57,10 @@ def proxy_sentences(documents: Documents) -> list[str]:
                 f"rows to {after} of those kept (target: {target})."
             )
         known = [row for row in rows if None not in row.values()]
-        farther = [
-            f"“{row['group']}”"
-            for row in known
-            if abs(row["after"] - row["target"]) > abs(row["before"] - row["target"])
+        moved = [
+            row for row in known if abs(row["after"] - row["target"]) > abs(row["before"] - row["target"])
         ]
+        farther = [f"“{row['group']}”" for row in moved]
         if farther:
             sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
     return sentences
@@ -149,16 +148,13 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
     heads = ["Proxy group", "Training rows", "Probability kept", "Held-out rows", "Largest difference"]
     heads += ["Of the group", "The same, training"]
     cells = [cell for cell in difference_cells(balance) if int(cell["column"]) <= MOST_COLUMNS]
+    data = {"rows": cells, "x_title": "proxy groups, the largest first"}
+    described = f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups.{said}"
     return [
         "Each cell is the share of a group within a proxy group minus its share among all rows, in "
         "percentage points, on the held-out rows: 0 means that the proxy group reveals nothing about that "
         f"group. Blue is below 0, orange above; a dash means that there are too few rows.{said}",
-        Chart(
-            "groups.heat_map",
-            {"rows": cells, "x_title": "proxy groups, the largest first"},
-            "Differences of group shares within each proxy group",
-            f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups.{said}",
-        ),
+        Chart("groups.heat_map", data, "Differences of group shares within each proxy group", described),
         Table("Proxy groups, the largest first", heads, rows, folded=len(order) > MOST_OPEN),
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.evaluation.tradeoff import pareto_front
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.fronts.sweep import estimate, interval_name, mark, mean, of_axis
+from evenhand.tasks.pages.fronts.sweep import estimate, interval_name, mark, mean, of_axis, tradeoff_chart
 from evenhand.tasks.pages.model import Block, Cell, Chart, Charts, Documents, Heading, Json, Section, Table
 from evenhand.tasks.pages.texts import estimate_cell
 
@@ -47,10 +46,8 @@ def build(documents: Documents) -> Section | None:
         # nobody is asked for more than all features
         if found["high"] is not None:
             found["high"] = min(found["high"], full[names[2]])
-    pairs = [
-        [(value["numbers"][name] or {}).get("value", math.nan) for name in names[:2]] for value in values
-    ]
-    for place in pareto_front(np.array(pairs, np.float64), ["higher", "lower"]):
+    pairs = ([(value["numbers"][name] or {}).get("value") for name in names[:2]] for value in values)
+    for place in pareto_front(np.array(list(pairs), np.float64), ["higher", "lower"]):
         values[place]["front"] = True
     shares = _shares([runs[index] for index in sorted(runs)])
     swept = GAMMA in sweep["keys"] and len({value["settings"][GAMMA] for value in values}) > 1
@@ -133,9 +130,8 @@ def _tradeoff(values: Sequence[Json], full: Json, performance: str, gap: str) ->
         x, y = ({"value": full[name], "low": None, "high": None} for name in (gap, performance))
         rows.append(mark("all features", "reference", x, y))
         described += " The square is the same model with all features."
-    data = {"rows": rows, "x_title": of_axis(gap), "y_title": of_axis(performance)}
     text = f"{title(performance)} against {title(gap)}"
-    return [Chart("tradeoffs.tradeoff", data, text, described, text)]
+    return [tradeoff_chart(gap, performance, rows, described, text, limits={})]
 
 
 def _table(sweep: Json, values: Sequence[Json], full: Json) -> Table:
@@ -156,9 +152,8 @@ def _features(sweep: Json, values: Sequence[Json], shares: Shares) -> list[Block
         [name, *(Cell(formats.percent(share), bar=share or 0.0) for share in line)]
         for name, line in shares.items()
     ]
-    text = (
-        f"The share of people who are asked for each feature{seeds}. Features that are asked most often come"
-    )
+    text = f"The share of people who are asked for each feature{seeds}."
+    text += " Features that are asked most often come first."
     columns = ["Feature", *(value["label"] for value in values)]
     table = Table("Share of people asked, by feature and value", columns, rows)
-    return [Heading("Feature by feature"), f"{text} first.", table] if rows else []
+    return [Heading("Feature by feature"), text, table] if rows else []

@@ -21,9 +21,8 @@ FACTS = {"before": "All rows", "target": "Target"}
 def build(documents: Documents) -> list[Section]:
     """Shares of the groups at each value, and maps of the differences within proxy groups."""
     sweep, balances = documents["tradeoff"], documents["balances"]
-    sections = [Section("groups", "Groups before and after", _shares(sweep, balances))]
-    maps = _maps(sweep, balances)
-    return [*sections, *([Section("reveals", "What proxy groups reveal", maps)] if maps else [])]
+    groups = Section("groups", "Groups before and after", _shares(sweep, balances))
+    return [groups, Section("reveals", "What proxy groups reveal", _maps(sweep, balances))]
 
 
 def _mean_shares(balances: list[Json]) -> dict[str, dict[str, Json]]:
@@ -55,11 +54,8 @@ def _shares(sweep: Json, balances: list[Json]) -> list[Block]:
         f"each value{some}{seeds}."
     ]
     for attribute in dict.fromkeys(attribute for shares in found.values() for attribute in shares):
-        by_value = {
-            sweep["values"][i]["label"]: shares[attribute]
-            for i, shares in found.items()
-            if attribute in shares
-        }
+        own = {i: shares[attribute] for i, shares in found.items() if attribute in shares}
+        by_value = {sweep["values"][i]["label"]: shares for i, shares in own.items()}
         groups = list(dict.fromkeys(group for shares in by_value.values() for group in shares))
         rows = [
             {"column": label, "group": group, **shares[group]}
@@ -82,12 +78,12 @@ def _share_table(about: str, groups: list[str], by_value: Mapping[str, Mapping[s
     for group in groups:
         known = [shares[group] for shares in by_value.values() if group in shares]
         cells: list[Any] = [group, *(formats.percent(known[0][key]) for key in common)]
-        for shares in by_value.values():
-            found = shares.get(group, {})
-            own = [f"{FACTS[k]}: {formats.percent(found.get(k))}" for k in FACTS if k not in common]
-            cells.append(Cell(formats.percent(found.get("after")), tuple(own)))
-            if group not in shares:
-                cells[-1] = lack("no such group")
+        for found in (shares.get(group) for shares in by_value.values()):
+            if found is None:
+                cells.append(lack("no such group"))
+            else:
+                own = [f"{FACTS[k]}: {formats.percent(found[k])}" for k in FACTS if k not in common]
+                cells.append(Cell(formats.percent(found["after"]), tuple(own)))
         rows.append(cells)
     caption = f"Shares by {about} among the kept rows"
     return Table(caption, ["Group", *common.values(), *by_value], rows)
@@ -104,11 +100,8 @@ def _maps(sweep: Json, balances: list[Json]) -> list[Block]:
     first: dict[int, Json] = {}
     for point in sorted(balances, key=lambda point: (point["value"], int(point["seed"]))):
         first.setdefault(point["value"], point)
-    several = [value for value, point in first.items() if len(point["balance"]["masses"]) > 1]
-    maps = [
-        (first[value], difference_cells(first[value]["balance"]))
-        for value in formats.evenly(several, MOST_MAPS)
-    ]
+    several = [point for point in first.values() if len(point["balance"]["masses"]) > 1]
+    maps = [(point, difference_cells(point["balance"])) for point in formats.evenly(several, MOST_MAPS)]
     every = [abs(cell["value"]) for _, cells in maps for cell in cells if cell["value"] is not None]
     blocks: list[Block] = [
         "Each cell is the share of a group within a proxy group less its share among all rows, in percentage "

@@ -55,13 +55,10 @@ def _numbers(sweep: Json) -> list[Block]:
     blocks: list[Block] = [f"The mean over the seeds, and below it the {interval_name(sweep)}."]
     best = (sweep["best"] or {}).get("value")
     for caption, names in by_subject(sweep["metrics"]).items():
-        rows = [
-            [
-                Cell(value["label"], ("the best value",) if index == best else ()),
-                *(_cell(value["metrics"][name], "mean") for name in names),
-            ]
-            for index, value in enumerate(sweep["values"])
-        ]
+        rows = []
+        for index, value in enumerate(sweep["values"]):
+            head = Cell(value["label"], ("the best value",) if index == best else ())
+            rows.append([head, *(_cell(value["metrics"][name], "mean") for name in names)])
         columns = [of_axis(name, short=True) for name in names]
         blocks.append(Table(caption, [", ".join(sweep["keys"]), *columns], rows))
     without = [f"{title(name)} (`{name}`)" for name in sweep["without_evidence"]]
@@ -80,11 +77,9 @@ def _cell(found: Json | None, key: str) -> Cell:
 
 def _runs(sweep: Json) -> list[Block]:
     key, values = ", ".join(sweep["keys"]), sweep["values"]
-    gates = Table(
-        "How many runs of each value finished, and passed the job’s gates",
-        [key, "Runs", "Failed", "Passed the gates"],
-        [[value["label"], value["runs"], value["failed"], value["passed"]] for value in values],
-    )
+    counts = [[value[name] for name in ("label", "runs", "failed", "passed")] for value in values]
+    caption = "How many runs of each value finished, and passed the job’s gates"
+    gates = Table(caption, [key, "Runs", "Failed", "Passed the gates"], counts)
     rows: list[list[Any]] = []
     for point in sweep["points"]:
         verdict = GATE_STATUS.get(point["verdict"], ("", ""))[1] if point["status"] == "done" else "Failed"

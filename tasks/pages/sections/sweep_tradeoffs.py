@@ -1,26 +1,31 @@
-"""Trade-offs of a sweep: performance against each fairness metric, with the Pareto fronts."""
+"""Trade-offs of a sweep: each value beside its blind control, then performance against fairness metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import title
+from evenhand.fairlib.catalogue import better_or_worse, direction, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import (
     estimate,
     interval_name,
     is_of_proxies,
     mark,
-    of_axis,
     plain_metrics,
+    tradeoff_chart,
     within,
 )
-from evenhand.tasks.pages.model import Chart, Charts, Documents, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Cell, Charts, Documents, Json, Section, Table
+from evenhand.tasks.pages.sections.controls import answered
+from evenhand.tasks.pages.texts import lack, metric_cell
 
-PAGES = {"sweep": 20}
+PAGES = {"sweep": 15}
 NEEDS = ("tradeoff",)
 
 Marks = list[dict[str, Any]]
+# Values beside their control: more columns cannot be read.
+MOST = 12
 # Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
 PROXY_WIDENING = 1.0
 PROXIES = (
@@ -30,29 +35,64 @@ PROXIES = (
 )
 
 
-def build(documents: Documents) -> Section | None:
-    """A chart a fairness metric, and a table of the fronts."""
+def build(documents: Documents) -> list[Section]:
+    """The controls, and the trade-offs."""
     sweep = documents["tradeoff"]
+    controls = Section("over-blind", "Beside the blind control", _controls(sweep["values"]))
+    return [controls, Section("tradeoffs", "Trade-offs", _tradeoffs(sweep))]
+
+
+def _controls(values: Sequence[Json]) -> list[Block]:
+    """A table of mean differences, a column a value."""
+    known = {name for value in values for name in value.get("over_blind", {})}
+    names = [name for name in answered(dict.fromkeys(sorted(known))) if direction(name) is not None]
+    if not names:
+        return []
+    shown = values[:MOST]
+    rows = [
+        [metric_cell(name), *(_cell(name, value["over_blind"].get(name)) for value in shown)]
+        for name in names
+    ]
+    left = f" The first {MOST} of {len(values)} values are shown." if len(values) > MOST else ""
+    text = (
+        "Each run also trained the same learner without mitigation and without the sensitive columns "
+        "(blind) on the same rows. The table has the mean difference from it over the seeds, with the "
+        f"interval of the mean where there are several. What is no better than blind buys nothing.{left}"
+    )
+    return [text, Table("Differences from the blind control", ["Metric", *(v["label"] for v in shown)], rows)]
+
+
+def _cell(name: str, found: Json | None) -> Cell:
+    if found is None or found["mean"] is None:
+        return lack("not measured")
+    low, high = found["low"], found["high"]
+    clear = low is not None and (low > 0.0 or high < 0.0)
+    word = better_or_worse(name, found["mean"]) if clear else "no difference can be told"
+    interval = "" if low is None else formats.interval(low, high)
+    return Cell(formats.signed(found["mean"]), (interval, word if low is not None else ""))
+
+
+def _tradeoffs(sweep: Json) -> list[Block]:
+    """A chart a fairness metric, and a table of the fronts."""
     marks = {name: found for name in plain_metrics(sweep["fronts"]) if (found := _marks(sweep, name))}
     if not marks:
-        return None
+        return []
     lead, shared = f"Each chart shows {within(sweep['performance'])} against a fairness metric.", {}
     if is_of_proxies(sweep):
         reach = [[found[axis] for own in marks.values() for found in own] for axis in "xy"]
         lead, shared = PROXIES, {"reach": reach, "widening": PROXY_WIDENING}
     charts, fronts = [], []
     for name, found in marks.items():
-        other = _other(sweep, name)
         on_front = formats.join([sweep["values"][index]["label"] for index in sweep["fronts"][name]])
-        data = {"rows": found, "x_title": of_axis(name), "y_title": of_axis(other), **shared}
-        data |= {f"{axis}_limits": sweep["limits"].get(of, ()) for axis, of in (("x", name), ("y", other))}
-        described = f"{len(found)} values with intervals; on the Pareto front: {on_front}."
-        text = f"{title(other)} against {title(name)}"
-        charts.append(Chart("tradeoffs.tradeoff", data, text, described, title(name)))
+        said = f"{len(found)} values with intervals; on the Pareto front: {on_front}."
+        limits = sweep["limits"]
+        charts.append(
+            tradeoff_chart(name, _other(sweep, name), found, said, title(name), limits=limits, **shared)
+        )
         fronts.append((title(name), on_front))
     table = Table("Values on the Pareto front of each chart", ["Metric", "On the front"], fronts, pairs=True)
     explained = _explained(sweep, by_method=any(found["series"] for own in marks.values() for found in own))
-    return Section("tradeoffs", "Trade-offs", [lead, explained, Charts(charts, large=True), table])
+    return [lead, explained, Charts(charts, large=True), table]
 
 
 def _explained(sweep: Json, *, by_method: bool) -> str:

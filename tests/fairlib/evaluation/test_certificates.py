@@ -411,3 +411,14 @@ def test_the_network_is_given_back_in_the_mode_that_it_was_in(training: bool) ->
     certify(network, rows(0), SQUARE, [0.1], draws=0)
     assert network.training == network[0].training == training
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+
+
+def test_more_restarts_never_find_less() -> None:
+    metric, network, budgets = box([-1.0, -2.0], [1.0, 2.0]), hidden_layer(3), [0.0, 0.01, 0.3]
+    several = [
+        certify(network, rows(2), metric, budgets, restarts=restarts, draws=0).values
+        for restarts in (1, 2, 3, 4)
+    ]
+    for fewer, more in zip(several, several[1:], strict=False):
+        assert (more >= fewer).all()
+    assert (several[-1] > several[0]).any()

@@ -125,6 +125,39 @@ def test_a_gate_may_ask_for_one_value() -> None:
     assert decide(EVALUATION, [Gate("auc", min=0.8, max=0.8)]).passed
 
 
+def between(found: float, proved: MetricValue) -> Evaluation:
+    """A certificate of which the search found less than is proved."""
+    metrics = {"certificate.dif": MetricValue(found), "certificate.dif.found": MetricValue(found)}
+    return Evaluation(metrics | {"certificate.dif.proved": proved}, {}, 100, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "verdict"),
+    [
+        ("certificate.dif", {"max": 0.2}, "refused"),
+        ("certificate.dif", {"max": 0.4}, "passed"),
+        ("certificate.dif", {"min": 0.2}, "refused"),
+        ("certificate.dif", {"max": 0.4, "bound": "interval"}, "refused"),
+        ("certificate.dif.found", {"max": 0.2}, "passed"),
+    ],
+)
+def test_a_maximum_is_judged_by_what_is_proved(name: str, limit: dict[str, Any], verdict: str) -> None:
+    evaluation = between(0.1, MetricValue(0.3, 0.2, 0.5))
+    assert decide(evaluation, parse_gates({name: limit})).verdict == verdict
+
+
+def test_the_words_name_the_proved_end_and_without_proof_there_is_no_verdict() -> None:
+    gates = parse_gates({"certificate.dif": {"max": 0.2}})
+    (result,) = decide(between(0.1, MetricValue(0.3)), gates).results
+    assert result.text == (
+        "certificate.dif.proved, by which a max of certificate.dif is judged, is 0.300 and must be at most "
+        "0.200: refused, 0.1 too high"
+    )
+    unproved = decide(between(0.1, MetricValue.insufficient("not proved: the layer SELU")), gates)
+    assert unproved.verdict == "insufficient_evidence"
+    assert "not proved: the layer SELU" in unproved.results[0].text
+
+
 def test_no_gates_is_said() -> None:
     decision = decide(EVALUATION, [])
     assert (decision.passed, decision.note) == (True, "no gates")

@@ -242,5 +242,11 @@ def test_every_metric_is_in_the_catalogue_in_this_order(random_outcomes: Callabl
     _, evaluation = evaluated(random_outcomes)
     known = [name.split(".")[0] for name in names_of("classifier")]
     # these are measured beside the evaluation
-    beside = [*["certificate"] * 4, "probability_spread", "leak_suspected", "features_asked"]
+    beside = [
+        *["certificate"] * 4,
+        "probability_spread",
+        "leak_suspected",
+        "features_asked",
+        "membership_auc",
+    ]
     assert [*dict.fromkeys(name.split(".")[0] for name in evaluation.metrics), *beside] == known

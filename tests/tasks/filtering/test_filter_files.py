@@ -317,12 +317,9 @@ def test_the_settings_say_what_stands_for_missing(
 
 
 def test_settings_that_mean_nothing_are_refused() -> None:
-    for wrong in (
-        {"sensitive": "keep"}, {"compression": "rar"}, {"format": "xlsx"}, {"key": []}, {"key": ["a", "a"]},
-        {"rows_per_unit": 0}, {"workers": 0},
-    ):  # fmt: skip
-        with pytest.raises(InputError, match=r"filter\."):
-            FilterSettings(**wrong)  # type: ignore[arg-type]
+    for wrong in ((), ("a", "a")):
+        with pytest.raises(InputError, match=r"filter\.key"):
+            FilterSettings(key=wrong)
     settings = FilterSettings(seed=2, key=("b", "a"), null_values=("?",))
     assert FilterSettings(**settings.to_dict()) == settings
 

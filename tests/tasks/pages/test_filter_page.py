@@ -29,10 +29,16 @@ from evenhand.tasks.filtering.bundle import FilterSettings
 from evenhand.tasks.filtering.summary import FileOutcome
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import build, cells
-from evenhand.tasks.pages.fronts.filter import badge, distance, headline
+from evenhand.tasks.pages.fronts.filter import (
+    MOST_FILES,
+    TOP,
+    badge,
+    by_folder,
+    distance,
+    headline,
+    proxy_groups,
+)
 from evenhand.tasks.pages.model import Section
-from evenhand.tasks.pages.sections.filter_balance import proxy_groups
-from evenhand.tasks.pages.sections.filter_files import MOST_FILES, TOP, by_folder
 
 NO_ROWS = filter_documents([FileOutcome("empty.csv", "done")], left_out=[])
 ALL_SKIPPED = filter_documents([FileOutcome("a.csv", "skipped", 50_000, 21_000)])

@@ -5,17 +5,20 @@ from __future__ import annotations
 import copy
 import math
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from page_blocks import charts, rows, said, table, tables
+from scipy.special import expit
 from torch import nn
 
+from evenhand.fairlib.certificates.proof import prove
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.certificates import certify
-from evenhand.tasks.evaluate import certificate_content
+from evenhand.tasks.evaluating.certified import Certified
 from evenhand.tasks.pages.model import Section
 from evenhand.tasks.pages.sections import invariance
 
@@ -38,7 +41,18 @@ CERTIFICATE: dict[str, Any] = {
         {"odds": 2.0, "share": 0.25},
         {"odds": 4.0, "share": 0.0625},
     ],
+    "proof": {
+        "radius": 0.1,
+        "unchanged": 0.8549,
+        "intervals": {
+            "certificate.dif": {"found": VALUE, "proved": 0.04},
+            "certificate.score": {"found": 0.0291, "proved": 0.03001},
+            "certificate.radius": {"found": 0.5, "proved": 0.4},
+        },
+        "reasons": {},
+    },
 }
+PROOF: dict[str, Any] = CERTIFICATE["proof"]
 METRICS: dict[str, Any] = {"n": 200, "settings": {"level": 0.9}, "metrics": {}}
 CURVE, NUMBERS = "Change of the outputs by budget", "The certificate in numbers"
 
@@ -151,7 +165,7 @@ def test_without_draws_there_is_one_budget_no_interval_and_no_chart() -> None:
     assert "The outputs change by 0.030: the mean" in said(found)
     assert numbers(found)["90% interval"] == "no interval"
     assert not charts(found)
-    assert len(tables(found)) == 1
+    assert len(tables(found)) == 2
 
 
 def test_a_curve_without_intervals_has_no_band() -> None:
@@ -205,7 +219,11 @@ def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget
     weights = np.array([[0.3, 0.1], [-0.4, 0.2]], dtype=np.float32)
     layer = nn.Linear(2, 2)
     layer.weight.data = torch.from_numpy(weights)
-    content = certificate_content(certify(nn.Sequential(layer), X, metric, [0.01, 0.0, 0.1], draws=0))
+    network = nn.Sequential(layer)
+    settings = {"draws": 0, "level": 0.9, "seed": 0}
+    proof = prove(SimpleNamespace(network_=network), X, metric, 0.01)
+    certified = Certified(certify(network, X, metric, [0.01, 0.0, 0.1], **settings), proof, settings)
+    content = certified.content()
     found = invariance.build({"certificate": content, "metrics": {**METRICS, "n": 40}})
     # of a linear model the worst exchange is at an end of both ranges: x1 anywhere, x2 by 0.1 at most
     low, high = metric.feature_bounds_.low, metric.feature_bounds_.high
@@ -226,3 +244,30 @@ def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget
     assert "at most" in numbers(found)["People whose odds can change by a factor of 4 or more"]
     gained = content["curve"]["values"][2] - content["value"]
     assert 0 < gained <= content["multiplier"] * 0.09 + 1e-9
+    # of a linear model the proof is exact: of the score, and of the decisions
+    margins = np.diff(X @ weights.T + layer.bias.detach().numpy(), axis=1)[:, 0]
+    moved = margins + np.diff(logits, axis=2)[..., 0]
+    largest = np.abs(expit(moved) - expit(margins)).max()
+    assert f"changes the score by more than {math.ceil(largest * 1000) / 1000:.3f} (proved)" in said(found)
+    stays = ((moved > 0) == (margins > 0)).all(axis=0).mean()
+    assert f"The decision about {100 * stays:.1f}% of these people provably cannot change" in said(found)
+
+
+def test_the_section_says_what_is_proved_and_never_less_than_it() -> None:
+    text = said(section())
+    assert (
+        "No comparable treatment of anybody among the 200 people in the test rows, over all possible people "
+        "at fair distance up to 0.1, changes the score by more than 0.031 (proved); a search found 0.029."
+    ) in text
+    assert "The decision about 85.4% of these people provably cannot change" in text
+    proved = rows(table(section(), "Between what was found and what is proved"))
+    assert proved["Fair distance within which no decision changes"] == ["0.500", "0.400"]
+    tiny = {"certificate.score": {"found": 0.000021, "proved": 0.0000214}}
+    assert "by more than 0.0000214 (proved)" in said(section(proof={**PROOF, "intervals": tiny}))
+
+
+def test_what_is_not_proved_has_its_reason_once() -> None:
+    reasons = dict.fromkeys(("certificate.dif", "certificate.score"), "not proved: no bound is known for X")
+    text = said(section(proof={"radius": 0.1, "unchanged": None, "intervals": {}, "reasons": reasons}))
+    assert text.count("not proved: no bound is known for X.") == 1
+    assert "(proved)" not in text

@@ -102,7 +102,8 @@ def own_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         "from evenhand.tasks.pages.model import Section\n"
         'PAGES, NEEDS = {"index": 5}, ("runs", "own")\n'
         "def build(documents):\n"
-        '    return Section("own", "Own", [documents["own"]]) if documents["own"] != "nothing" else None\n'
+        '    blocks = [documents["own"]] if documents["own"] != "empty" else []\n'
+        '    return Section("own", "Own", blocks) if documents["own"] != "nothing" else None\n'
     )
     monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
     system._modules.cache_clear()
@@ -115,7 +116,7 @@ def own_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def test_a_new_file_is_a_section_of_its_pages_where_its_documents_are_there() -> None:
     documents = index_documents()
     assert list(page("index", {**documents, "own": "text"})) == ["runs", "jobs", "own"]
-    for own in ({}, {"own": None}, {"own": "nothing"}):
+    for own in ({}, {"own": None}, {"own": "nothing"}, {"own": "empty"}):
         assert "own" not in page("index", {**documents, **own})
     assert "own" not in page("filter", {**filter_documents(), "runs": [], "own": "text"})
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tune_documents import trial, tune_documents
 
-from evenhand.tasks.pages.build import build, write_page
+from evenhand.tasks.pages.build import build, cells, write_page
 from evenhand.tasks.pages.fronts.tune import front, label_of
 from evenhand.tasks.pages.model import Cell, Chart, Table
 
@@ -64,7 +64,7 @@ def test_validation_stands_beside_test_with_the_difference() -> None:
 def test_the_costs_of_limits_and_the_repeats() -> None:
     found = tables(tune_documents())
     costs = found["The best trial with and without each limit"]
-    assert [text_of(cell)[0] for cell in costs.rows[0]] == [
+    assert [cell.text for cell in cells(costs.rows[0])] == [
         "gap_max.sex <= 0.2",
         "0.760",
         "0.800",
@@ -72,7 +72,7 @@ def test_the_costs_of_limits_and_the_repeats() -> None:
     ]
     repeats = found["The winner with several seeds, on the test rows"]
     # of 0.74, 0.75 and 0.73
-    assert [text_of(cell)[0] for cell in repeats.rows[0]][1:] == ["0.740", "0.730 to 0.750"]
+    assert [cell.text for cell in cells(repeats.rows[0])][1:] == ["0.740", "0.730 to 0.750"]
 
 
 def test_trials_by_method_and_why_some_failed() -> None:

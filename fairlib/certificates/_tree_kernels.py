@@ -1,0 +1,650 @@
+"""Compiled branch and bound over the feature boxes of boosted trees.
+
+They are all in this file, because numba renews a cached function when its own file changes, but not when a
+function that it calls changes in another file. Each releases the interpreter's lock: threads may share the
+trees.
+
+The trees read u = a + G t + e of one person: a is a point or, along directions that move one feature alone,
+an interval [near, far] per feature; t is in a box, e in an ellipsoid of which every coordinate's bounds
+[down, up] and a bound on the sum of squares are known. A *state* is a box of u with what follows from it: the
+bounds of t, and for each feature the gap that e must fill at least. Levels of a stack of states are rows of
+arrays.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+# Relative slack of comparisons in float64, far above the rounding errors of the few operations before each.
+SLACK = 1e-10
+# Sums of products that are smaller prove nothing.
+SMALLEST = 1e-100
+# A point that is outside by less is brought back inside.
+TOUCH = 1e-9
+# Rounds of coordinate descent of the nearest point of a box.
+ROUNDS = 12
+# Primal-dual steps between two attempts to prove a state empty, and attempts: for a state that cannot be
+# divided, and for others.
+STEPS = 100
+ATTEMPTS, FEW_ATTEMPTS = 40, 2
+# Their length for delta and t; that for y is 1.
+PRIMAL_STEP = 0.6
+# Share of a feature's reach in e by which they aim inside a box.
+INSET = 0.01
+
+
+class TreeArrays(NamedTuple):
+    """Nodes of all trees; a split sends u left if it is at most `below`, right if at least `above`.
+
+    Both are float32 numbers, `below` the one before `above`. A leaf has the feature -1. `most` is the
+    largest value of a node's leaves.
+    """
+
+    roots: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    below: NDArray[np.float64]
+    above: NDArray[np.float64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    value: NDArray[np.float32]
+    most: NDArray[np.float32]
+    base: np.float32
+    depth: int
+    cuts: NDArray[np.float64]
+    cut_features: NDArray[np.int64]
+
+
+class Person(NamedTuple):
+    """The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...)."""
+
+    near: NDArray[np.float64]
+    far: NDArray[np.float64]
+    down: NDArray[np.float64]
+    up: NDArray[np.float64]
+    inset: NDArray[np.float64]
+    mixing: NDArray[np.float64]
+    t_low: NDArray[np.float64]
+    t_high: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    limit: NDArray[np.float64]
+
+
+class Moves(NamedTuple):
+    """The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along t."""
+
+    x: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    free_low: NDArray[np.float64]
+    free_high: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+    basis: NDArray[np.float64]
+    reads: NDArray[np.float64]
+    rest: NDArray[np.float64]
+    along: NDArray[np.float64]
+
+
+class States(NamedTuple):
+    """A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    t_low: NDArray[np.float64]
+    t_high: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    spent: NDArray[np.float64]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _leaf(trees, node, row):  # type: ignore[no-untyped-def]
+    while trees.feature[node] >= 0:
+        goes_left = row[trees.feature[node]] < trees.above[node]
+        node = trees.left[node] if goes_left else trees.right[node]
+    return node
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def tree_margins(trees, rows):  # type: ignore[no-untyped-def]
+    """Margins of rows, shape (n, m): the float32 sum of base and leaves in the order of the trees."""
+    out = np.empty(len(rows), dtype=np.float32)
+    for i in range(len(rows)):
+        total = trees.base
+        for root in trees.roots:
+            total = np.float32(total + trees.value[_leaf(trees, root, rows[i])])
+        out[i] = total
+    return out
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _copy(source, i, target, j):  # type: ignore[no-untyped-def]
+    for f in range(source.low.shape[1]):
+        target.low[j, f], target.high[j, f] = source.low[i, f], source.high[i, f]
+        target.gap[j, f] = source.gap[i, f]
+    for c in range(source.t_low.shape[1]):
+        target.t_low[j, c], target.t_high[j, c] = source.t_low[i, c], source.t_high[i, c]
+    target.spent[j] = source.spent[i]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _shift(person, states, at, f):  # type: ignore[no-untyped-def]
+    """Smallest and largest (G t)_f of a state."""
+    low = high = 0.0
+    for i in range(len(person.t_low)):
+        g = person.mixing[f, i]
+        if g > 0.0:
+            low += g * states.t_low[at, i]
+            high += g * states.t_high[at, i]
+        elif g < 0.0:
+            low += g * states.t_high[at, i]
+            high += g * states.t_low[at, i]
+    return low, high
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _range(person, states, at, f):  # type: ignore[no-untyped-def]
+    """Smallest and largest u_f of a state."""
+    low, high = _shift(person, states, at, f)
+    return (
+        max(states.low[at, f], person.near[f] + person.down[f] + low),
+        min(states.high[at, f], person.far[f] + person.up[f] + high),
+    )
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
+    """Narrow feature f of a state to [low, high]; False if no point of the region is left."""
+    states.low[at, f] = low = max(low, states.low[at, f])
+    states.high[at, f] = high = min(high, states.high[at, f])
+    if low > high:
+        return False
+    # u_f = a_f + (G t)_f + e_f bounds each t, given the others
+    shift_low, shift_high = _shift(person, states, at, f)
+    least = low - person.far[f] - person.up[f]
+    most = high - person.near[f] - person.down[f]
+    if least > shift_high + SLACK * abs(least) or most < shift_low - SLACK * abs(most):
+        return False
+    for i in range(len(person.t_low)):
+        g = person.mixing[f, i]
+        if g == 0.0:
+            continue
+        ends = g * states.t_low[at, i], g * states.t_high[at, i]
+        rest_low, rest_high = shift_low - min(ends), shift_high - max(ends)
+        first, second = (least - rest_high) / g, (most - rest_low) / g
+        if g < 0.0:
+            first, second = second, first
+        slack = SLACK * (1.0 + abs(first) + abs(second)) / min(1.0, abs(g))
+        states.t_low[at, i] = max(states.t_low[at, i], first - slack)
+        states.t_high[at, i] = min(states.t_high[at, i], second + slack)
+        if states.t_low[at, i] > states.t_high[at, i]:
+            return False
+        shift_low, shift_high = _shift(person, states, at, f)
+    # what e must fill
+    gap = max(0.0, low - person.far[f] - shift_high, person.near[f] + shift_low - high)
+    if gap > states.gap[at, f]:
+        states.spent[at] += gap * gap - states.gap[at, f] ** 2
+        states.gap[at, f] = gap
+    return states.spent[at] <= person.limit
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ignore[no-untyped-def]
+    """Leaf of the largest value that the state of level 0 can reach, or -1."""
+    best, found = -np.inf, -1
+    top, node, level = 0, root, 0
+    while True:
+        while node >= 0 and trees.most[node] > best and trees.feature[node] >= 0:
+            f = trees.feature[node]
+            low, high = _range(person, states, level, f)
+            if high < trees.above[node]:
+                node = trees.left[node]
+            elif low > trees.below[node]:
+                node = trees.right[node]
+            else:
+                # both sides: the one with the larger leaf first
+                left_first = trees.most[trees.left[node]] >= trees.most[trees.right[node]]
+                open_node[top], open_level[top] = (-node - 1 if left_first else node), level
+                top += 1
+                _copy(states, level, states, level + 1)
+                level += 1
+                if left_first:
+                    alive = _cut(person, states, level, f, -np.inf, trees.below[node])
+                    node = trees.left[node] if alive else -1
+                else:
+                    alive = _cut(person, states, level, f, trees.above[node], np.inf)
+                    node = trees.right[node] if alive else -1
+        if node >= 0 and trees.feature[node] < 0 and trees.value[node] > best:
+            best, found = trees.value[node], node
+        if top == 0:
+            return found
+        top -= 1
+        node, level = open_node[top], open_level[top]
+        right_now = node < 0
+        node = -node - 1 if right_now else node
+        _copy(states, level, states, level + 1)
+        level += 1
+        f = trees.feature[node]
+        if right_now:
+            alive = _cut(person, states, level, f, trees.above[node], np.inf)
+            node = trees.right[node] if alive else -1
+        else:
+            alive = _cut(person, states, level, f, -np.inf, trees.below[node])
+            node = trees.left[node] if alive else -1
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _bound(trees, person, states, leaves, open_node, open_level):  # type: ignore[no-untyped-def]
+    """Upper bound of the margin over the state of level 0, and each tree's leaf; -inf for an empty state."""
+    total = trees.base
+    for tree in range(len(trees.roots)):
+        leaf = _best_leaf(trees, person, states, trees.roots[tree], open_node, open_level)
+        if leaf < 0:
+            return np.float32(-np.inf)
+        leaves[tree] = leaf
+        total = np.float32(total + trees.value[leaf])
+    return total
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _nearest(person, states, at, t, missing):  # type: ignore[no-untyped-def]
+    """The t of a state at which e must fill the least, by Newton steps in each coordinate.
+
+    `missing` becomes the e needed. Returns whether the state is proved empty: for any vector g, e of the
+    region has g'e <= r sqrt(g' M g), while a point of the state needs the sum below.
+    """
+    k = len(t)
+    for i in range(k):
+        t[i] = min(max(0.0, states.t_low[at, i]), states.t_high[at, i])
+    for _ in range(ROUNDS):
+        moved = 0.0
+        _missing(person, states, at, t, missing)
+        for i in range(k):
+            slope = curve = 0.0
+            for f in range(len(missing)):
+                if missing[f] != 0.0:
+                    slope += person.mixing[f, i] * missing[f]
+                    curve += person.mixing[f, i] ** 2
+            if curve > 0.0:
+                wanted = min(max(t[i] + slope / curve, states.t_low[at, i]), states.t_high[at, i])
+                moved = max(moved, abs(wanted - t[i]))
+                t[i] = wanted
+                if k > 1:
+                    _missing(person, states, at, t, missing)
+        if moved <= 1e-12:
+            break
+    _missing(person, states, at, t, missing)
+    needed = scale = squared = 0.0
+    for f in range(len(missing)):
+        g = missing[f]
+        if g == 0.0:
+            continue
+        end = states.low[at, f] - person.far[f] if g > 0.0 else states.high[at, f] - person.near[f]
+        needed += g * end
+        scale += abs(g * end)
+        for h in range(len(missing)):
+            if missing[h] != 0.0:
+                squared += g * person.spread[f, h] * missing[h]
+    for i in range(k):
+        along = 0.0
+        for f in range(len(missing)):
+            along += person.mixing[f, i] * missing[f]
+        worst = max(along * states.t_low[at, i], along * states.t_high[at, i])
+        needed -= worst
+        scale += abs(worst)
+    reach = person.radius * np.sqrt(max(squared, 0.0))
+    return scale > SMALLEST and needed > reach * (1.0 + SLACK) + SLACK * scale
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _missing(person, states, at, t, missing):  # type: ignore[no-untyped-def]
+    """The e that leads from a + G t into the box of a state."""
+    for f in range(len(missing)):
+        shift = 0.0
+        for i in range(len(t)):
+            shift += person.mixing[f, i] * t[i]
+        missing[f] = max(0.0, states.low[at, f] - person.far[f] - shift) - max(
+            0.0, person.near[f] + shift - states.high[at, f]
+        )
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _realise(person, moves, states, at, own, attempts, point, row):  # type: ignore[no-untyped-def]
+    r"""Search the region's point of a state, by the primal-dual steps of Condat and Vu (2013).
+
+    They minimise :math:`\delta^\top \Sigma \delta / 2` over the boxes of delta and t where u is in the
+    state's box, of which y are the multipliers. `point` becomes x' and `row` what the trees read of it, both
+    rounded to float32. Returns whether y proves that the state is empty, see :func:`_separates`.
+    """
+    d, k, m = len(moves.x), len(moves.free_low), len(own)
+    delta, t, y = np.zeros(d), np.zeros(k), np.zeros(m)
+    low, high = np.empty(m), np.empty(m)
+    u, weighed, inside, length = own.copy(), np.zeros(d), False, 0.0
+    empty = False
+    for step in range(attempts * STEPS):
+        if step % STEPS == 0:
+            empty = step > 0 and _separates(person, moves, states, at, own, y, weighed, np.sqrt(length))
+            if empty:
+                break
+            # aim inside the box; if that is too far, only far enough that rounding leads to no other one
+            for f in range(m):
+                reach = max(person.up[f], -person.down[f])
+                inner = 2.0 * person.inset[f] + (INSET * reach if step == 0 and np.isfinite(reach) else 0.0)
+                inner = min(inner, max(0.0, (states.high[at, f] - states.low[at, f]) / 4.0))
+                low[f], high[f] = states.low[at, f] + inner, states.high[at, f] - inner
+        for j in range(d):
+            pull = weighed[j]
+            for f in range(m):
+                pull += y[f] * moves.rest[f, j]
+            delta[j] = min(max(delta[j] - PRIMAL_STEP * pull, moves.low[j]), moves.high[j])
+        for c in range(k):
+            pull = 0.0
+            for f in range(m):
+                pull += y[f] * moves.along[f, c]
+            t[c] = min(max(t[c] - PRIMAL_STEP * pull, moves.free_low[c]), moves.free_high[c])
+        inside = True
+        for f in range(m):
+            now = own[f]
+            for j in range(d):
+                now += moves.rest[f, j] * delta[j]
+            for c in range(k):
+                now += moves.along[f, c] * t[c]
+            inside &= states.low[at, f] + person.inset[f] <= now <= states.high[at, f] - person.inset[f]
+            ahead = y[f] + 2.0 * now - u[f]
+            y[f] = ahead - min(max(ahead, low[f]), high[f])
+            u[f] = now
+        length = 0.0
+        for j in range(d):
+            weighed[j] = 0.0
+            for i in range(d):
+                weighed[j] += moves.sigma[j, i] * delta[i]
+            length += delta[j] * weighed[j]
+        length = max(length, 0.0)  # rounding
+        if inside and length <= (person.radius + TOUCH) ** 2:
+            break
+    length = np.sqrt(length)
+    share = 1.0 if length <= person.radius else person.radius / length * (1.0 - SLACK)
+    for c in range(k):
+        for j in range(d):
+            t[c] -= share * moves.basis[j, c] * delta[j]
+    for j in range(d):
+        moved = share * delta[j]
+        for c in range(k):
+            moved += moves.basis[j, c] * t[c]
+        point[j] = np.float64(np.float32(moves.x[j] + moved))
+    for f in range(m):
+        read = 0.0
+        for j in range(d):
+            read += moves.reads[f, j] * point[j]
+        row[f] = np.float64(np.float32(read))
+    return empty
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _separates(person, moves, states, at, own, y, weighed, length):  # type: ignore[no-untyped-def]
+    r"""Whether g'u, g = -y, is larger in the whole box of a state than anywhere in the region.
+
+    With c = rest' g, which is orthogonal to B, and :math:`h = c - \lambda \Sigma \delta`, for any
+    :math:`\lambda \ge 0` and :math:`\delta` the region has
+
+    .. math::
+        c^\top \delta' \le \lambda r \sqrt{\delta^\top \Sigma \delta} + \sum_j \max(h_j l_j, h_j u_j)
+    """
+    d, m = len(weighed), len(own)
+    needed = scale = 0.0
+    for f in range(m):
+        if y[f] != 0.0:
+            end = states.low[at, f] if y[f] < 0.0 else states.high[at, f]
+            needed -= y[f] * (end - own[f]) + abs(y[f]) * person.inset[f]
+            scale += abs(y[f]) * (abs(end) + abs(own[f]))
+    for c in range(len(moves.free_low)):
+        pull = 0.0
+        for f in range(m):
+            pull -= y[f] * moves.along[f, c]
+        low, high = pull * moves.free_low[c], pull * moves.free_high[c]
+        needed -= max(low, high)
+        scale += abs(low) + abs(high)
+    towards = np.zeros(d)
+    steepest = heaviest = 0.0
+    for j in range(d):
+        for f in range(m):
+            towards[j] -= y[f] * moves.rest[f, j]
+        scale += abs(towards[j]) * max(-moves.low[j], moves.high[j])
+        steepest, heaviest = max(steepest, abs(towards[j])), max(heaviest, abs(weighed[j]))
+    # the bound is convex in lambda: ternary search
+    first, last = 0.0, 2.0 * steepest / max(heaviest, 1e-300)
+    best = np.inf
+    for _ in range(40):
+        third = (last - first) / 3.0
+        left = _reach(moves, towards, weighed, first + third, person.radius * length)
+        right = _reach(moves, towards, weighed, last - third, person.radius * length)
+        best = min(best, left, right)
+        if left < right:
+            last -= third
+        else:
+            first += third
+    # relative errors are bounded while no product underflows
+    return scale > SMALLEST and needed > best + SLACK * scale
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _reach(moves, towards, weighed, multiplier, round_part):  # type: ignore[no-untyped-def]
+    total = multiplier * round_part
+    for j in range(len(towards)):
+        h = towards[j] - multiplier * weighed[j]
+        total += max(h * moves.low[j], h * moves.high[j])
+    return total
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-untyped-def]
+    """Narrow a state to the boxes of as many of the leaves as fit together; how many do."""
+    kept = 0
+    for tree in order:
+        _copy(states, at, states, at + 1)
+        node, alive = trees.roots[tree], True
+        while alive and node != leaves[tree]:
+            # nodes are numbered in the order of a depth-first walk: a right subtree follows its left one
+            f = trees.feature[node]
+            if leaves[tree] < trees.right[node]:
+                alive = _cut(person, states, at + 1, f, -np.inf, trees.below[node])
+                node = trees.left[node]
+            else:
+                alive = _cut(person, states, at + 1, f, trees.above[node], np.inf)
+                node = trees.right[node]
+        if alive:
+            _copy(states, at + 1, states, at)
+            kept += 1
+    return kept
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _sort(weights, order):  # type: ignore[no-untyped-def]
+    """Sort positions by falling weight, by insertion: the order of the last state is nearly right."""
+    for i in range(1, len(order)):
+        item, j = order[i], i
+        while j > 0 and weights[order[j - 1]] < weights[item]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = item
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _choose_split(trees, person, states, leaves, weights, above, below):  # type: ignore[no-untyped-def]
+    """The threshold on which the trees' best leaves disagree most, as a node of it; -1 if none is open.
+
+    Below a threshold the trees lose whose leaf needs a larger value, and above it the others: the smaller of
+    the two losses counts, and by a thousandth the larger one. The loss of a tree is its weight.
+    """
+    above[:] = 0.0
+    below[:] = 0.0
+    for tree in range(len(trees.roots)):
+        node = trees.roots[tree]
+        while node != leaves[tree]:
+            f = trees.feature[node]
+            goes_left = leaves[tree] < trees.right[node]
+            low, high = _range(person, states, 0, f)
+            if low <= trees.below[node] and high >= trees.above[node]:
+                if goes_left:
+                    below[trees.rank[node]] += weights[tree]
+                else:
+                    above[trees.rank[node]] += weights[tree]
+            node = trees.left[node] if goes_left else trees.right[node]
+    best, chosen, first = 0.0, -1, 0
+    while first < len(trees.cuts):
+        last, lost_above, lost_below = first, 0.0, 0.0
+        while last < len(trees.cuts) and trees.cut_features[last] == trees.cut_features[first]:
+            lost_below += above[last]
+            last += 1
+        for rank in range(first, last):
+            lost_above += below[rank]
+            if above[rank] > 0.0 or below[rank] > 0.0:
+                score = min(lost_above, lost_below) + 1e-3 * max(lost_above, lost_below)
+                if score > best:
+                    best, chosen = score, rank
+            lost_below -= above[rank]
+        first = last
+    return chosen
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[no-untyped-def]
+    """Best-first branch and bound of one person's largest margin.
+
+    Returns the largest margin found, the upper bound proved, and whether more states would change neither.
+    `found_point` becomes the point found.
+    """
+    m, k, count = len(own), len(person.t_low), len(trees.roots)
+    levels = trees.depth + 3
+    work = _states(levels, m, k)
+    heap = _states(most_nodes + 1, m, k)
+    bounds = np.empty(most_nodes + 1, dtype=np.float32)
+    splits = np.empty(most_nodes + 1, dtype=np.int64)
+    open_node, open_level = np.empty(levels, dtype=np.int64), np.empty(levels, dtype=np.int64)
+    leaves, weights, order = np.empty(count, dtype=np.int64), np.empty(count), np.arange(count)
+    above, below = np.empty(len(trees.cuts)), np.empty(len(trees.cuts))
+    t, missing, row = np.zeros(k), np.zeros(m), np.empty((1, m))
+    row[0] = own
+    own_leaves = np.empty(count, dtype=np.int64)
+    for tree in range(count):
+        own_leaves[tree] = _leaf(trees, trees.roots[tree], own)
+    found = tree_margins(trees, row)[0]
+    closed = found  # the largest bound of a state that cannot be divided
+    found_point[:] = moves.x
+    point = np.empty(len(moves.x))
+    work.low[0], work.high[0] = -np.inf, np.inf
+    work.t_low[0], work.t_high[0] = person.t_low, person.t_high
+    work.gap[0], work.spent[0] = 0.0, 0.0
+    size, looked = 0, 0
+    parent = np.float32(np.inf)
+    cut_feature, cut_rank, slot = -1, -1, -1
+    side = 2
+    while True:
+        # look at the state in work[0], a child of the last one
+        bound = _bound(trees, person, work, leaves, open_node, open_level)
+        bound = min(bound, parent)
+        looked += 1
+        if bound > found and not _nearest(person, work, 0, t, missing):
+            for tree in range(count):
+                gain = trees.value[leaves[tree]] - trees.value[own_leaves[tree]]
+                weights[tree] = max(np.float64(gain), 0.0) + 1e-9
+            _sort(weights, order)
+            _copy(work, 0, work, 1)
+            _common_box(trees, person, work, 1, leaves, order)
+            chosen = _choose_split(trees, person, work, leaves, weights, above, below)
+            attempts = ATTEMPTS if chosen < 0 else FEW_ATTEMPTS
+            empty = _realise(person, moves, work, 1, own, attempts, point, row[0])
+            value = tree_margins(trees, row)[0]
+            if value > found:
+                found = value
+                found_point[:] = point
+            if chosen >= 0 and size < most_nodes:
+                _copy(work, 0, heap, size)
+                bounds[size], splits[size] = bound, chosen
+                size += 1
+            elif chosen >= 0 or not empty:
+                # all of the state has these leaves, if it is not empty
+                closed = max(closed, bound)
+        # the other child, or the open state of the largest bound
+        if side == 0:
+            side = 1
+            _copy(heap, most_nodes, work, 0)
+            if not _cut(person, work, 0, cut_feature, trees.cuts[cut_rank], np.inf):
+                side = 2
+        else:
+            side = 2
+        while side == 2:
+            slot = -1
+            for i in range(size):
+                if bounds[i] > found and (slot < 0 or bounds[i] > bounds[slot]):
+                    slot = i
+            if slot < 0:
+                return found, max(closed, found), True
+            if looked >= most_nodes:
+                return found, max(closed, bounds[slot]), False
+            parent, cut_rank = bounds[slot], splits[slot]
+            cut_feature = trees.cut_features[cut_rank]
+            _copy(heap, slot, heap, most_nodes)
+            size -= 1
+            if slot < size:
+                _copy(heap, size, heap, slot)
+                bounds[slot], splits[slot] = bounds[size], splits[size]
+            side = 0
+            _copy(heap, most_nodes, work, 0)
+            before = np.float64(np.nextafter(np.float32(trees.cuts[cut_rank]), np.float32(-np.inf)))
+            if not _cut(person, work, 0, cut_feature, -np.inf, before):
+                side = 1
+                _copy(heap, most_nodes, work, 0)
+                if not _cut(person, work, 0, cut_feature, trees.cuts[cut_rank], np.inf):
+                    side = 2
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def _states(levels, m, k):  # type: ignore[no-untyped-def]
+    return States(
+        np.empty((levels, m)),
+        np.empty((levels, m)),
+        np.empty((levels, k)),
+        np.empty((levels, k)),
+        np.zeros((levels, m)),
+        np.zeros(levels),
+    )
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
+def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untyped-def]
+    """:func:`search` for people whose arrays have a leading axis n: what it returns, and points."""
+    found, proved = np.empty(len(own), dtype=np.float32), np.empty(len(own), dtype=np.float32)
+    done, points = np.empty(len(own), dtype=np.bool_), np.empty(moves.x.shape)
+    for i in range(len(own)):
+        person = Person(
+            people.near[i],
+            people.far[i],
+            people.down[i],
+            people.up[i],
+            people.inset[i],
+            people.mixing,
+            people.t_low[i],
+            people.t_high[i],
+            people.spread,
+            people.radius[i],
+            people.limit[i],
+        )
+        own_moves = Moves(
+            moves.x[i],
+            moves.low[i],
+            moves.high[i],
+            moves.free_low[i],
+            moves.free_high[i],
+            moves.sigma,
+            moves.basis,
+            moves.reads,
+            moves.rest,
+            moves.along,
+        )
+        found[i], proved[i], done[i] = search(trees, person, own_moves, own[i], most_nodes, points[i])
+    return found, proved, done, points

@@ -1,0 +1,281 @@
+"""Branch and bound over parts of regions, until found and proved values meet or time is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.fairlib.certificates.measures import Ring
+from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
+from evenhand.fairlib.certificates.region import Region
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.execution import Progress
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Float = NDArray[np.float64]
+Index = NDArray[np.intp]
+# Improvements of the slopes: of a whole region, and of a part.
+FIRST_STEPS, STEPS = 6, 3
+# The search moves so many times from each of these many places.
+STARTS, MOVES = 4, 6
+# Parts that are bounded together, that are split between two sortings, and that may wait.
+BATCH, ROUND, WAITING = 256, 4096, 200_000
+# Fixing a unit's sign leaves the other units' bounds as they are; halving a free direction narrows them all.
+UNIT_WEIGHT = 0.2
+# Columns of the margin and of minus the margin in the rings of a network.
+MARGIN = (3, 7)
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """Largest values over regions, all (n, m): some point reaches `found`, no point is above `proved`.
+
+    `longest`, shape (n,), is the longest change of all logits that a point reaches.
+    No point within the inner radius is above `inner`. In between, the largest value over a radius is at most
+    the straight line between the two: each part's bound is affine in the radius, so their maximum is convex.
+    `met` says where found and proved differ by less than the tolerance.
+    """
+
+    found: Float
+    proved: Float
+    inner: Float
+    longest: Float
+    met: NDArray[np.bool_]
+
+
+@dataclass
+class _Parts:
+    """Parts of regions: their problem, range of t, units of fixed sign, bounds, and where to split them."""
+
+    problem: Index
+    low: Float
+    high: Float
+    signs: NDArray[np.int8]
+    bound: Float
+    inner: Float
+    split: Index
+
+    def take(self, index: Any) -> _Parts:
+        return _Parts(*(array[index] for array in vars(self).values()))
+
+    @staticmethod
+    def join(*parts: _Parts) -> _Parts:
+        arrays = zip(*(vars(part).values() for part in parts), strict=True)
+        return _Parts(*(np.concatenate(group) for group in arrays))
+
+
+class Branching:
+    """All problems (person, row) together; problem ``i * m + j`` is row j of person i.
+
+    Parameters
+    ----------
+    relaxation : LinearRelaxation
+        Of n people.
+    rows : ndarray, shape (m, K)
+        Coefficients of the logits.
+    tolerance : float
+        Found and proved values count as met when they differ by this share of the found change from the
+        person's own value.
+    inner : float
+        Inner radius, from 0 to the regions' radius.
+    seed : int
+        Of the search's random places.
+    """
+
+    def __init__(
+        self,
+        relaxation: LinearRelaxation,
+        rows: Float,
+        *,
+        tolerance: float = 0.02,
+        inner: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        region = relaxation.region
+        self.relaxation, self.region, self.tolerance, self.m = relaxation, region, tolerance, len(rows)
+        self.rows = np.tile(rows, (len(region), 1))
+        self.person = np.repeat(np.arange(len(region)), self.m)
+        self.random = np.random.default_rng(seed)
+        self.slack = (relaxation.slacks[-1][self.person] * np.abs(self.rows)).sum(axis=1)
+        self.logits = relaxation.logits(region.x)
+        self.longest = np.zeros(len(region))
+        self.own = (self.logits[self.person] * self.rows).sum(axis=1)
+        self.found = self.own - self.slack
+        self.closed, self.closed_inner = np.full((2, len(self.rows)), -np.inf)
+        # an infinite radius has no factor
+        radius = region.radius[self.person]
+        self.ring = np.where(np.isfinite(radius), radius - inner, 0.0)
+
+    def run(self, most_parts: int = 2**62, seconds: float = np.inf) -> Extremes:
+        """Search, bound, and split the parts whose bounds are farthest above what is found.
+
+        It ends after so many parts or seconds, with the bounds so far.
+        """
+        end, count = time.monotonic() + seconds, 0
+        self.attack()
+        n, k = len(self.rows), self.region.basis.shape[1]
+        hidden = sum(len(bias) for _, bias in self.relaxation.layers[:-1])
+        whole = _Parts(
+            np.arange(n),
+            self.region.free_low[self.person],
+            self.region.free_high[self.person],
+            np.zeros((n, hidden), dtype=np.int8),
+            np.full(n, np.inf),
+            np.full(n, np.inf),
+            np.full(n, -1),
+        )
+        waiting = self.close(_Parts.join(*(self.bounded(part, FIRST_STEPS) for part in _batches(whole))))
+        while 0 < len(waiting.problem) <= WAITING and time.monotonic() < end and count < most_parts:
+            order = np.argsort(self.goal()[waiting.problem] - waiting.bound, kind="stable")
+            size = min(ROUND, most_parts - count)
+            chosen, waiting = waiting.take(order[:size]), waiting.take(order[size:])
+            count += len(chosen.problem)
+            parts = [waiting]
+            for part in _batches(chosen, BATCH // 2):
+                late = time.monotonic() >= end
+                parts.append(part if late else self.bounded(_halves(part, k), STEPS))
+            waiting = self.close(_Parts.join(*parts))
+        self.put_aside(waiting)
+        proved = np.maximum(self.closed, self.found)
+        met = proved <= self.goal()
+        shape = (-1, self.m)
+        inner = np.maximum(self.closed_inner, self.own).reshape(shape)
+        return Extremes(
+            self.found.reshape(shape), proved.reshape(shape), inner, self.longest, met.reshape(shape)
+        )
+
+    def goal(self) -> Float:
+        """The bound of each problem from which on it counts as met."""
+        return self.found + self.tolerance * np.abs(self.found - self.own) + 4 * self.slack
+
+    def close(self, parts: _Parts) -> _Parts:
+        """Put aside the parts that cannot change the result, or that cannot be split."""
+        done = (parts.bound <= self.goal()[parts.problem]) | (parts.split < 0)
+        self.put_aside(parts.take(done))
+        return parts.take(~done)
+
+    def put_aside(self, parts: _Parts) -> None:
+        """Count the parts' bounds."""
+        np.maximum.at(self.closed, parts.problem, parts.bound)
+        np.maximum.at(self.closed_inner, parts.problem, parts.inner)
+
+    def bounded(self, parts: _Parts, steps: int) -> _Parts:
+        """The parts with their bounds and the best places to split them."""
+        person = self.person[parts.problem]
+        region = replace(self.region.rows(person), free_low=parts.low, free_high=parts.high)
+        rows = self.rows[parts.problem]
+        bound, factor, points, axes, units = self.relaxation.bound(person, region, parts.signs, rows, steps)
+        self.offer(parts.problem, points)
+        gains = np.hstack([axes, UNIT_WEIGHT * units])
+        # without an open unit the conditions on units are loose: halving a free direction makes them idle
+        idle = (gains == 0).all(axis=1, keepdims=True) & (parts.signs != 0).any(axis=1, keepdims=True)
+        gains[:, : axes.shape[1]] += idle * (parts.high - parts.low)
+        split = np.where(gains.max(axis=1, initial=0.0) > 0, gains.argmax(axis=1), -1)
+        # both of a part or both of the part that it comes from: together they are a line
+        better = bound < parts.bound
+        inner = np.where(better, bound - self.ring[parts.problem] * factor, parts.inner)
+        return replace(parts, bound=np.where(better, bound, parts.bound), inner=inner, split=split)
+
+    def offer(self, problem: Index, points: Float) -> None:
+        """Keep the largest value of points, shape (p, s, d), of problems, shape (p,)."""
+        logits, person = self.relaxation.logits(points), self.person[problem]
+        values = (logits * self.rows[problem][:, None, :]).sum(axis=2)
+        np.maximum.at(self.found, problem, values.max(axis=1) - self.slack[problem])
+        longest = np.linalg.norm(logits - self.logits[person][:, None, :], axis=2).max(axis=1)
+        np.maximum.at(
+            self.longest, person, longest - 2.0 * np.abs(self.relaxation.slacks[-1][person]).sum(axis=1)
+        )
+
+    def attack(self) -> None:
+        """Move to where the linearised function is largest, from the person and from random places."""
+        each, problem = self.region.rows(self.person), np.arange(len(self.rows))
+        for start in range(STARTS):
+            shares = self.random.random(each.free_low.shape)
+            place = (
+                each.free_low + shares * (each.free_high - each.free_low) if start else 0.0 * each.free_low
+            )
+            points = each.points(np.zeros_like(each.x), place)
+            # from the place along the features alone, then also along the free directions
+            fixed = replace(each, free_low=place, free_high=place)
+            for move in range(MOVES):
+                slope = self.relaxation.gradient(points, self.rows)[:, None, :]
+                points = (fixed if move < MOVES // 2 else each).towards(slope)[:, 0]
+                self.offer(problem, points[:, None, :])
+
+
+def network_rings(
+    network: nn.Module,
+    metric: Metric,
+    X: ArrayLike,
+    radii: Sequence[float],
+    *,
+    parts: int = 40,
+    seconds: float = np.inf,
+    seed: int = 0,
+    callback: Progress | None = None,
+) -> list[Ring]:
+    r"""Bounds of a network's two logits in eight directions, up to rising fair distances from each person.
+
+    Direction j is at the angle :math:`j \pi / 4`. :data:`MARGIN` are the columns of the margin, the second
+    logit less the first, and of minus the margin, both divided by :math:`\sqrt 2`.
+
+    Parameters
+    ----------
+    radii : sequence of float
+        Rising; the first is 0, the last may be infinite.
+    parts : int
+        How many parts are split per person and radius: the result does not depend on the machine.
+    seconds : float
+        Time for all radii; each has an equal share of what is left. Bounds are then those so far.
+
+    Raises
+    ------
+    NotProvedError
+        A network whose layers are not known, or that has not two logits.
+    """
+    layers, end = read_network(network), time.monotonic() + seconds
+    if len(layers[-1][1]) != 2:
+        raise NotProvedError(
+            f"a bound is known for two logits only, and the network has {len(layers[-1][1])}"
+        )
+    angles = np.arange(8) * np.pi / 4
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    found: list[Ring] = []
+    seen, longest = np.full((1, 1), -np.inf), np.zeros(1)
+    for done, radius in enumerate(radii):
+        inner = radii[max(done - 1, 0)]
+        relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
+        branching = Branching(relaxation, rows, inner=inner, seed=seed)
+        left = (end - time.monotonic()) / (len(radii) - done)
+        extremes = branching.run(parts * len(relaxation.region), left)
+        seen, longest = np.maximum(extremes.found, seen), np.maximum(extremes.longest, longest)
+        own, proved = branching.own.reshape(-1, 8), np.maximum(extremes.proved, seen)
+        found.append(Ring(inner, radius, own, seen, proved, extremes.inner, longest))
+        if callback is not None:
+            callback(done + 1, len(radii))
+    return found
+
+
+def _batches(parts: _Parts, size: int = BATCH) -> list[_Parts]:
+    return [parts.take(slice(i, i + size)) for i in range(0, len(parts.problem), size)]
+
+
+def _halves(parts: _Parts, k: int) -> _Parts:
+    """Both halves of parts at their splits: free directions first, then hidden units."""
+    lower, upper = replace(parts), replace(parts)
+    lower.high, upper.low = parts.high.copy(), parts.low.copy()
+    lower.signs, upper.signs = parts.signs.copy(), parts.signs.copy()
+    along = np.flatnonzero(parts.split < k)
+    at = along, parts.split[along]
+    lower.high[at] = upper.low[at] = (parts.low[at] + parts.high[at]) / 2
+    units = np.flatnonzero(parts.split >= k)
+    at = units, parts.split[units] - k
+    lower.signs[at], upper.signs[at] = -1, 1
+    return _Parts.join(lower, upper)

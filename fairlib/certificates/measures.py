@@ -1,0 +1,180 @@
+"""Certificates from proved bounds: change of scores, of decisions and of logits, each between two ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls, concave_hulls
+from evenhand.fairlib.evaluation.flips import affordable
+
+Float = NDArray[np.float64]
+# A margin this near to the threshold of decisions may be on its other side.
+ROUNDING = 1e-9
+# Pieces of a ring: within one the cost is that of its inner and the change that of its outer radius.
+PIECES = 32
+
+
+@dataclass(frozen=True)
+class Ring:
+    r"""Largest values of m functions of a model's output between two fair distances from each of n people.
+
+    Arrays have the shape (n, m). A point within the radius reaches `found`; no point within the
+    radius is above `proved`, and none within the inner radius above `inner_proved`. At a distance in between,
+    the largest value is at most the straight line between these two.
+
+    Parameters
+    ----------
+    inner, radius : float
+        Fair distances, not squared; the radius may be infinite.
+    own : ndarray
+        Values at the people themselves.
+    longest : ndarray, shape (n,), or None
+        Longest change of the output that a point within the radius reaches.
+    """
+
+    inner: float
+    radius: float
+    own: Float
+    found: Float
+    proved: Float
+    inner_proved: Float
+    longest: Float | None = None
+
+    def columns(self, columns: Sequence[int], factor: float = 1.0) -> Ring:
+        """Only these functions, each times a positive factor."""
+        arrays = (self.own, self.found, self.proved, self.inner_proved)
+        return Ring(self.inner, self.radius, *(factor * array[:, list(columns)] for array in arrays))
+
+    @staticmethod
+    def join(rings: Sequence[Ring]) -> Ring:
+        """The ring of all people of rings with the same distances."""
+        names = ("own", "found", "proved", "inner_proved", *(("longest",) * (rings[0].longest is not None)))
+        arrays = (np.concatenate([getattr(ring, name) for ring in rings]) for name in names)
+        return Ring(rings[0].inner, rings[0].radius, *arrays)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A quantity between two ends; the one that a search `found` and the one that is `proved`."""
+
+    found: float
+    proved: float
+
+
+def score_change(ring: Ring, score: Callable[[Float], Float]) -> Interval:
+    """Largest change of anybody's score within a radius; the ring is of the margin and of minus the margin.
+
+    `score` is a monotone function of the margin.
+    """
+    own = score(ring.own[:, 0])
+
+    found, proved = (
+        max(float(np.abs(score(sign * ends[:, j]) - own).max()) for j, sign in enumerate((1, -1)))
+        for ends in (ring.found, ring.proved)
+    )
+    return Interval(found, proved)
+
+
+def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Float]:
+    r"""Fair distances within which a decision cannot change, and at which one that changes was found.
+
+    Both have the shape (n,). A decision is positive where the margin exceeds the threshold, whichever way it
+    falls at the threshold itself; so a margin that reaches the threshold counts as a change.
+
+    Parameters
+    ----------
+    rings : sequence of Ring
+        Of the margin and of minus the margin, with rising radii, each beginning where the last one ends.
+    """
+    own = rings[0].own[:, 0]
+    positive = own > threshold
+    limit = np.where(positive, -threshold, threshold)
+    proved, found = np.zeros(len(own)), np.full(len(own), np.inf)
+    for ring in rings:
+        # how far the value that decides is beyond the threshold, below 0 where the decision holds
+        inner, outer, seen = (
+            np.where(positive, array[:, 1], array[:, 0]) - limit
+            for array in (ring.inner_proved + ROUNDING, ring.proved + ROUNDING, ring.found)
+        )
+        found = np.where(seen > 0, np.minimum(found, ring.radius), found)
+        crosses = (inner < 0) & (outer >= 0)
+        share = np.where(crosses, inner / np.where(crosses, inner - outer, 1.0), 0.0)
+        width = ring.radius - ring.inner if np.isfinite(ring.radius) else 0.0
+        reached = np.where(outer < 0, ring.radius, (ring.inner + share * width) * crosses)
+        proved = np.maximum(proved, reached)
+    return proved * (1.0 - 1e-12), found
+
+
+def flipped_share(proved: Float, found: Float, budget: float) -> Interval:
+    r"""Largest share of people whose decision changes within a mean squared fair distance :math:`\epsilon`.
+
+    A person costs the squared distance to the nearest comparable point with another decision: at least the
+    square of the `proved` and at most that of the `found` one. The
+    cheapest people come first, as in :func:`evenhand.fairlib.evaluation.flips.flips`.
+    """
+    shares = []
+    for distance in (found, proved):
+        squared, counts = np.unique(np.square(distance), return_counts=True)
+        shares.append(float(affordable(squared, counts[None], budget)[0]))
+    return Interval(*shares)
+
+
+def squared_length(change: Float) -> Float:
+    r"""Largest :math:`\|\Delta\|^2`, shape (n,), of points of the plane with :math:`q_i^\top \Delta \le H_i`.
+
+    `change` is H, (n, m), for m unit vectors at equal angles all around, each H at least 0. Between two
+    neighbours q and q', c the cosine of their angle, the longest :math:`\Delta` is where both bounds meet,
+
+    .. math:: \|\Delta\|^2 = (H^2 + H'^2 - 2 c H H') / (1 - c^2),
+
+    if that lies between the two, and else on one of them.
+    """
+    H, after = np.maximum(change, 0.0), np.roll(np.maximum(change, 0.0), -1, axis=1)
+    c = np.cos(2 * np.pi / H.shape[1])
+    between = (c * after <= H) & (c * H <= after)
+    corner = np.where(between, (H**2 + after**2 - 2 * c * H * after) / (1 - c**2), 0.0)
+    beside = np.maximum(np.minimum(H, after / c), np.minimum(after, H / c))
+    return np.asarray(np.maximum(corner, beside**2).max(axis=1))
+
+
+def mean_change(rings: Sequence[Ring], scale: float) -> tuple[ConcaveHulls, ConcaveHulls]:
+    r"""Hulls of the found and the proved mean squared change of the output over mean budgets.
+
+    With :math:`U_i(r)` an upper bound of person i's change within distance r, weak duality gives for
+    every :math:`\lambda \ge 0`
+
+    .. math:: \hat R \le \lambda \epsilon + \frac1n \sum_i \max_j \{ U_i(r_{j+1}) - \lambda r_j^2 \}
+
+    on any radii :math:`0 = r_0 < r_1 < \dots` up to infinity; the least right side is that of the hulls with
+    gains :math:`U_i(r_{j+1})` and costs :math:`r_j^2`. Found changes with the cost of their radius squared
+    give a lower bound in the same way.
+
+    Parameters
+    ----------
+    rings : sequence of Ring
+        Of unit vectors as in :func:`squared_length`; the first has the radius 0, the last an infinite one.
+    scale : float
+        Factor of the squared length: one over the number of logits for the mean squared change.
+    """
+    gains, costs, found, spent = [], [], [], []
+    for ring in rings:
+        inner, outer = ring.inner_proved - ring.own, ring.proved - ring.own
+        finite = np.isfinite(ring.radius)
+        if finite:
+            assert ring.longest is not None
+            found.append(scale * np.square(ring.longest))
+            spent.append(np.full(len(inner), ring.radius**2))
+        whole = not finite or ring.radius == ring.inner
+        for piece in range(1 if whole else PIECES):
+            share = 1.0 if whole else (piece + 1) / PIECES
+            gains.append(scale * squared_length(inner + share * (outer - inner)))
+            start = ring.inner if whole else ring.inner + piece / PIECES * (ring.radius - ring.inner)
+            costs.append(np.full(len(inner), start**2))
+    return (
+        concave_hulls(np.stack(found, axis=1), np.stack(spent, axis=1)),
+        concave_hulls(np.stack(gains, axis=1), np.stack(costs, axis=1)),
+    )

@@ -1,0 +1,221 @@
+"""Proved bounds on the logits of a ReLU network over all comparable people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.certificates.region import Region
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Float = NDArray[np.float64]
+Bounds = list[tuple[Float, Float]]
+
+
+class NotProvedError(ValueError):
+    """The model has a part for which no bound is known."""
+
+
+def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
+    """Weights (out, in) and biases (out,) of linear layers with ReLU between them.
+
+    Raises
+    ------
+    NotProvedError
+        Any other network; the message names the layer.
+    """
+    from evenhand.fairlib.auditor.differentiable_model import perceptron_layers
+
+    layers = perceptron_layers(network)
+    if layers is None:
+        names = [type(layer).__name__ for layer in [*network.children()] or [network]]
+        others = [name for name in names if name not in ("Linear", "ReLU")]
+        which = f"the layer {others[0]}" if others else "this order of layers"
+        raise NotProvedError(f"no bound is known for {which}, only for linear layers with ReLU between them")
+    found = []
+    for layer in layers:
+        found.append((layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()))
+        if not all(np.isfinite(array).all() for array in found[-1]):
+            raise NotProvedError("the network's weights are not finite")
+    return found
+
+
+class LinearRelaxation:
+    r"""A network whose units are replaced by lines, for batches of p parts of regions (Zhang et al. 2018).
+
+    A unit whose input z lies in [l, u], l < 0 < u, has for every :math:`\alpha \in [0, 1]`
+
+    .. math:: \alpha z \;\le\; \max(z, 0) \;\le\; \frac{u}{u - l} (z - l)
+
+    From the last layer to the first, a unit with a positive coefficient is replaced by its upper line and one
+    with a negative coefficient by its lower line. What is left is a linear function of :math:`x'`, whose
+    maximum :meth:`evenhand.fairlib.certificates.region.Region.support` bounds. Every choice of slopes
+    :math:`\alpha` is sound. On a part where a unit's sign s is fixed, :math:`s z \ge 0`, adding
+    :math:`\beta s z` with :math:`\beta \ge 0` cannot lower the function (Wang et al. 2021): so every
+    :math:`\beta` is sound, too.
+
+    **Rounding.** The network is the real function of its stored float32 weights; all is computed in float64.
+    With :math:`M_0 \ge |x'|` on the whole region and :math:`M_l = |W_l| M_{l-1} + |b_l|`, slopes in [0, 1]
+    and intercepts of at most :math:`|l|`, the absolute terms that lead from layer l back to the input sum up
+    to at most :math:`(l + 1) M_l`. Each path has fewer than N operations, each with an error below
+    unit roundoff u, so the error is below :math:`(l + 1) N u M_l`; four times that is added.
+
+    Parameters
+    ----------
+    layers : list of (ndarray (out, in), ndarray (out,))
+        As :func:`read_network` gives them.
+    region : Region
+        Of n people.
+    """
+
+    def __init__(self, layers: list[tuple[Float, Float]], region: Region) -> None:
+        self.layers, self.region = layers, region
+        terms = sum(sum(weight.shape) + 8 for weight, _ in layers)
+        unit = 4 * terms * (len(layers) + 1) * np.finfo(np.float64).eps
+        # |x'| <= |x| + |delta| + |B| (|B'| |delta| + |t|)
+        reach, basis = np.maximum(-region.low, region.high), np.abs(region.basis)
+        free = np.maximum(-region.free_low, region.free_high)
+        size = np.abs(region.x) + reach + (reach @ basis + free) @ basis.T
+        self.sizes, self.slacks = [], []
+        for weight, bias in layers:
+            size = size @ np.abs(weight).T + np.abs(bias)
+            self.sizes.append(size)
+            self.slacks.append(unit * size)
+        # inputs of the first layer's units over the whole region, but for t
+        weight, bias = layers[0]
+        self.along = weight @ region.basis
+        across = weight - self.along @ region.basis.T
+        middle, slack = region.x @ weight.T + bias, region.slack(weight) + self.slacks[0]
+        self.first = middle - region.reach(-across)[0] - slack, middle + region.reach(across)[0] + slack
+
+    def logits(self, x: Float) -> Float:
+        """Logits of rows, shape (..., d)."""
+        for weight, bias in self.layers[:-1]:
+            x = np.maximum(x @ weight.T + bias, 0.0)
+        weight, bias = self.layers[-1]
+        return np.asarray(x @ weight.T + bias)
+
+    def gradient(self, x: Float, rows: Float) -> Float:
+        """Gradient of ``(rows * logits).sum()`` by x."""
+        active = []
+        for weight, bias in self.layers[:-1]:
+            x = np.maximum(x @ weight.T + bias, 0.0)
+            active.append(x > 0)
+        found = rows @ self.layers[-1][0]
+        for (weight, _), on in zip(self.layers[-2::-1], active[::-1], strict=True):
+            found = np.where(on, found, 0.0) @ weight
+        return np.asarray(found)
+
+    def unit_bounds(self, person: NDArray[np.intp], part: Region, signs: NDArray[np.int8]) -> Bounds:
+        """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open."""
+        up, down = np.maximum(self.along, 0.0).T, np.minimum(self.along, 0.0).T
+        low = self.first[0][person] + part.free_low @ up + part.free_high @ down
+        high = self.first[1][person] + part.free_high @ up + part.free_low @ down
+        found: Bounds = []
+        for depth, (weight, bias) in enumerate(self.layers[:-1]):
+            if depth:
+                both = np.concatenate([weight, -weight])
+                A, constant, _ = self.backward(np.broadcast_to(both, (len(part), *both.shape)), found)
+                ends = part.support(A) + constant + np.concatenate([bias, -bias])
+                slack = self.slacks[depth][person]
+                high, low = ends[:, : len(weight)] + slack, -ends[:, len(weight) :] - slack
+                size = self.sizes[depth][person]
+                low, high = np.maximum(low, -size), np.minimum(high, size)
+            fixed, signs = signs[:, : len(weight)], signs[:, len(weight) :]
+            low = np.where(fixed > 0, np.maximum(low, 0.0), low)
+            high = np.where(fixed < 0, np.minimum(high, 0.0), high)
+            found.append((low, high))
+        return found
+
+    def backward(
+        self, A: Float, bounds: Bounds, slopes: list[Float] | None = None, cuts: list[Float] | None = None
+    ) -> tuple[Float, Float, list[Float]]:
+        """The linear function of x' that is above A, shape (p, m, h), times the last hidden units' outputs.
+
+        Its coefficients (p, m, d) and constant (p, m); also A at each hidden layer. `slopes` are the lower
+        lines', (p, m, h) each, by default parallel to the upper ones; `cuts` are added to the units' inputs.
+        """
+        constant, met = np.zeros(A.shape[:2]), []
+        for depth in reversed(range(len(bounds))):
+            slope, intercept = (each[:, None, :] for each in upper_line(*bounds[depth]))
+            met.append(A)
+            positive = np.maximum(A, 0.0)
+            lower = slope if slopes is None else slopes[depth]
+            constant = constant + np.matmul(positive, np.swapaxes(intercept, 1, 2))[..., 0]
+            A = positive * slope + (A - positive) * lower
+            if cuts is not None:
+                A = A + cuts[depth]
+            weight, bias = self.layers[depth]
+            constant = constant + A @ bias
+            A = A @ weight
+        return A, constant, met[::-1]
+
+    def bound(
+        self, person: NDArray[np.intp], part: Region, signs: NDArray[np.int8], rows: Float, steps: int
+    ) -> tuple[Float, Float, Float, Float, Float]:
+        """Upper bound, shape (p,), of one row each, (p, K), times the logits over parts of people's regions.
+
+        A few steps improve the slopes and the cuts' multipliers: each moves towards its best value at the
+        point where the linear function is largest. Minus infinity is a part without a point.
+
+        Returns
+        -------
+        bound, factor : ndarray, shape (p,)
+            For a radius that is smaller by s, the bound less s times the factor holds.
+        points : ndarray, shape (p, steps, d)
+            Where the linear functions were largest.
+        axes : ndarray, shape (p, k)
+            How much of the relaxation's looseness halving a free direction could remove.
+        units : ndarray, shape (p, h)
+            The same for fixing a hidden unit's sign.
+        """
+        bounds = self.unit_bounds(person, part, signs)
+        crossing = [(low < 0) & (high > 0) for low, high in bounds]
+        slopes = [upper_line(low, high)[0][:, None, :] for low, high in bounds]
+        fixed, start = [], 0
+        for low, _ in bounds:
+            fixed.append(signs[:, None, start : start + low.shape[1]].astype(np.float64))
+            start += low.shape[1]
+        shares = [np.zeros_like(each) for each in fixed]
+        sizes = [np.zeros_like(each) for each in fixed]
+        weight, bias = self.layers[-1]
+        best, factor, points = np.full(len(rows), np.inf), np.zeros(len(rows)), []
+        for step in range(steps):
+            cuts = [s * share * size for s, share, size in zip(fixed, shares, sizes, strict=True)]
+            A, constant, met = self.backward((rows @ weight)[:, None, :], bounds, slopes, cuts)
+            line = part.lines(A)
+            value = line[0][:, 0] + constant[:, 0]
+            factor, best = np.where(value < best, line[1][:, 0], factor), np.minimum(best, value)
+            points.append(part.towards(A))
+            pace, y = 2.0 / (step + 3.0), points[-1]
+            for depth, (low, high) in enumerate(bounds):
+                z = y @ self.layers[depth][0].T + self.layers[depth][1]
+                slope, intercept = (each[:, None, :] for each in upper_line(low, high))
+                y = np.where(met[depth] > 0, slope * z + intercept, slopes[depth] * z)
+                moved = slopes[depth] + pace * ((z > 0) - slopes[depth])
+                slopes[depth] = np.where(crossing[depth][:, None, :], moved, slopes[depth])
+                shares[depth] = shares[depth] + pace * ((fixed[depth] * z < 0) - shares[depth])
+                sizes[depth] = np.abs(met[depth])
+        empty = np.any([np.zeros(len(rows)), *((low > high).any(axis=1) for low, high in bounds)], axis=0)
+        found = best + rows @ bias + (self.slacks[-1][person] * np.abs(rows)).sum(axis=1)
+        loose = [np.zeros((len(rows), 0))]
+        for (low, high), each in zip(bounds, met, strict=True):
+            slope, intercept = upper_line(low, high)
+            loose.append(np.abs(each[:, 0]) * intercept)
+        axes = np.zeros_like(part.free_low)
+        if bounds:
+            width = np.where(crossing[0], bounds[0][1] - bounds[0][0], np.inf)
+            axes = loose[1] / width @ np.abs(self.along) * (part.free_high - part.free_low) / 2
+        bound = np.where(empty, -np.inf, found)
+        return bound, factor, np.concatenate(points, axis=1), axes, np.hstack(loose)
+
+
+def upper_line(low: Float, high: Float) -> tuple[Float, Float]:
+    """Slope and intercept of the line above max(z, 0) on [low, high]; it is exact beside 0."""
+    crossing = (low < 0) & (high > 0)
+    slope = np.where(crossing, high / np.where(crossing, high - low, 1.0), low >= 0)
+    return slope, np.where(crossing, -low * slope, 0.0)

@@ -1,0 +1,162 @@
+"""The proved side of a network's certificates, with the model's calibration and decision rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from evenhand.fairlib.certificates.branching import MARGIN, network_rings
+from evenhand.fairlib.certificates.measures import (
+    ROUNDING,
+    Interval,
+    Ring,
+    decision_radii,
+    flipped_share,
+    mean_change,
+    score_change,
+)
+from evenhand.fairlib.certificates.networks import NotProvedError
+from evenhand.fairlib.certificates.region import Region
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
+from evenhand.fairlib.execution import Progress, available_cores, map_in_threads
+from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
+
+Float = NDArray[np.float64]
+# People whose parts compete for the same effort.
+GROUP = 250
+# Beyond four times the budget's radius, the radii grow by this factor up to the whole range.
+FACTOR = 3.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    r"""What is proved about one model on some people.
+
+    Parameters
+    ----------
+    radius : float
+        Fair distance of the ball of each person, :math:`\sqrt\epsilon`.
+    intervals : dict of str to Interval
+        By metric: found and proved.
+    unchanged : float or None
+        Share of people whose decision provably cannot change within the radius.
+    hulls : ConcaveHulls or None
+        Of the proved mean change.
+    reasons : dict of str to str
+        Why a metric has no proof.
+    """
+
+    people: int
+    radius: float
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    unchanged: float | None = None
+    hulls: ConcaveHulls | None = None
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+NAMES = ("certificate.dif", "certificate.score", "certificate.flips", "certificate.radius")
+"""Metrics that have a found and a proved end."""
+
+
+def prove(
+    model: Any,
+    X: ArrayLike,
+    metric: Metric,
+    budget: float,
+    *,
+    parts: int = 40,
+    seed: int = 0,
+    callback: Progress | None = None,
+) -> Proof:
+    """Prove certificates of a fitted network classifier of two labels on rows X, shape (n, d).
+
+    Parameters
+    ----------
+    model : classifier with ``network_``, possibly with a calibration and a decision rule
+    budget : float
+        Mean squared fair distance; the ball of a person has its root as radius.
+    parts : int
+        Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`.
+    """
+    x = np.asarray(X, dtype=np.float64)
+    radius = float(np.sqrt(budget))
+    radii = radii_up_to(_diameter(Region.of(metric, x, 0.0)), radius)
+    groups = [x[i : i + GROUP] for i in range(0, len(x), GROUP)]
+    done = []
+
+    def rings_of(group: Float) -> list[Ring]:
+        found = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
+        done.append(len(group))
+        if callback is not None:
+            callback(len(done), len(groups))
+        return found
+
+    try:
+        several = map_in_threads(available_cores(), rings_of, groups)
+    except NotProvedError as error:
+        return Proof(len(x), radius, reasons=dict.fromkeys(NAMES, f"not proved: {error}"))
+    rings = [Ring.join(same) for same in zip(*several, strict=True)]
+    found_hulls, hulls = mean_change(rings, 0.5)
+    ends = (float(each.allocate(np.array([budget]))[0][0]) for each in (found_hulls, hulls))
+    intervals, reasons = {"certificate.dif": Interval(*ends)}, {}
+    margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
+    ball = margins[radii.index(radius)]
+    unchanged = None
+    try:
+        score, threshold = _score_and_threshold(model)
+    except NotProvedError as error:
+        reasons = dict.fromkeys(NAMES[1:], f"not proved: {error}")
+    else:
+        proved, found = decision_radii(margins, threshold)
+        found = np.minimum(found, radii[-1])
+        intervals["certificate.score"] = score_change(ball, score)
+        intervals["certificate.flips"] = flipped_share(proved, found, budget)
+        intervals["certificate.radius"] = Interval(float(np.median(found)), float(np.median(proved)))
+        unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
+    return Proof(len(x), radius, intervals, unchanged, hulls, reasons)
+
+
+def radii_up_to(largest: float, radius: float) -> list[float]:
+    """Radii of rings: 0, around the given radius, and on to one that reaches everybody in the range."""
+    if radius == 0.0:
+        return [0.0]
+    found = [0.0, radius / 2, radius, 2 * radius, 4 * radius]
+    while found[-1] < largest:
+        found.append(FACTOR * found[-1])
+    return found
+
+
+def _diameter(region: Region) -> float:
+    """No point of a region is at a larger fair distance from its person."""
+    extent = np.linalg.norm(np.maximum(-region.low, region.high), axis=1)
+    # the smallest squared column length of F is one over the largest eigenvalue of the metric's matrix
+    return float(extent.max() / np.sqrt(np.square(region.factor).sum(axis=0).min()))
+
+
+def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
+    """The score as a monotone function of the margin, and the margin from which on decisions are positive."""
+    decided = isinstance(model, DecidedModel)
+    calibration, rule = (model.calibration, model.rule) if decided else (None, ThresholdRule())
+    if isinstance(rule, GroupRule):
+        raise NotProvedError(f"decisions depend on the group by {rule.attribute!r}")
+    # the last parameter of both is the intercept
+    if calibration is not None and min(calibration.parameters[:-1], default=0.0) < 0:
+        raise NotProvedError("the calibration does not rise with the probability")
+
+    def score(margin: Float) -> Float:
+        probability = expit(margin)
+        return np.asarray(probability if calibration is None else calibration(probability))
+
+    if rule.threshold is None:
+        return score, 0.0
+    low, high = -40.0, 40.0
+    while high - low > ROUNDING:
+        middle = (low + high) / 2
+        low, high = (low, middle) if score(np.array([middle]))[0] >= rule.threshold else (middle, high)
+    return score, high

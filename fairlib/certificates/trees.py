@@ -1,0 +1,465 @@
+"""Bounds on a boosted tree model's margin over all people at a fair distance, by branch and bound."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.fairlib.certificates import _tree_kernels as kernels
+from evenhand.fairlib.certificates.measures import Ring
+from evenhand.fairlib.certificates.networks import NotProvedError
+from evenhand.fairlib.certificates.region import Region
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.execution import available_cores
+from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+
+if TYPE_CHECKING:
+    import xgboost as xgb
+
+    from evenhand.fairlib.preprocessing.encoder import TableEncoder
+
+Float = NDArray[np.float64]
+Float32 = NDArray[np.float32]
+# States that the branch and bound looks at per person and side, round by round, while there is time.
+ROUNDS = (1, 16, 128, 1024, 8192)
+# States between two looks at the clock.
+BATCH = 4096
+# People whose regions are computed together.
+CHUNK = 256
+# Entries of G below this share of a direction's length are rounding.
+NEGLIGIBLE = 1e-12
+MOST_COMBINATIONS = 4096
+# Steps between float32 numbers near 1.
+STEP = 2.0**-23
+
+
+def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeArrays, NDArray[np.int64]]:
+    """The trees of a booster for two classes, the same with the sign of every margin changed, and features.
+
+    Returns
+    -------
+    trees, negated : TreeArrays
+        Of u, the values of the features that splits use.
+    features : ndarray of int, shape (m,)
+        Positions of these features in the rows, ascending.
+
+    Raises
+    ------
+    NotProvedError
+        Another booster than ``gbtree``, another number of classes than two, splits by sets of categories.
+    """
+    import xgboost as xgb
+
+    content = json.loads(booster.save_raw("json"))
+    learner, parameters = content["learner"], content["learner"]["learner_model_param"]
+    if learner["gradient_booster"]["name"] != "gbtree":
+        raise NotProvedError(f"the booster is of the kind {learner['gradient_booster']['name']}, not gbtree.")
+    if parameters["num_class"] not in ("0", "1") or parameters["num_target"] != "1":
+        raise NotProvedError("the model has more than two classes.")
+    model = learner["gradient_booster"]["model"]
+    nodes: list[tuple[int, float, int, int, float]] = []
+    roots, depth = [], 0
+    for tree in model["trees"]:
+        if any(tree["split_type"]):
+            raise NotProvedError("the trees split columns by sets of categories.")
+        roots.append(len(nodes))
+        depth = max(depth, _append(nodes, tree))
+    # the margin of no tree is the base margin in XGBoost's own rounding
+    model["trees"], model["tree_info"], model["iteration_indptr"] = [], [], [0]
+    model["gbtree_model_param"]["num_trees"] = "0"
+    empty = xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
+    width = int(parameters["num_feature"])
+    base = empty.inplace_predict(np.zeros((1, width), dtype=np.float32), predict_type="margin")
+
+    feature, above, left, right, value = (np.array(column) for column in zip(*nodes, strict=True))
+    split = feature >= 0
+    features, feature[split] = np.unique(feature[split], return_inverse=True)
+    cuts, rank = np.unique(np.stack([feature[split], above[split]]), axis=1, return_inverse=True)
+    ranks = np.full(len(feature), -1)
+    ranks[split] = rank.ravel()
+    leaf = value.astype(np.float32)
+    most, least = leaf.copy(), leaf.copy()
+    for node in np.flatnonzero(split)[::-1]:  # children follow their parents
+        most[node] = max(most[left[node]], most[right[node]])
+        least[node] = min(least[left[node]], least[right[node]])
+    below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+
+    def arrays(values: Float32, tops: Float32, start: np.float32) -> kernels.TreeArrays:
+        return kernels.TreeArrays(
+            np.array(roots, dtype=np.int64),
+            feature.astype(np.int64),
+            below,
+            above.astype(np.float64),
+            left.astype(np.int64),
+            right.astype(np.int64),
+            ranks.astype(np.int64),
+            values,
+            tops,
+            start,
+            depth,
+            np.ascontiguousarray(cuts[1]),
+            cuts[0].astype(np.int64),
+        )
+
+    start = np.float32(base.ravel()[0])
+    return arrays(leaf, most, start), arrays(-leaf, -least, -start), features.astype(np.int64)
+
+
+def _append(nodes: list[tuple[int, float, int, int, float]], tree: dict[str, Any]) -> int:
+    """Add a tree's nodes in the order of a depth-first walk, left first; its depth."""
+    deepest, stack = 0, [(0, 0)]
+    order: list[int] = []
+    places: dict[int, int] = {}
+    while stack:
+        node, depth = stack.pop()
+        places[node] = len(nodes) + len(order)
+        order.append(node)
+        deepest = max(deepest, depth)
+        if tree["left_children"][node] >= 0:
+            stack.append((tree["right_children"][node], depth + 1))
+            stack.append((tree["left_children"][node], depth + 1))
+    for node in order:
+        # a float32 in the file's decimal digits
+        number = float(np.float32(tree["split_conditions"][node]))
+        left = tree["left_children"][node]
+        if left < 0:
+            nodes.append((-1, 0.0, -1, -1, number))
+        else:
+            right = tree["right_children"][node]
+            nodes.append((tree["split_indices"][node], number, places[left], places[right], 0.0))
+    return deepest
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Encodings, shape (v, c), that the given c matrix columns may have."""
+
+    columns: Sequence[int]
+    values: Float32
+
+
+@dataclass(frozen=True)
+class MarginBounds:
+    """What is known about the smallest and the largest margin in each person's region.
+
+    ``low <= min <= found_low <= found_high <= max <= high``, where min and max are the true ones.
+
+    Parameters
+    ----------
+    low, high : ndarray of float64, shape (n,)
+        Proved bounds.
+    found_low, found_high : ndarray of float64, shape (n,)
+        Margins of `lowest` and `highest`.
+    lowest, highest : ndarray of float32, shape (n, d)
+        Points of the regions.
+    """
+
+    low: Float
+    high: Float
+    found_low: Float
+    found_high: Float
+    lowest: Float32
+    highest: Float32
+
+
+class TreeProver:
+    r"""Bounds on the margins of a boosted tree model for two classes over regions of comparable people.
+
+    **The bound.** The region of a person is relaxed to a box of t, a box of :math:`e = P \delta` and
+    :math:`\|e\|^2 \le r^2 \lambda_{max}(\Sigma^+)`, with :math:`x' = x + B t + e`. A walk down each tree
+    keeps to the splits that a point of the region can take: each narrows the boxes of a feature and of t,
+    and adds to the least :math:`\|e\|^2`. The sum over the trees of the largest reachable leaf is an upper
+    bound of the margin. Best-first branch and bound cuts the region at the threshold on which these leaves
+    disagree most, until the bound meets the largest margin found, or the limits are reached. A part is
+    dropped where a vector g proves it empty: :math:`g^\top u` is larger in all of it than in the region.
+
+    **Rounding.** XGBoost reads float32 rows, and adds a row's leaves to the base margin in float32 in the
+    order of the trees. Rounded addition never falls where a term rises, so the float32 sum of larger leaves
+    in the same order is no smaller: the bounds hold for XGBoost's own sums, with no slack. Feature boxes end
+    at neighbouring float32 numbers, and the region is widened by one float32 step of each feature, more than
+    the rounding of x' and of a projection. ``margins`` compares its own sums with XGBoost's on X.
+
+    Parameters
+    ----------
+    model : Method
+        A fitted model whose margin is that of its attribute ``booster_``, such as ``GBDTClassifier``. Around
+        a calibration or a decision rule give the model inside: both are functions of the margin.
+    metric : Metric
+        Fitted.
+
+    Raises
+    ------
+    NotProvedError
+        No booster, or one that :func:`read_trees` refuses.
+    """
+
+    def __init__(self, model: Any, metric: Metric) -> None:
+        booster = getattr(model, "booster_", None)
+        if booster is None:
+            raise NotProvedError("the model is no XGBoost model.")
+        self.booster, self.metric = booster, metric
+        self.trees, self.negated, self.features = read_trees(booster)
+        # a model may read projected rows: u = A x
+        self.project = getattr(model, "_project", None)
+        eye = np.eye(metric.n_features_in_)
+        self.A = (eye if self.project is None else model.metric_.project(eye)).T[self.features]
+
+    def margins(
+        self,
+        X: ArrayLike,
+        radius: float | Float,
+        *,
+        seconds: float = np.inf,
+        rounds: Sequence[int] = ROUNDS,
+        jobs: int | None = None,
+    ) -> MarginBounds:
+        """Bound the margins of rows X, shape (n, d), over their regions.
+
+        Parameters
+        ----------
+        radius : float or ndarray, shape (n,)
+            Fair distance, not squared.
+        seconds : float
+            Time limit, after which the bounds reached so far are returned. The first round ignores it.
+        rounds : sequence of int
+            States that are looked at per person and side in each round; a round starts anew with the people
+            whose bounds do not meet, the largest gap first.
+        jobs : int or None
+            Threads; None for all cores.
+
+        Raises
+        ------
+        ValueError
+            X is not finite or of another width than the metric.
+        NotProvedError
+            XGBoost gives another margin than our sum: an XGBoost that adds in another order.
+        """
+        stop = time.monotonic() + seconds
+        rows = np.asarray(X, dtype=np.float32)
+        region = Region.of(self.metric, rows, radius)
+        own = self.read(rows)
+        margin = self.sums(own)
+        if not np.array_equal(margin, self.booster.inplace_predict(own, predict_type="margin")):
+            raise NotProvedError("XGBoost adds the trees in another order than is assumed here.")
+        sides = [_Side(self, region, rows, own, margin, sign) for sign in (-1, 1)]
+        with ThreadPoolExecutor(jobs or available_cores()) as threads:
+            for number, most in enumerate(rounds):
+                limit = np.inf if number == 0 else stop
+                for side in sides:
+                    side.advance(most, limit, threads)
+        low, high = sides
+        return MarginBounds(-low.proved, high.proved, -low.found, high.found, low.points, high.points)
+
+    def over_values(self, X: ArrayLike, choices: Sequence[Choice]) -> MarginBounds:
+        """Smallest and largest margins over all combinations of some columns' values, exactly.
+
+        The bounds are the margins found: every combination is predicted.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        choices : sequence of Choice
+            Such as those of :meth:`values_of`.
+
+        Raises
+        ------
+        ValueError
+            More than :data:`MOST_COMBINATIONS` combinations.
+        """
+        rows = np.asarray(X, dtype=np.float32)
+        count = math.prod(len(choice.values) for choice in choices)
+        if count > MOST_COMBINATIONS:
+            raise ValueError(
+                f"the columns have {count} combinations of values: at most {MOST_COMBINATIONS} are tried."
+            )
+        margin = self.sums(self.read(rows)).astype(np.float64)
+        low, high, lowest, highest = margin.copy(), margin.copy(), rows.copy(), rows.copy()
+        for values in itertools.product(*(choice.values for choice in choices)):
+            copy = rows.copy()
+            for choice, value in zip(choices, values, strict=True):
+                copy[:, choice.columns] = value
+            margin = self.sums(self.read(copy)).astype(np.float64)
+            for better, ends, points in ((margin < low, low, lowest), (margin > high, high, highest)):
+                ends[better], points[better] = margin[better], copy[better]
+        return MarginBounds(low, high, low, high, lowest, highest)
+
+    def values_of(self, encoder: TableEncoder, columns: Sequence[str]) -> list[Choice]:
+        """All values of columns of the table that can make a difference to the trees.
+
+        Of a column with categories these are the categories. Of a number they are one value in each interval
+        between neighbouring thresholds, within the metric's feature bounds.
+
+        Raises
+        ------
+        NotProvedError
+            A number with several matrix columns, or one that the model reads projected.
+        """
+        found = []
+        for name in columns:
+            places = encoder.groups_[name]
+            if encoder.categories_.get(name):
+                copies = encoded_copies(
+                    encoder, np.zeros((1, len(encoder.feature_names_)), np.float32), {name: "all"}
+                )
+                found.append(Choice(places, np.concatenate(copies)[:, places]))
+                continue
+            if len(places) > 1 or self.project is not None:
+                raise NotProvedError(f"the values of the column {name!r} cannot be enumerated")
+            bounds, place = self.metric.feature_bounds_, np.searchsorted(self.features, places[0])
+            used = place < len(self.features) and self.features[place] == places[0]
+            cuts = self.trees.cuts[(self.trees.cut_features == place) & used]
+            low, high = (np.float32(end[places[0]]) for end in (bounds.low, bounds.high))
+            values = np.array([low, *cuts[(cuts > low) & (cuts <= high)]], dtype=np.float32)
+            found.append(Choice(places, values[:, None]))
+        return found
+
+    def read(self, rows: Float32) -> Float32:
+        """What the booster reads of rows."""
+        return rows if self.project is None else np.asarray(self.project(rows), dtype=np.float32)
+
+    def sums(self, read: Float32) -> Float32:
+        """Margins of what the booster reads, shape (n,)."""
+        return np.asarray(
+            kernels.tree_margins(self.trees, read[:, self.features].astype(np.float64, order="C"))
+        )
+
+    def search(
+        self, trees: kernels.TreeArrays, region: Region, read: Float32, most: int
+    ) -> tuple[Float32, Float32, NDArray[np.bool_], Float32]:
+        """Margins found and proved, whether more states change neither, and points, shape (n, d)."""
+        own, basis = read[:, self.features].astype(np.float64, order="C"), region.basis
+        mixing = self.A @ basis
+        rest = self.A - mixing @ basis.T
+        spread = (rest @ region.factor) @ (rest @ region.factor).T
+        reached = np.maximum(-region.free_low, region.free_high)
+        small = np.abs(mixing) < NEGLIGIBLE
+        pad = reached @ np.where(small, np.abs(mixing), 0.0).T
+        mixing[small] = 0.0
+        count = np.count_nonzero(mixing, axis=0)
+        up, down = region.reach(rest)[0], -region.reach(-rest)[0]
+        shift = reached @ np.abs(mixing).T
+        moves = (up > down) | (shift > 0.0)
+        slack = region.slack(self.A)
+        sizes = np.abs(own) + np.maximum(up, -down) + shift + slack
+        if self.project is not None:
+            # the rounding of x' and of the sums of its projection
+            moves |= ((region.radius > 0.0) | (reached.max(axis=1, initial=0.0) > 0.0))[:, None]
+            lengths = np.linalg.norm(np.maximum(-region.low, region.high), axis=1)
+            lengths += np.linalg.norm(region.x, axis=1) + np.linalg.norm(reached, axis=1)
+            sizes += lengths[:, None] * np.abs(self.A).sum(axis=1)
+        pad = np.where(moves, pad + slack + STEP * sizes, 0.0)
+        # a direction that moves one feature of the trees alone makes its value an interval
+        single = np.where(count == 1, mixing, 0.0)
+        ends = region.free_low[:, None] * single, region.free_high[:, None] * single
+        # one layout of all arrays: the kernels are compiled once
+        people = kernels.Person(
+            *map(
+                np.ascontiguousarray,
+                (
+                    own + np.minimum(*ends).sum(axis=-1) - pad,
+                    own + np.maximum(*ends).sum(axis=-1) + pad,
+                    down,
+                    up,
+                    pad,
+                    mixing[:, count > 1],
+                    region.free_low[:, count > 1],
+                    region.free_high[:, count > 1],
+                    spread,
+                    region.radius,
+                    np.square(region.radius) * np.linalg.eigvalsh(spread)[-1] * (1.0 + STEP),
+                ),
+            )
+        )
+        sigma = np.linalg.pinv(region.factor @ region.factor.T, rcond=STEP, hermitian=True)
+        bounds = region.x, region.low, region.high, region.free_low, region.free_high
+        steps = kernels.Moves(*map(np.ascontiguousarray, (*bounds, sigma, basis, self.A, rest, mixing)))
+        found, proved, done, points = kernels.search_all(trees, people, steps, own, most)
+        return found, proved, done, points.astype(np.float32)
+
+
+class _Side:
+    """The largest margins of all people, or with the sign -1 the largest negative ones."""
+
+    def __init__(
+        self, prover: TreeProver, region: Region, rows: Float32, own: Float32, margin: Float32, sign: int
+    ) -> None:
+        self.prover, self.region, self.rows, self.own, self.sign = prover, region, rows, own, sign
+        self.trees = prover.trees if sign > 0 else prover.negated
+        self.found = sign * margin.astype(np.float64)
+        self.proved = np.full(len(rows), np.inf)
+        self.done = np.zeros(len(rows), dtype=bool)
+        self.points = rows.copy()
+
+    def advance(self, most: int, stop: float, threads: ThreadPoolExecutor) -> None:
+        """One round for the people whose bounds do not meet."""
+        gaps = np.where(self.done, 0.0, self.proved - self.found)
+        people = np.argsort(-gaps, kind="stable")[: np.count_nonzero(gaps > 0)]
+        size = int(np.clip(BATCH // most, 1, CHUNK))
+        parts = [people[start : start + size] for start in range(0, len(people), size)]
+        for _ in threads.map(lambda part: self._search(part, most, stop), parts):
+            pass
+
+    def _search(self, people: NDArray[np.intp], most: int, stop: float) -> None:
+        if time.monotonic() > stop:
+            return
+        prover, region = self.prover, self.region.rows(people)
+        found, proved, self.done[people], points = prover.search(self.trees, region, self.own[people], most)
+        self.proved[people] = np.minimum(self.proved[people], proved)
+        # the margin that the model itself gives to the point
+        better = found > self.found[people]
+        if not better.any():
+            return
+        people, points = people[better], points[better]
+        values = self.sign * prover.sums(prover.read(points)).astype(np.float64)
+        better = values > self.found[people]
+        self.found[people[better]], self.points[people[better]] = values[better], points[better]
+
+
+def tree_rings(
+    model: Any,
+    metric: Metric,
+    X: ArrayLike,
+    radii: Sequence[float],
+    *,
+    seconds: float = np.inf,
+    rounds: Sequence[int] = ROUNDS,
+) -> list[Ring]:
+    """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from each person.
+
+    A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals ``proved``.
+
+    Parameters
+    ----------
+    model, metric
+        As in :class:`TreeProver`.
+    X : array-like, shape (n, d)
+    radii : sequence of float
+        Rising; the last may be infinite.
+    seconds : float
+        Time for all radii; each has an equal share of what is left.
+    rounds : sequence of int
+        As in :meth:`TreeProver.margins`.
+    """
+    prover, end = TreeProver(model, metric), time.monotonic() + seconds
+    own = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)
+    rings: list[Ring] = []
+    for done, radius in enumerate(radii):
+        left = (end - time.monotonic()) / (len(radii) - done)
+        bounds = prover.margins(X, radius, seconds=left, rounds=rounds)
+        found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
+        proved = np.stack([bounds.high, -bounds.low], axis=1)
+        if rings:
+            # what a smaller region holds, a larger one holds too
+            found = np.maximum(found, rings[-1].found)
+        inner = radii[max(done - 1, 0)]
+        rings.append(Ring(inner, radius, np.stack([own, -own], axis=1), found, proved, proved))
+    return rings

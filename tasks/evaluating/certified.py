@@ -1,0 +1,97 @@
+"""The certificate of a network's outputs: what a search found, what is proved, and their metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.certificates.proof import NAMES, Proof, prove
+from evenhand.fairlib.distances.base import Metric
+from evenhand.fairlib.evaluation.certificates import Certificate, certify, value_intervals
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.tasks.step import Stages
+
+Float = NDArray[np.float64]
+ODDS = (1.25, 1.5, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A search's certificate, the proof, and the bootstrap settings of their intervals."""
+
+    found: Certificate
+    proof: Proof
+    settings: Mapping[str, Any]
+
+    def metrics(self) -> dict[str, MetricValue]:
+        """The found value, and both ends of every interval; one that is not proved has a reason instead."""
+        metrics = {"certificate.dif": _first(self.found.values, self.found.low, self.found.high)}
+        for name in NAMES:
+            interval = self.proof.intervals.get(name)
+            if interval is None:
+                reason = MetricValue.insufficient(self.proof.reasons[name])
+                metrics |= {f"{name}.found": reason, f"{name}.proved": reason}
+                continue
+            found, proved = MetricValue(interval.found), MetricValue(interval.proved)
+            if name == "certificate.dif":
+                found = max(metrics[name], found, key=lambda metric: metric.value or 0.0)
+                proved = self._with_interval(interval.proved)
+            metrics |= {f"{name}.found": found, f"{name}.proved": proved}
+        return metrics
+
+    def _with_interval(self, value: float) -> MetricValue:
+        """The proved mean change with its interval over the people."""
+        if self.proof.hulls is None or not self.settings["draws"]:
+            return MetricValue(value)
+        budget, point = self.found.budgets[:1], np.array([value])
+        return _first(point, *value_intervals(self.proof.hulls, budget, point, **self.settings))
+
+    def content(self) -> dict[str, Any]:
+        """The curve in the order of budgets, bounds on shares of people, and the proof, as JSON types."""
+        found, order = self.found, np.argsort(self.found.budgets)
+        return {
+            "people": found.people,
+            "budget": float(found.budgets[0]),
+            "value": float(found.values[0]),
+            "multiplier": float(found.multipliers[0]),
+            "curve": {
+                "budgets": found.budgets[order].tolist(),
+                "values": found.values[order].tolist(),
+                "low": None if found.low is None else found.low[order].tolist(),
+                "high": None if found.high is None else found.high[order].tolist(),
+            },
+            "shares": [{"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS],
+            "proof": {
+                "radius": self.proof.radius,
+                "unchanged": self.proof.unchanged,
+                "intervals": {name: vars(interval) for name, interval in self.proof.intervals.items()},
+                "reasons": self.proof.reasons,
+            },
+        }
+
+
+def _first(values: Float, low: Float | None, high: Float | None) -> MetricValue:
+    """The first of several values with its interval."""
+    if low is None or high is None:
+        return MetricValue(float(values[0]))
+    return MetricValue(float(values[0]), float(low[0]), float(high[0]))
+
+
+def certify_network(
+    model: Any,
+    X: NDArray[np.float32],
+    metric: Metric,
+    budgets: Sequence[float],
+    *,
+    parts: int,
+    settings: Mapping[str, Any],
+    stages: Stages,
+) -> Certified:
+    """Search at all budgets, and prove at the first one."""
+    found = certify(model.network_, X, metric, budgets, callback=stages.next(), **settings)
+    proof = prove(model, X, metric, budgets[0], parts=parts, seed=settings["seed"], callback=stages.next())
+    return Certified(found, proof, settings)

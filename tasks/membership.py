@@ -1,0 +1,109 @@
+"""Membership: how well training rows, and sensitive attributes, can be inferred from a model's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from evenhand.fairlib.evaluation.membership import (
+    FALSE_POSITIVE_RATE,
+    WARNED_AUC,
+    balanced_pool,
+    confidences,
+    likelihood_ratios,
+    measure_attack,
+    random_halves,
+)
+from evenhand.fairlib.execution import derive_seed, generator
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.fairlib.preprocessing.leaks import MIN_ROWS, binned, told_groups
+from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.step import StepContext, StepResult
+from evenhand.tasks.train import learner_of
+from evenhand.tasks.training import positive_probability
+
+# Bins of the scores by which a sensitive attribute is inferred.
+SCORE_BINS = 16
+
+
+def membership(context: StepContext) -> StepResult:
+    """Write ``membership.json``: how well each attack does, and how well outputs tell sensitive groups.
+
+    The attacked rows, the pool, are as many training rows as test rows, of each label as many. A shadow model
+    is trained on a random half of the pool, and on all training rows outside of it. So it has as many rows as
+    the attacked model, whose own half of the pool is one of those that could have been drawn; every row of
+    the pool is in half of the shadow models. They have the job's arguments, encoder and fair metric, and
+    seeds of their own, and are thrown away: nothing is kept of the test rows but these figures.
+
+    Inputs and parameters are those of the step `train`, with the ``test`` rows, the ``model`` before any
+    calibration, the number of ``shadows``, and ``draws``, ``level`` and ``min_cell`` of the intervals.
+    """
+    parameters = context.parameters
+    train, test = (read_dataset(context.inputs[name]) for name in ("train", "test"))
+    data = train.with_rows_of(test)
+    member = np.isin(data.rows, train.rows)
+    rng, shadows = generator(parameters["seed"], "membership"), parameters["shadows"]
+    pool = balanced_pool(data.y, member, rng)
+    included, label = random_halves(data.y[pool], shadows, rng), data.y[pool]
+    outside = np.setdiff1d(np.flatnonzero(member), pool)
+    learner, found = learner_of(context, data), []
+    for number, chosen in enumerate(included):
+        seed = derive_seed(parameters["seed"], "membership", str(number))
+        rows = np.union1d(outside, pool[chosen])
+        shadow = learner.changed(random_state=seed).fit(data, rows)
+        found.append(confidences(positive_probability(shadow, data.X[pool]), label))
+        context.progress(number + 1, shadows, {})
+    model = load_model(context.inputs["model"])
+    observed = confidences(positive_probability(model, data.X[pool]), label)
+    online, offline = likelihood_ratios(observed, np.stack(found), included)
+    settings = {key: parameters[key] for key in ("draws", "level", "min_cell", "seed")}
+    content = {
+        "shadows": shadows,
+        "members": len(pool) // 2,
+        "trained_on": len(train.y),
+        "false_positive_rate": FALSE_POSITIVE_RATE,
+        "attacks": {
+            name: measure_attack(score, member[pool], **settings)
+            for name, score in (("online", online), ("offline", offline), ("threshold", observed))
+        },
+        "attributes": inferred_attributes(test, positive_probability(model, test.X), parameters["min_cell"]),
+    }
+    return StepResult(context.write_json("membership", content), {"warning": warning(content)})
+
+
+def warning(content: Mapping[str, Any]) -> str | None:
+    """Say that training rows can be told from others; None up to an AUC of ``WARNED_AUC``."""
+    found = content["attacks"]["online"]["auc"]
+    if found["value"] is None or found["value"] <= WARNED_AUC:
+        return None
+    chance = found["low"] is not None and found["low"] <= 0.5
+    return (
+        "whether a person is in the training table can be inferred from the model with an AUC of "
+        f"{found['value']:.3f}, above {WARNED_AUC}"
+        f"{' (the interval contains 0.5: it may be chance)' if chance else ''}; fewer training steps, "
+        "smaller trees or more regularisation lower it"
+    )
+
+
+def inferred_attributes(data: Dataset, score: Any, min_cell: int) -> list[dict[str, Any]]:
+    """How well the true label, the score, and both tell the groups of each sensitive attribute.
+
+    Of each attribute and source the group that is told best: the cross-validated AUC of the rows' bins of the
+    source, and the group's share of rows. Groups of fewer than `min_cell` or twenty rows are left out.
+    """
+    bins = binned(np.asarray(score, dtype=np.float64), SCORE_BINS)
+    codes = {"label": data.y, "score": bins, "both": 2 * bins + data.y}
+    groups = {name: values.astype(str) for name, values in data.sensitive.items()}
+    return [
+        {
+            "attribute": name,
+            "source": item.name,
+            "group": item.group,
+            "auc": item.auc,
+            "base_rate": float((groups[name] == item.group).mean()),
+        }
+        for name, told in told_groups(codes, groups, max(MIN_ROWS, min_cell)).items()
+        for item in told
+    ]

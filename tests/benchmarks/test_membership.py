@@ -1,0 +1,57 @@
+"""The attacks on the shipped jobs: which are run, their table, and the jobs that say what was found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import common, membership
+from evenhand.flows.job_file import load_job
+
+
+def row(value: float) -> dict[str, Any]:
+    auc = {"value": value, "low": value - 0.05, "high": value + 0.05}
+    told = [
+        {"attribute": "age", "source": source, "group": "<25", "auc": 0.6} for source in ("label", "score")
+    ]
+    attacks = {name: {"auc": auc, "true_positive_rate": 0.02} for name in ("online", "threshold")}
+    return {"shadows": 8, "members": 1200, "attacks": attacks, "attributes": told}
+
+
+def test_what_is_in_the_file_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def measure(store: Any, job: str, shadows: int) -> dict[str, Any]:
+        ran.append(job)
+        return row(0.5)
+
+    monkeypatch.setattr(membership, "measure", measure)
+    for module in (common, membership):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    for jobs in (["compas-gbdt", "german-nn"], ["compas-gbdt", "german-gbdt"]):
+        monkeypatch.setattr("sys.argv", ["membership", "--jobs", *jobs])
+        membership.main()
+    assert ran == ["compas-gbdt", "german-nn", "german-gbdt"]
+    kept = json.loads((tmp_path / "membership.json").read_text())
+    assert list(kept["rows"]) == ["german-gbdt", "german-nn", "compas-gbdt"]
+    assert kept["command"].endswith("--jobs german-gbdt german-nn compas-gbdt")
+
+
+def test_the_table_names_jobs_above_the_limit_and_those_not_measured() -> None:
+    content = {"limit": 0.55, "rows": {"german-gbdt": row(0.551), "german-nn": row(0.55)}}
+    text = "\n".join(membership.sections(content, lambda found: ""))
+    assert "| german-gbdt | 8 | 1,200 | 0.551 | 0.501 to 0.601 | 0.020 | 0.551 | age <25: 0.600 |" in text
+    assert "Above 0.55: german-gbdt. Not measured yet: german-budro, " in text
+    assert "proxy" not in text
+    assert membership.sections({}, lambda found: "") == []
+
+
+def test_the_description_of_a_job_above_the_limit_says_so() -> None:
+    content = json.loads((common.RESULTS / "membership.json").read_text())
+    for job in membership.classifiers():
+        value = content["rows"].get(job, row(0.5))["attacks"]["online"]["auc"]["value"]
+        said = f"; membership AUC {value:.2f}, above 0.55"
+        assert load_job(job)[0].description.endswith(said) == (value > content["limit"]), job

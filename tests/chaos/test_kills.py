@@ -1,0 +1,156 @@
+"""Killed at any point and run again: the same artifacts, one version, and nothing that `cache gc` leaves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenhand.tasks.registry import registry_client
+from tests.chaos.kill_points import (
+    MODEL,
+    PUBLISHED,
+    Ended,
+    artifacts,
+    attempt,
+    collect_garbage,
+    empty_registry,
+    make_bench,
+    put_back,
+    temporaries,
+)
+
+STORES, KILLS = 10, 5
+CHALLENGER = ("run", "job.yaml", "--direct", "--set", "method.n_steps=5", "--set", "publish.alias=challenger")
+
+
+@dataclass
+class Whole:
+    """A folder, copies of it before any run, before the publication and after it, and the unbroken run."""
+
+    folder: Path
+    empty: Path
+    unpublished: Path
+    published: Path
+    ended: Ended
+    digests: dict[str, dict[str, str]]
+
+    def points(self, step: str) -> range:
+        """Points from a step's beginning to its record, counted from the beginning."""
+        begun = self.ended.points.index(f"before step {step}")
+        rest = self.ended.points[begun:]
+        return range(next(n for n, name in enumerate(rest) if name.startswith("after write steps/")) + 1)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    made = tmp_path_factory.mktemp("kills")
+    folder = make_bench(made / "w", empty_registry(made / "empty.db"))
+    shutil.copytree(folder, made / "empty")
+    ended = attempt(folder)
+    assert (ended.code, ended.err, ended.registry) == (0, "", PUBLISHED)
+    shutil.copytree(folder, made / "published")
+    shutil.copytree(folder, made / "unpublished")
+    for name in ("steps/publish", "artifacts/card", "mlflow-artifacts", "runs", "mlflow.db.answers.json"):
+        remove(made / "unpublished" / "store" / name)
+    shutil.copyfile(made / "empty.db", made / "unpublished" / "store" / "mlflow.db")
+    copies = (made / name for name in ("empty", "unpublished", "published"))
+    return Whole(folder, *copies, ended, artifacts(folder / "store"))
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def check_resumed(whole: Whole) -> None:
+    """Run again: the outcome is that of the unbroken run."""
+    done = attempt(whole.folder)
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["status"] == "published"
+    assert artifacts(whole.folder / "store") == whole.digests
+    assert done.registry == PUBLISHED
+    collect_garbage(whole.folder)
+    assert temporaries(whole.folder) == []
+
+
+def test_a_sample_of_kills(whole: Whole) -> None:
+    """Each kill meets what the one before has left."""
+    put_back(whole.unpublished, whole.folder)
+    for name in ("after registry create_run", "after registry create_model_version", "after step publish"):
+        assert attempt(whole.folder, kill_at=name).killed
+    check_resumed(whole)
+
+
+@pytest.mark.long
+def test_killed_at_every_boundary_of_the_steps_before(whole: Whole) -> None:
+    steps = [name.removeprefix("before step ") for name in whole.ended.points if "before step" in name]
+    for step in steps[:-1]:
+        for number in whole.points(step)[::2]:  # after one point is before the next
+            put_back(whole.published, whole.folder)
+            (record,) = (whole.folder / "store" / "steps" / step).glob("*.json")
+            for item in json.loads(record.read_text())["outputs"].values():
+                remove(Path(item["uri"]))
+            record.unlink()
+            assert attempt(whole.folder, kill_at=number).killed
+            check_resumed(whole)
+
+
+@pytest.mark.long
+def test_killed_at_every_part_of_a_publication(whole: Whole) -> None:
+    points = whole.ended.points[whole.ended.points.index("before step publish") :]
+    for number, name in enumerate(points):
+        if "charts" in name or (name.startswith("after") and number + 1 < len(points)):
+            continue  # after one point is before the next
+        put_back(whole.unpublished, whole.folder)
+        assert attempt(whole.folder, kill_at=number).killed
+        check_resumed(whole)
+
+
+@pytest.mark.long
+def test_killed_at_fifty_random_moments(whole: Whole) -> None:
+    """Five kills a store; each run goes on from what the last one left."""
+    rng, killed = np.random.default_rng(0), 0
+    for _ in range(STORES):
+        put_back(whole.empty, whole.folder)
+        for share in rng.uniform(0, 0.7, KILLS):
+            killed += attempt(whole.folder, kill_after=share * whole.ended.seconds).killed
+        check_resumed(whole)
+    assert killed > STORES * KILLS / 2, "most runs had ended before"
+
+
+@pytest.mark.long
+def test_killed_at_every_part_of_a_promotion(whole: Whole, tmp_path: Path) -> None:
+    put_back(whole.published, whole.folder)
+    assert attempt(whole.folder, *CHALLENGER).code == 0
+    shutil.copytree(whole.folder, tmp_path / "two")
+    promote = ("promote", f"models:/{MODEL}/2")
+    points = attempt(whole.folder, *promote).points
+    assert "after registry set_registered_model_alias" in points
+    for number in range(len(points)):
+        put_back(tmp_path / "two", whole.folder)
+        assert attempt(whole.folder, *promote, kill_at=number).killed
+        done = attempt(whole.folder, *promote)
+        assert (done.code, done.err) == (0, "")
+        assert done.registry["aliases"] == {"champion": "2", "challenger": "2"}
+        assert done.registry["faults"] == []
+        # versions and evaluations, three aliases that runs and the promotion gave, and no second promotion
+        assert sorted(done.registry["records"]) == ["evaluation"] * 2 + ["move"] * 3 + ["version"] * 2
+
+
+@pytest.mark.long
+def test_a_publication_that_was_killed_long_ago_is_closed(whole: Whole) -> None:
+    """Also if what is published now is another model; one that may be under way is left alone."""
+    put_back(whole.unpublished, whole.folder)
+    uri = f"sqlite:///{whole.folder}/store/mlflow.db"
+    with registry_client(uri) as client:
+        place = str(whole.folder / "store" / "mlflow-artifacts")
+        experiment = client.create_experiment("evenhand", artifact_location=place)
+        client.create_run(experiment, run_name=MODEL, start_time=1_000_000_000_000)
+        client.create_run(experiment, run_name=MODEL)
+    done = attempt(whole.folder)
+    assert (done.code, done.err) == (0, "")
+    assert done.registry == PUBLISHED | {"under_way": 1}

@@ -1,8 +1,8 @@
 """Found and proved certificates of the shipped SenSeI networks, at balls and at mean budgets.
 
 Run from the repository root: ``python -m benchmarks.certificates [people]``. It writes
-``benchmarks/results/certificates.json``. Seconds are CPU seconds of one process. The parts of each job are
-those for which all its test rows, at most 2,000, would take about three minutes on two cores.
+``benchmarks/results/certificates.json``. Seconds are CPU seconds of one process. Each job has its own number
+of parts per person and radius.
 """
 
 from __future__ import annotations

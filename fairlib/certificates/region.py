@@ -184,7 +184,8 @@ class Region:
             return best, factor
         # The move of length r along g, if Σ were I, cut to the box: what is cut off is the box's part.
         # Dykstra's projections find such a part that is orthogonal to B.
-        scale = radius / np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore"):
+            scale = radius / np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
         scale = np.clip(scale, 1e-150, 1e150)[..., None]
         part, correction = G, np.zeros(())
         for _ in range(ROUNDS):

@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +198,7 @@ class Study:
             with ThreadPoolExecutor(workers) as threads:
                 futures = [threads.submit(work) for _ in range(workers)]
                 try:
-                    for future in futures:
+                    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                         future.result()
                 except BaseException:
                     # first: the pool of threads waits for all, and each for its call

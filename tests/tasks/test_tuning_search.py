@@ -221,7 +221,7 @@ def test_the_parameters_of_a_trial_are_those_of_its_candidate(tmp_path: Path) ->
 def test_optuna_is_told_the_best_result_of_a_model(tmp_path: Path) -> None:
     """The nearest one to the limit, and of those within it the most accurate one."""
     limit = Limit("gap_max.sex", "<=", 0.07)
-    trials = searched(tmp_path, 12, plan_of(aim=Aim(("accuracy",), (limit,)), rules=RULES))
+    trials = searched(tmp_path, 12, plan_of(aim=Aim(("accuracy",), (limit,), "interval"), rules=RULES))
     for item in Study(tmp_path).finished():
         own = [trial.metrics for trial in trials if trial.model == item.number]
         order = [(max(0.0, m["gap_max.sex"]["high"] - 0.07), -m["accuracy"]["value"]) for m in own]  # type: ignore[operator]

@@ -113,7 +113,7 @@ class Evaluate(Section):
     """Audit of comparable treatment; default: with the budget of the method's training."""
     membership: Membership | None = None
     """Measure how well training rows, and sensitive attributes, can be inferred; default: do not."""
-    proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 40
+    proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
     """Effort of the proof of a certificate: parts split per person and distance."""
 
     @field_validator("draws")

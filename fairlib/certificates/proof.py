@@ -84,12 +84,13 @@ def prove(
         Mean squared fair distance; the ball of a person has its root as radius.
     parts : int
         Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that
-        are looked at per person, side and radius.
+        are looked at per person, side and radius, of which there are few.
     """
     is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)
     radius = float(np.sqrt(budget))
-    radii = radii_up_to(_diameter(Region.of(metric, x, 0.0)), radius)
+    diameter = _diameter(Region.of(metric, x, 0.0))
+    radii = radii_up_to(min(diameter, 4 * radius) if is_trees else diameter, radius)
     groups = [x[i : i + GROUP] for i in range(0, len(x), GROUP)]
     done = []
 
@@ -128,7 +129,7 @@ def prove(
         reasons = dict.fromkeys(NAMES[1:], f"not proved: {error}")
     else:
         proved, found = decision_radii(margins, threshold)
-        found = np.minimum(found, radii[-1])
+        found = np.minimum(found, max(diameter, radii[-1]))
         intervals["certificate.score"] = score_change(ball, score)
         intervals["certificate.flips"] = flipped_share(proved, found, budget)
         intervals["certificate.radius"] = Interval(float(np.median(found)), float(np.median(proved)))

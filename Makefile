@@ -47,6 +47,9 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.trust_cost
 	$(BIN)/python -m benchmarks.budro
 	$(BIN)/python -m benchmarks.sensei
+	$(BIN)/python -m benchmarks.certificates
+	$(BIN)/python -m benchmarks.certificates_trees
+	$(BIN)/python -m benchmarks.bound_training
 	$(BIN)/python -m benchmarks.proxies
 	$(BIN)/python -m benchmarks.filtering
 	$(BIN)/python -m benchmarks.dadi

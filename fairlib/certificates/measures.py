@@ -59,7 +59,10 @@ class Ring:
 
 @dataclass(frozen=True)
 class Interval:
-    """A quantity between two ends; the one that a search `found` and the one that is `proved`."""
+    """A quantity between two ends; the one that a search `found` and the one that is `proved`.
+
+    A radius at which nothing was found is infinite.
+    """
 
     found: float
     proved: float

@@ -129,7 +129,6 @@ def prove(
         reasons = dict.fromkeys(NAMES[1:], f"not proved: {error}")
     else:
         proved, found = decision_radii(margins, threshold)
-        found = np.minimum(found, max(diameter, radii[-1]))
         intervals["certificate.score"] = score_change(ball, score)
         intervals["certificate.flips"] = flipped_share(proved, found, budget)
         intervals["certificate.radius"] = Interval(float(np.median(found)), float(np.median(proved)))

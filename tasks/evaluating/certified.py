@@ -39,6 +39,8 @@ class Certified:
                 metrics |= {f"{name}.found": reason, f"{name}.proved": reason}
                 continue
             found, proved = MetricValue(interval.found), MetricValue(interval.proved)
+            if not np.isfinite(interval.found):
+                found = MetricValue.insufficient("no comparable point with another decision was found")
             if name == "certificate.dif":
                 found = max(metrics[name], found, key=lambda metric: metric.value or 0.0)
                 proved = self._with_interval(interval.proved)
@@ -59,7 +61,13 @@ class Certified:
             "proof": {
                 "radius": self.proof.radius,
                 "unchanged": self.proof.unchanged,
-                "intervals": {name: vars(interval) for name, interval in self.proof.intervals.items()},
+                "intervals": {
+                    name: {
+                        "found": interval.found if np.isfinite(interval.found) else None,
+                        "proved": interval.proved,
+                    }
+                    for name, interval in self.proof.intervals.items()
+                },
                 "reasons": self.proof.reasons,
             },
         }

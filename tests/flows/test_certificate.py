@@ -221,7 +221,34 @@ def test_the_proof_of_a_network_is_in_metrics_gates_and_report(bench: Any, decid
     texts = [result["text"] for result in done.json["gates"]["results"]]
     assert texts[0].startswith("certificate.score.proved is 0.")
     assert "certificate.dif.proved, by which a max of certificate.dif is judged, is" in texts[1]
-    # no attack on the whole model is above what is proved
+    assert_nobody_beyond_the_proof(done, decided)
+    report = Path(done.json["artifacts"]["report"]).read_text()
+    assert "over all possible people at fair distance up to 0.1, changes the score by more than" in report
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_the_proof_of_trees_is_in_metrics_gates_and_report(bench: Any, decided: bool) -> None:
+    settings = ["evaluate.certificate.budget=0.01", METRIC, "method={name: gbdt, n_steps: 20, max_depth: 2}"]
+    settings += ["gates={certificate.score.proved: {max: 0.0}, certificate.flips: {max: 1}}"]
+    settings += [] if decided else ["calibration=none", "decision=own"]
+    done = bench.run("--json", "--direct", *(word for one in settings for word in ("--set", one)))
+    assert done.code == 1, done.json["gates"]
+    metrics = done.json["metrics"]
+    for name in ("score", "flips"):
+        assert 0.0 <= metrics[f"certificate.{name}.found"] <= metrics[f"certificate.{name}.proved"]
+    assert metrics["certificate.score.found"] > 0.0
+    assert "certificate.dif" not in metrics
+    texts = [result["text"] for result in done.json["gates"]["results"]]
+    assert "certificate.flips.proved, by which a max of certificate.flips is judged, is" in texts[1]
+    assert_nobody_beyond_the_proof(done, decided)
+    report = Path(done.json["artifacts"]["report"]).read_text()
+    assert "Change of scores under comparable treatment" in report
+    assert "fair distance up to 0.1, changes the score by more than" in report
+
+
+def assert_nobody_beyond_the_proof(done: Any, decided: bool) -> None:
+    """No attack on the whole model is above what is proved."""
+    metrics = done.json["metrics"]
     model = load_model(done.json["artifacts"]["train.model" if not decided else "decide.model"])
     data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))
     region = Region.of(SensitiveSubspace.load(done.json["artifacts"]["fair_metric.metric"]), data.X, 0.1)
@@ -234,5 +261,3 @@ def test_the_proof_of_a_network_is_in_metrics_gates_and_report(bench: Any, decid
     changes = np.abs(scores.reshape(50, -1) - own)
     assert changes.max() <= metrics["certificate.score.proved"] + 1e-5
     assert changes.max() > 0.2 * metrics["certificate.score.found"]
-    report = Path(done.json["artifacts"]["report"]).read_text()
-    assert "over all possible people at fair distance up to 0.1, changes the score by more than" in report

@@ -89,7 +89,7 @@ def _whom(certificate: Json, metrics: Json) -> str:
 def _proved(certificate: Json, whom: str) -> list[Block]:
     """What holds for all possible people, and the table of both ends."""
     proof = certificate["proof"]
-    intervals, radius = proof["intervals"], f"{proof['radius']:g}"
+    intervals, radius = proof["intervals"], f"{proof['radius']:.3g}"
     blocks: list[Block] = []
     if "certificate.score" in intervals:
         score = intervals["certificate.score"]
@@ -116,7 +116,8 @@ def _quantity(name: str) -> str:
 
 
 def _ends(interval: Json) -> tuple[str, str]:
-    return formats.number(interval["found"]), formats.number(interval["proved"])
+    found = "none found" if interval["found"] is None else formats.number(interval["found"])
+    return found, formats.number(interval["proved"])
 
 
 def _up(value: float) -> str:

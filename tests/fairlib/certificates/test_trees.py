@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.special import expit
 
+from evenhand.fairlib.certificates._tree_kernels import Moves, Person, States, _separates
 from evenhand.fairlib.certificates.measures import decision_radii, flipped_share, score_change
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
@@ -358,6 +359,31 @@ def test_values_are_those_of_predicted_copies() -> None:
     many = Choice([3], np.zeros((5000, 1), dtype=np.float32))
     with pytest.raises(ValueError, match="5000 combinations"):
         prover.over_values(X, [many])
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_no_multipliers_prove_a_box_with_a_point_empty(k: int) -> None:
+    random, radius = np.random.default_rng(k), 0.3
+    X = random.normal(size=(40, 4))
+    metric = GivenMetric(np.linalg.qr(random.normal(size=(4, k)))[0]).fit(X)
+    region = Region.of(metric, X[:1], radius)
+    basis, sigma, eye, none = region.basis, metric.weigh(np.eye(4)), np.eye(4), np.zeros(4)
+    rows = (region.x[0], region.low[0], region.high[0], region.free_low[0], region.free_high[0])
+    moves = Moves(*map(np.ascontiguousarray, (*rows, sigma, basis, eye, eye - basis @ basis.T, basis)))
+    person = Person(none, none, none, none, none, basis, none, none, sigma, radius, radius**2)
+    proofs = 0
+    for _ in range(300):
+        delta, t = random.normal(size=(1, 4)), random.normal(size=(1, k)) * 2
+        point, y = region.points(delta, t)[0], random.normal(size=4)
+        weighed = sigma @ delta[0]
+        length = float(np.sqrt(delta[0] @ weighed))
+        for shift in (0.0, -8.0):  # against the direction -y of the proof, out of the region
+            box = [(point + shift * y + side)[None] for side in (-0.01, 0.01)]
+            states = States(*box, *np.zeros((3, 1, 4)), np.zeros(1))
+            empty = _separates(person, moves, states, 0, region.x[0], y, weighed, length)
+            proofs += empty
+            assert not (empty and shift == 0.0)
+    assert proofs > 100
 
 
 def test_models_without_a_proof_are_refused() -> None:

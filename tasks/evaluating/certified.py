@@ -16,6 +16,7 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.tasks.step import Stages
 
 Float = NDArray[np.float64]
+NONE_FOUND = "no comparable point with another decision was found"
 ODDS = (1.25, 1.5, 2.0, 4.0)
 
 
@@ -38,9 +39,9 @@ class Certified:
                 reason = MetricValue.insufficient(self.proof.reasons[name])
                 metrics |= {f"{name}.found": reason, f"{name}.proved": reason}
                 continue
-            found, proved = MetricValue(interval.found), MetricValue(interval.proved)
-            if not np.isfinite(interval.found):
-                found = MetricValue.insufficient("no comparable point with another decision was found")
+            found, proved = MetricValue.insufficient(NONE_FOUND), MetricValue(interval.proved)
+            if np.isfinite(interval.found):
+                found = MetricValue(interval.found)
             if name == "certificate.dif":
                 found = max(metrics[name], found, key=lambda metric: metric.value or 0.0)
                 proved = self._with_interval(interval.proved)

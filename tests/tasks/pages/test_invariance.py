@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import re
 from types import SimpleNamespace
@@ -15,7 +16,8 @@ from page_blocks import charts, rows, said, table, tables
 from scipy.special import expit
 from torch import nn
 
-from evenhand.fairlib.certificates.proof import prove
+from evenhand.fairlib.certificates.measures import Interval
+from evenhand.fairlib.certificates.proof import Proof, prove
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.tasks.evaluating.certified import Certified
@@ -271,3 +273,26 @@ def test_what_is_not_proved_has_its_reason_once() -> None:
     text = said(section(proof={"radius": 0.1, "unchanged": None, "intervals": {}, "reasons": reasons}))
     assert text.count("not proved: no bound is known for X.") == 1
     assert "(proved)" not in text
+
+
+def test_of_trees_the_proof_alone_is_shown_and_a_radius_without_a_find_has_no_number() -> None:
+    intervals = {
+        "certificate.score": Interval(0.0, 0.02),
+        "certificate.flips": Interval(0.0, 0.5),
+        "certificate.radius": Interval(math.inf, 0.4),
+    }
+    certified = Certified(None, Proof(150, 0.1, intervals, 1.0), {"draws": 0})
+    metrics = certified.metrics()
+    assert set(metrics) == {f"{name}.{end}" for name in intervals for end in ("found", "proved")}
+    assert metrics["certificate.radius.found"].status == "insufficient_evidence"
+    assert "no comparable point" in metrics["certificate.radius.found"].reason
+    assert metrics["certificate.radius.proved"].value == 0.4
+    assert metrics["certificate.score.found"].value == 0.0
+    content = json.loads(json.dumps(certified.content(), allow_nan=False))
+    found = invariance.build({"certificate": content, "metrics": METRICS})
+    assert "150 people, drawn at random from the 200 in the test rows, over all possible people" in said(
+        found
+    )
+    assert "by more than 0.020 (proved)" in said(found)
+    (only,) = tables(found)
+    assert rows(only)["Fair distance within which no decision changes"] == ["none found", "0.400"]

@@ -12,32 +12,13 @@ from torch import nn
 
 from evenhand.fairlib.auditor.objectives import logit_distance
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.distances import EXPLORE, FACE, Metric, SensitiveSubspace
+from evenhand.fairlib.distances import Metric, SensitiveSubspace
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier, SenSRClassifier
 from evenhand.fairlib.methods.networks.objectives import IntervalBound
 from evenhand.fairlib.methods.networks.training import build_network
+from tests.fairlib.small_metrics import METRICS, table
 
 Float = NDArray[np.float64]
-
-
-def table(n: int = 60) -> Float:
-    """Two standard columns, a group of three indicators, a sensitive indicator."""
-    random = np.random.default_rng(0)
-    groups = np.eye(3)[random.integers(3, size=n)]
-    return np.concatenate([random.normal(size=(n, 2)), groups, random.integers(2, size=(n, 1))], axis=1)
-
-
-def subspace() -> Metric:
-    X = table()
-    return SensitiveSubspace(indicators=(5,)).fit(X, sensitive_features=(X[:, 0] + X[:, 2] > 0.3))
-
-
-def face() -> Metric:
-    return FACE(n_directions=2).fit(table(), groups=np.arange(60) // 4)
-
-
-def explore() -> Metric:
-    return EXPLORE(strength=0.05).fit(table(), groups=np.arange(60) // 20)
 
 
 def test_the_bound_of_a_linear_network_by_hand() -> None:
@@ -58,10 +39,10 @@ def test_the_bound_of_a_linear_network_by_hand() -> None:
     assert bound.tolist() == pytest.approx([((2 * 0.95) ** 2 + 0.95**2) / 2])
 
 
-@pytest.mark.parametrize("metric", [subspace, face, explore])
+@METRICS
 @pytest.mark.parametrize("radius", [0.0, 0.2, 2.0])
 def test_no_comparable_person_is_beyond_the_bound(metric: Callable[[], Metric], radius: float) -> None:
-    fitted, X, random = metric(), table(20), np.random.default_rng(1)
+    fitted, X, random = metric(), table(0, 20), np.random.default_rng(1)
     network = build_network(6, (8, 5), 3, torch.Generator().manual_seed(2)).double()
     x = torch.from_numpy(X)
     with torch.no_grad():

@@ -7,8 +7,8 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import ROUNDING, interval_name, price_sentence
+from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
+from evenhand.tasks.pages.texts import ROUNDING, interval_name, lack, price_sentence
 
 PAGES = {"run": 110}
 NEEDS = ("certificate", "metrics")
@@ -115,9 +115,10 @@ def _quantity(name: str) -> str:
     return title(f"{name}.found").removesuffix(" (found)")
 
 
-def _ends(interval: Json) -> tuple[str, str]:
-    found = "none found" if interval["found"] is None else formats.number(interval["found"])
-    return found, formats.number(interval["proved"])
+def _ends(interval: Json) -> tuple[Cell, Cell]:
+    found = interval["found"]
+    shown = lack("none found") if found is None else Cell(formats.number(found))
+    return shown, Cell(formats.number(interval["proved"]))
 
 
 def _up(value: float) -> str:

@@ -12,32 +12,10 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.auditor.search import SearchBounds
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.distances import EXPLORE, FACE, Metric, SensitiveSubspace
+from evenhand.fairlib.distances import Metric, SensitiveSubspace
+from tests.fairlib.small_metrics import METRICS, subspace, table
 
 Float = NDArray[np.float64]
-
-
-def table(seed: int = 0, n: int = 60) -> Float:
-    """Two standard columns, a group of three indicators, a sensitive indicator."""
-    random = np.random.default_rng(seed)
-    groups = np.eye(3)[random.integers(3, size=n)]
-    return np.concatenate([random.normal(size=(n, 2)), groups, random.integers(2, size=(n, 1))], axis=1)
-
-
-def subspace() -> Metric:
-    X = table()
-    return SensitiveSubspace(indicators=(5,)).fit(X, sensitive_features=(X[:, 0] + X[:, 2] > 0.3))
-
-
-def face() -> Metric:
-    return FACE(n_directions=2).fit(table(), groups=np.arange(60) // 4)
-
-
-def explore() -> Metric:
-    return EXPLORE(strength=0.05).fit(table(), groups=np.arange(60) // 20)
-
-
-METRICS = pytest.mark.parametrize("metric", [subspace, face, explore], ids=lambda make: make.__name__)
 
 
 def exact(region: Region, metric: Metric, i: int, a: Float) -> float:

@@ -242,9 +242,8 @@ def _compare(
     gate: Gate, kind: Literal["min", "max"], limit: float, metrics: Mapping[str, MetricValue]
 ) -> GateResult:
     words, end, side = {"min": ("at least", "lower", "low"), "max": ("at most", "upper", "high")}[kind]
-    # a search can miss: what may be worse is judged by what is proved
-    rises = f"{gate.metric}.proved" in metrics and better(f"{gate.metric}.proved") == "higher"
-    ends = f"{gate.metric}.{'proved' if (kind == 'min') == rises else 'found'}"
+    # a search can miss: a maximum is judged by what is proved
+    ends = f"{gate.metric}.{'found' if kind == 'min' else 'proved'}"
     label = ends if ends in metrics else gate.metric
     metric = metrics[label]
     value = metric.low if kind == "min" else metric.high

@@ -300,7 +300,7 @@ class _Check:
                 f"column '{column.name}': the suite found {count} missing values where Arrow has "
                 f"{int(self.missing[column.name].sum())}: the two disagree"
             )
-        expectation, found, cure = _texts(kind, column)
+        expectation, found, cure = rule_texts(kind, column)
         examples = () if kind == "not_null" else self._examples(column, mask)
         if examples and kind == "in_set" and column.logical_type == "string":
             close = nearest(examples[0].strip("'"), column.allowed or ())
@@ -415,7 +415,7 @@ class _Check:
         return pd.DataFrame(data, copy=False)
 
 
-def _texts(kind: str, column: Column) -> tuple[str, str, str]:
+def rule_texts(kind: str, column: Column) -> tuple[str, str, str]:
     """Return expectation, finding and cure of a rule about values, without values of the data."""
     if kind == "not_null":
         cure = "fill the values, drop the rows, or set required: false in the contract"

@@ -116,14 +116,10 @@ def _check_metric(job: Job, contract: Contract) -> None:
 
 def _check_decision(job: Job, contract: Contract) -> None:
     """Check that thresholds by group have an attribute."""
-    equal, names = job.decision.equal, [column.name for column in contract.sensitive]
+    equal = job.decision.equal
     if equal is None:
         return
-    if not names:
-        raise InputError(
-            f"decision.equal compares groups, and the contract {contract.name!r} has no sensitive column: "
-            "give one the role sensitive."
-        )
+    names = _sensitive(None, contract, "decision.equal compares the groups of one")
     if equal.attribute is not None:
         _check_names("decision.equal.attribute", [equal.attribute], names, "the sensitive columns are")
     elif len(names) > 1:
@@ -145,12 +141,7 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
         )
     if criterion not in CRITERIA:
         raise not_known("method.criterion", criterion, CRITERIA)
-    sensitive = job.sensitive or [column.name for column in contract.sensitive]
-    if not sensitive:
-        raise InputError(
-            f"the contract {contract.name!r} has no sensitive column for the adversary to "
-            "guess: give one the role sensitive."
-        )
+    sensitive = _sensitive(job, contract, "the adversary guesses one")
     if arguments.get("attributes") == []:
         raise InputError("method.attributes is empty: name a sensitive column, or leave it out for all.")
     _check_names("method.attributes", arguments.get("attributes"), sensitive, "the sensitive columns are")
@@ -163,12 +154,7 @@ def _check_asking(job: Job, contract: Contract, arguments: Mapping[str, Any]) ->
 
 def _check_compared(job: Job, contract: Contract, method: str, arguments: Mapping[str, Any]) -> None:
     """Check that the compared groups exist, and are model inputs if the method reads them from there."""
-    sensitive = job.sensitive or [column.name for column in contract.sensitive]
-    if not sensitive:
-        raise InputError(
-            f"the contract {contract.name!r} has no sensitive column, and {method} compares "
-            "the groups of one: give one the role sensitive."
-        )
+    sensitive = _sensitive(job, contract, f"{method} compares the groups of one")
     named = list(arguments.get("attributes") or [])
     named += [arguments["attribute"]] if arguments.get("attribute") is not None else []
     key = "method.attributes" if arguments.get("attributes") else "method.attribute"
@@ -183,6 +169,17 @@ def _check_compared(job: Job, contract: Contract, method: str, arguments: Mappin
             "use: feature in the contract, or use a method that needs groups only in training, such as "
             "exponentiated-gradient."
         )
+
+
+def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
+    """Return the job's sensitive columns, by default the contract's; `needs` says why there must be one."""
+    names = (job and job.sensitive) or [column.name for column in contract.sensitive]
+    if not names:
+        raise InputError(
+            f"the contract {contract.name!r} has no sensitive column, and {needs}: give one the role "
+            "sensitive."
+        )
+    return names
 
 
 def _check_names(key: str, listed: Iterable[str] | None, known: list[str], there_are: str) -> None:
@@ -238,15 +235,6 @@ def _check_value(where: str, column: Column, value: Any) -> None:
         raise InputError(
             f"{where} gives {column.name!r} the value {value!r}, which is not a {column.logical_type}."
         ) from None
-
-
-# the run
-
-
-def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
-    """Return the parameters of the split, which is stratified by the label."""
-    job = resolved.job
-    return {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
 
 
 def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
@@ -415,22 +403,13 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         ],
     }
     if METHODS[resolved.method].asks:
-        inputs["questions"] = {column.name: _question(column) for column in features}
+        # the contract's description of a feature, for a person who is asked for it; no value of a row
+        inputs["questions"] = {}
+        for column in features:
+            plain = column.to_dict()
+            kept = {key: plain[key] for key in ("description", "allowed", "minimum", "maximum")}
+            inputs["questions"][column.name] = kept | {"type": column.logical_type}
     return inputs
-
-
-def card_fields(steps: Steps) -> dict[str, Any]:
-    """Return the model card's fields of this kind: the proxy that chose the training rows."""
-    facts = steps.facts("balance")
-    keys = ("proxy", "version", "rows_before", "rows_after")
-    return {"balance": {key: facts[key] for key in keys}} if facts else {}
-
-
-def _question(column: Column) -> dict[str, Any]:
-    """Return the contract's description of a feature, for a person who is asked for it; no value of a row."""
-    plain = column.to_dict()
-    kept = {key: plain[key] for key in ("description", "allowed", "minimum", "maximum")}
-    return kept | {"type": column.logical_type}
 
 
 def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import os
 import signal
 import sys
@@ -44,16 +45,19 @@ SignedBy = Annotated[
     list[Path] | None,
     typer.Option("--signed-by", help="Public key that must have signed it; may be repeated."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout.")]
-StoreOption = Annotated[
-    str | None, typer.Option("--store", help="Folder or URL of the store (default: EVENHAND_STORE).")
-]
-Direct = Annotated[bool, typer.Option("--direct", help="Run the steps without Prefect.")]
 
 
 def option(flag: str, text: str, default: Any = None, **limits: Any) -> Any:
     """Declare an option of a command; the default `...` makes it required."""
     return typer.Option(default, flag, help=text, **limits)
+
+
+# Options of many commands: type and default.
+SHARED: dict[str, tuple[Any, Any]] = {
+    "as_json": (bool, option("--json", "Print exactly one JSON object on stdout.", False)),
+    "store_url": (str | None, option("--store", "Folder or URL of the store (default: EVENHAND_STORE).")),
+    "direct": (bool, option("--direct", "Run the steps without Prefect.", False)),
+}
 
 
 def _end_as_interrupted() -> None:
@@ -79,8 +83,8 @@ def main() -> None:
     app()
 
 
-def command(module: str, name: str | None = None, *, to: typer.Typer = app) -> Callable[..., Any]:
-    """Register a function's signature and docstring as a command.
+def command(module: str, *shared: str, name: str | None = None, to: typer.Typer = app) -> Callable[..., Any]:
+    """Register a function's signature, with `shared` options behind it, and its docstring as a command.
 
     The command calls the function of the same name in `flows.commands.MODULE` with its options. The return
     value is the exit code (None: 0); an exception becomes one line on stderr and its exit code.
@@ -102,19 +106,23 @@ def command(module: str, name: str | None = None, *, to: typer.Typer = app) -> C
                 code = report_error(error, as_json=options.get("as_json", False))
             raise typer.Exit(code or 0)
 
+        own, more = inspect.signature(signature, eval_str=True), {key: SHARED[key] for key in shared}
+        added = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for key, (kind, default) in more.items()
+        ]
+        call.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
+        call.__annotations__ = signature.__annotations__ | {key: kind for key, (kind, _) in more.items()}
         to.command(name or signature.__name__)(call)
         return call
 
     return register
 
 
-@command("run")
+@command("run", "as_json", "store_url", "direct")
 def run(
     job: JobName,
     overrides: Overrides = None,
-    as_json: Json = False,
-    store_url: StoreOption = None,
-    direct: Direct = False,
     if_changed: bool = option(
         "--if-changed", "Do nothing if the registry has a model of the same data and job.", False
     ),
@@ -122,7 +130,7 @@ def run(
     """Run a job: ingest, contract, preprocess, train, evaluate, gate, publish."""
 
 
-@command("sweep")
+@command("sweep", "as_json", "store_url", "direct")
 def sweep(
     job: JobName,
     over: list[str] = option("--over", "KEY=V1,V2 such as method.eta=0.01,0.05; several make a grid.", ...),
@@ -130,14 +138,11 @@ def sweep(
     overrides: list[str] | None = option("--set", "KEY=VALUE for every run; may be repeated."),
     best: str | None = option("--best", 'Which value to choose: "METRIC where METRIC >= X and METRIC <= Y".'),
     workers: int | None = option("--workers", "Runs at a time (default: one per core)."),
-    as_json: Json = False,
-    store_url: StoreOption = None,
-    direct: Direct = False,
 ) -> None:
     """Run a job over a grid of its keys and seeds, and report the trade-offs between metrics."""
 
 
-@command("tune")
+@command("tune", "as_json", "store_url", "direct")
 def tune(
     job: JobName,
     minutes: float | None = option("--minutes", "For how long new trials start (default: 20)."),
@@ -161,27 +166,21 @@ def tune(
     ),
     force: bool = option("--force", "Overwrite the tuned job's file.", False),
     overrides: Overrides = None,
-    as_json: Json = False,
-    store_url: StoreOption = None,
-    direct: Direct = False,
 ) -> None:
     """Search for the best model within your limits and your time, and write its job JOB.tuned.yaml."""
 
 
-@command("filter", "filter")
+@command("filter", "as_json", "store_url", "direct", name="filter")
 def run_filter(
     job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
     output_url: str = option("--output", "Folder or URL for the sample.", ...),
     overrides: list[str] | None = option("--set", "KEY=VALUE, such as filter.key=[id]; may be repeated."),
-    as_json: Json = False,
-    store_url: StoreOption = None,
-    direct: Direct = False,
 ) -> None:
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
 
-@command("evaluate")
+@command("evaluate", "as_json", "store_url", "direct")
 def evaluate(
     model: Model,
     data: str | None = option("--data", "Known table, file, folder or URL to evaluate the model on."),
@@ -194,9 +193,6 @@ def evaluate(
     use_policy: bool = option("--policy", "Take gates and data from the model's policy.", False),
     contract: str | None = option("--contract", "Contract that the model must have been made under."),
     overrides: DataOverrides = None,
-    as_json: Json = False,
-    store_url: StoreOption = None,
-    direct: Direct = False,
     no_record: bool = option(
         "--no-record", "Do not record the gates' verdict on the model's version.", False
     ),
@@ -204,86 +200,71 @@ def evaluate(
     """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit code."""
 
 
-@command("monitor")
+@command("monitor", "as_json", "store_url", "direct")
 def monitor(
     model: Model,
     data: str = option("--data", "Known table, file, folder or URL of new rows.", ...),
     gates: str | None = option("--gates", "YAML file: metrics of drift and their limits."),
     retrain: str | None = option("--retrain", "Job to run if the gates refuse, unless it is up to date."),
     overrides: DataOverrides = None,
-    as_json: Json = False,
-    store_url: StoreOption = None,
-    direct: Direct = False,
 ) -> None:
     """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have drifted."""
 
 
-@command("ask")
+@command("ask", "as_json", "store_url")
 def ask(
     model: str = typer.Argument(
         ..., help="Model such as adult-dadi, models:/NAME@ALIAS, models:/NAME/VERSION, or a folder."
     ),
     known: list[str] | None = option("--known", "NAME=VALUE to start with; may be repeated."),
-    as_json: Json = False,
-    store_url: StoreOption = None,
 ) -> None:
     """Ask a person only what is fair to use, one question at a time, and predict. Keeps no answer."""
 
 
-@command("promote")
+@command("promote", "as_json", "store_url")
 def promote(
     model: str = typer.Argument(..., help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION."),
     alias: str = option("--to", "Alias that the version gets.", "champion"),
-    as_json: Json = False,
-    store_url: StoreOption = None,
 ) -> None:
     """Make a version champion, if its recorded evaluation passed. With an older version: roll back."""
 
 
-@command("promote")
+@command("promote", "store_url")
 def approve(
     model: str = typer.Argument(..., help="Version: models:/NAME@ALIAS or models:/NAME/VERSION."),
-    store_url: StoreOption = None,
 ) -> None:
     """Record that you approve a version that someone else published, where its policy asks for approvals."""
 
 
-@command("promote")
+@command("promote", "store_url")
 def sign(
     model: Annotated[
         str | None, typer.Argument(help="Version: models:/NAME@ALIAS or models:/NAME/VERSION.")
     ] = None,
-    key: Annotated[Path | None, typer.Option("--key", help="PEM file with your private key.")] = None,
-    new_key: Annotated[
-        Path | None, typer.Option("--new-key", help="Write a private key; the public one is printed.")
-    ] = None,
-    store_url: StoreOption = None,
+    key: Path | None = option("--key", "PEM file with your private key."),
+    new_key: Path | None = option("--new-key", "Write a private key; the public one is printed."),
 ) -> None:
     """Sign the files of a version, where its policy asks for signatures."""
 
 
-@command("promote")
+@command("promote", "as_json", "store_url")
 def history(
     model: ModelName,
-    as_json: Json = False,
     anchor: Path | None = option("--anchor", "Write the end of the record to a file, to keep elsewhere."),
-    store_url: StoreOption = None,
 ) -> None:
     """Print who published, evaluated, approved and promoted which version, when, and by what."""
 
 
-@command("promote")
+@command("promote", "as_json", "store_url")
 def verify(
     model: ModelName,
-    as_json: Json = False,
     anchor: Path | None = option("--anchor", "File of `history --anchor` that must still hold."),
     signed_by: SignedBy = None,
-    store_url: StoreOption = None,
 ) -> None:
     """Check a model's record and the files of all its versions; the exit code is 1 if any were changed."""
 
 
-@command("promote", "set", to=policy_app)
+@command("promote", "store_url", name="set", to=policy_app)
 def set_policy(
     model: ModelName,
     gates: str = option("--gates", "YAML file: metrics and their limits, as in a job.", ...),
@@ -297,13 +278,12 @@ def set_policy(
     approvals: int = option("--approvals", "People other than the author who approve.", 0, min=0, max=100),
     promoters: list[str] | None = option("--promoter", "Who may promote; may be repeated (default: all)."),
     signed_by: SignedBy = None,
-    store_url: StoreOption = None,
 ) -> None:
     """Set what a model's versions must have passed before one is promoted."""
 
 
-@command("promote", "show", to=policy_app)
-def show_policy(model: ModelName, store_url: StoreOption = None) -> None:
+@command("promote", "store_url", name="show", to=policy_app)
+def show_policy(model: ModelName) -> None:
     """Print a model's policy."""
 
 
@@ -314,19 +294,18 @@ def notify(
     """Configure the Prefect server to notify people of failed runs."""
 
 
-@command("services")
+@command("services", "store_url")
 def serve(
     config: Path = typer.Argument(
         Path("deploy/prefect.yaml"), help="File with deployments.", show_default=True
     ),
     only: list[str] | None = option("--only", "Name of a deployment; may be repeated (default: all)."),
     limit: int = option("--limit", "Runs at a time.", 1, min=1),
-    store_url: StoreOption = None,
 ) -> None:
     """Run the deployments of a file on their schedules, on this machine and with no work pool."""
 
 
-@command("init")
+@command("init", "as_json")
 def init(
     table: str = typer.Argument(
         ..., help="File, folder or URL of a table, a known table, or with --sql a name for it."
@@ -344,13 +323,12 @@ def init(
     connection: str | None = option(
         "--connection", "SQLAlchemy URL for --sql, or $NAME of a variable that has it."
     ),
-    as_json: Json = False,
 ) -> None:
     """Understand a new table column by column, and write a contract and a job that runs."""
 
 
-@command("demo")
-def demo(store_url: StoreOption = None) -> None:
+@command("demo", "store_url")
+def demo() -> None:
     """Compare three models on a generated table: plain, without the sensitive column, individually fair."""
 
 
@@ -376,29 +354,27 @@ def metrics() -> None:
     """List the metrics that gates may name."""
 
 
-@command("report")
+@command("report", "store_url")
 def report(
     run_id: str | None = typer.Argument(None, help="A run's id, or `latest` (the default)."),
-    store_url: StoreOption = None,
     open_it: bool = option("--open", "Open it in the browser.", False),
     all_runs: bool = option("--all", "Write a page over all runs of the store, and print its path.", False),
 ) -> None:
     """Print the path of a run's report, or of a page over all runs."""
 
 
-@command("lists", "ls", to=cache_app)
-def cached_steps(store_url: StoreOption = None, as_json: Json = False) -> None:
+@command("lists", "as_json", "store_url", name="ls", to=cache_app)
+def cached_steps() -> None:
     """List finished steps, newest first."""
 
 
-@command("lists", "gc", to=cache_app)
+@command("lists", "store_url", name="gc", to=cache_app)
 def prune_cache(
     keep: int = option("--keep", "Newest records of each step to keep.", 5, min=0),
-    store_url: StoreOption = None,
 ) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""
 
 
-@command("lists", "clear", to=cache_app)
-def clear_cache(store_url: StoreOption = None) -> None:
+@command("lists", "store_url", name="clear", to=cache_app)
+def clear_cache() -> None:
     """Delete all cached steps. Runs, reports and published models stay."""

@@ -14,7 +14,7 @@ from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
-from evenhand.tasks.inputs import as_number, explained, nearest, parse_value, refuse_credentials
+from evenhand.tasks.inputs import as_number, explained, nearest, parse_yaml, refuse_credentials
 
 KNOWN_TABLES = (*RECIPES, *GENERATED)
 TABLE_KEYS = ("delimiter", "sql", "connection", "format", "null_values", "rows", "sha256")
@@ -87,7 +87,7 @@ def _sections(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any],
         if key not in known:
             raise InputError(f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}.")
         section, _, name = key.rpartition(".")
-        sections[section][name] = as_number(parse_value(f"--set {key}", text))
+        sections[section][name] = as_number(parse_yaml(text, f"--set {key}"))
     # as in a job, an empty key counts as absent
     sections = {name: {k: v for k, v in keys.items() if v is not None} for name, keys in sections.items()}
     seed = sections[""].get("seed")

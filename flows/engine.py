@@ -141,13 +141,9 @@ class Steps:
         """Return the facts of a finished step; empty if it did not run."""
         return self.finished[step].record.facts if step in self.finished else {}
 
-    def text(self, step: str, name: str) -> str:
-        """Read a text output of a step."""
-        return self.store.fetch(self.output(step, name)).read_text()
-
     def read(self, step: str, name: str) -> Any:
         """Read a JSON output of a step."""
-        return json.loads(self.text(step, name))
+        return json.loads(self.store.fetch(self.output(step, name)).read_text())
 
     def documents(self) -> dict[str, Any]:
         """Read every JSON output that pages are built from, by the output's name."""
@@ -174,9 +170,6 @@ class Steps:
             {"name": name, "seconds": step.seconds, "cached": step.cached}
             for name, step in self.finished.items()
         ]
-
-
-# the verdict
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,9 @@ class EvaluationPlan:
         return f"{parse_address(self.model).run_name}-evaluate"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evaluation:
-    """An evaluation's plan, its models, the settings of their measurement, and its steps."""
+    """An evaluation: plan, models, settings and steps; once measured also documents and decision."""
 
     plan: EvaluationPlan
     steps: Steps
@@ -70,6 +70,8 @@ class Evaluation:
     baseline: Bundle | None
     settings: dict[str, Any]
     seed: int
+    documents: dict[str, Any] = field(default_factory=dict)
+    decision: dict[str, Any] = field(default_factory=dict)
 
     @property
     def bundles(self) -> dict[str, Bundle]:
@@ -122,17 +124,13 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         found = _open(plan, steps, scratch)
         _measure(found, scratch)
-        documents = steps.documents()
-        decision = judge(documents["metrics"], plan.gates, documents.get("comparison")).to_json()
-        if plan.gates:
-            documents["decision"] = decision
-        _fill(verdict, found, documents, decision)
+        _fill(verdict, found)
         try:
             if plan.record and plan.gates and found.model.version is not None:
-                _record(verdict, found, decision)
+                _record(verdict, found)
         finally:
             # the record may add a note; the files stay if the registry fails
-            _write(verdict, found, documents, decision)
+            _write(verdict, found)
     return verdict
 
 
@@ -179,7 +177,7 @@ def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
 
 
 def _measure(found: Evaluation, scratch: Path) -> None:
-    """Run the steps; their cache is shared with runs of jobs."""
+    """Run the steps, whose cache is shared with runs of jobs, and judge the metrics."""
     steps = found.steps
     ingest(found.plan.data.source, found.seed, steps)
     contract = found.model.contract.to_dict()
@@ -193,6 +191,9 @@ def _measure(found: Evaluation, scratch: Path) -> None:
         {"checked": steps.output("contract", "checked"), **copies},
         modules=sorted({METHODS[bundle.evaluation["method"]].module for bundle in found.bundles.values()}),
     )
+    documents, gates = steps.documents(), found.plan.gates
+    found.decision = judge(documents["metrics"], gates, documents.get("comparison")).to_json()
+    found.documents = documents | ({"decision": found.decision} if gates else {})
 
 
 def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
@@ -201,12 +202,11 @@ def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
     return store.put(copy, "bundle")
 
 
-def _fill(
-    verdict: Verdict, found: Evaluation, documents: Mapping[str, Any], decision: dict[str, Any]
-) -> None:
-    verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[decision["verdict"]]
+def _fill(verdict: Verdict, found: Evaluation) -> None:
+    documents = found.documents
+    verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[found.decision["verdict"]]
     verdict.add_metrics(documents["metrics"]["metrics"])
-    verdict.gates, verdict.model = decision, found.model.described()
+    verdict.gates, verdict.model = found.decision, found.model.described()
     if found.baseline is not None:
         measured = documents["baseline"]["metrics"]
         verdict.baseline = found.baseline.described() | {
@@ -222,22 +222,27 @@ def _fill(
         verdict.notes.append(NO_GATES)
 
 
-def _write(
-    verdict: Verdict, found: Evaluation, documents: Mapping[str, Any], decision: Mapping[str, Any]
-) -> None:
+def _write(verdict: Verdict, found: Evaluation) -> None:
     """Write the run's files, each atomically."""
-    store, folder = found.steps.store, RunFolder(found.steps.store, verdict)
-    run = _facts(verdict, found, decision)
-    contents = {**documents, "decision": decision}
+    store, folder, documents = found.steps.store, RunFolder(found.steps.store, verdict), found.documents
+    run, contents = _facts(verdict, found), {**documents, "decision": found.decision}
     for name, title in FILES.items():
         if name in contents:
             folder.write_json(name, f"{name}.json", contents[name], title)
+    properties = {
+        "run_id": verdict.run_id,
+        "model": found.model.uri,
+        "model_content": found.model.digest,
+        "data": run["data"]["shown"],
+        "data_fingerprint": run["data"]["fingerprint"],
+        "verdict": run["status"],
+    }
     junit = junit_of_decision(
-        decision["results"],
+        found.decision["results"],
         model=found.model.uri,
         created=run["created"],
         seconds=sum(found.steps.seconds.values()),
-        properties=_properties(verdict, found, run),
+        properties=properties | ({"baseline": found.baseline.uri} if found.baseline else {}),
     )
     folder.write("junit", "junit.xml", junit, "JUnit report")
     report = store.uri("runs", verdict.run_id, "report.html")
@@ -248,26 +253,14 @@ def _write(
     folder.write_report("evaluation", documents, run)
 
 
-def _properties(verdict: Verdict, found: Evaluation, run: Mapping[str, Any]) -> dict[str, str]:
-    properties = {
-        "run_id": verdict.run_id,
-        "model": found.model.uri,
-        "model_content": found.model.digest,
-        "data": run["data"]["shown"],
-        "data_fingerprint": run["data"]["fingerprint"],
-        "verdict": run["status"],
-    }
-    return properties | ({"baseline": found.baseline.uri} if found.baseline else {})
-
-
-def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(verdict: Verdict, found: Evaluation) -> dict[str, Any]:
     """Return what the page and the summary show of this run beside the documents of its steps."""
     plan, facts, label = found.plan, found.steps.facts("contract"), found.model.contract.label
     negative, positive = found.model.inputs["label_values"]
     return {
         "id": verdict.run_id,
         "created": now(),
-        "status": decision["verdict"] if plan.gates else "no_gates",
+        "status": found.decision["verdict"] if plan.gates else "no_gates",
         "judged": found.model.described(),
         "baseline": None if found.baseline is None else found.baseline.described(),
         "data": {
@@ -284,11 +277,11 @@ def _facts(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> 
 
 
 @waits_for_service
-def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) -> None:
+def _record(verdict: Verdict, found: Evaluation) -> None:
     """Add the gates' decision to the model's chain: promotion depends on it."""
     model, steps, uri = found.model, found.steps, tracking_uri(found.steps.store)
     assert model.version is not None
-    metrics = steps.read("measure_model", "metrics")["metrics"]
+    metrics = found.documents["metrics"]["metrics"]
     policy = current_policy(uri, model.name)
     holdout = policy["holdout"] if policy else None
     evaluation = {
@@ -296,7 +289,7 @@ def _record(verdict: Verdict, found: Evaluation, decision: Mapping[str, Any]) ->
         "when": now(),
         "who": actor(),
         "run_id": verdict.run_id,
-        "verdict": decision["verdict"],
+        "verdict": found.decision["verdict"],
         "data_fingerprint": found.fingerprint,
         "gates": found.plan.gates,
         "values": {name: metric["value"] for name, metric in metrics.items()},

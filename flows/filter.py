@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.workers import check_engine, make_pool
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle
-from evenhand.tasks.filtering.engine import Workers, filter_files
+from evenhand.tasks.filtering.engine import Workers, as_finished, filter_files
 from evenhand.tasks.filtering.summary import FilterSummary
+from evenhand.tasks.filtering.units import UnitResult, UnitSpec, run_unit
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.registry import Published, fetch_bundle, published, tracking_uri
 from evenhand.tasks.store import Store
 
 NAMED_FAILURES = 3
+Place = tuple[str, str, str, str]
+"""A proxy's bundle: its folder on this machine, and for others its registry, name and version."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +40,6 @@ class FilterPlan:
     def run_name(self) -> str:
         """Name for the run's id."""
         return f"{self.resolved.job.name}-filter"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Folder of a proxy's bundle on this machine, and its version in the registry for other machines."""
-
-    folder: str
-    registry: str
-    name: str
-    version: str
-
-    def local_folder(self) -> str:
-        """Return the bundle's folder on this machine; a worker elsewhere fetches it once per process."""
-        if Path(self.folder).is_dir():
-            return self.folder
-        return _fetched(self.registry, self.name, self.version)
 
 
 @lru_cache(maxsize=4)
@@ -71,6 +59,7 @@ def plan_filter(job: str, overrides: Sequence[str], input_url: str, output_url: 
             "method is a proxy, such as bank-proxy."
         )
     section = resolved.job.filter
+    check_engine(section, "filter")
     chosen = section.model_dump(exclude={"engine", "address", "seed"})
     seed = resolved.job.seed if section.seed is None else section.seed
     return FilterPlan(resolved, FilterSettings(seed=seed, **chosen), input_url, output_url)
@@ -81,7 +70,6 @@ def execute(
     store: Store,
     run_id: str,
     report: Callable[[int, int, Mapping[str, float]], None],
-    workers: Callable[[Source, FilterSettings], Workers] | None = None,
     *,
     keep_idle: bool = True,
 ) -> Verdict:
@@ -109,10 +97,10 @@ def execute(
                     f"the published model {name!r} is a classifier, not a proxy: give the job of a proxy, or "
                     "run this one and publish it under another name."
                 )
-            source = Source(str(folder), registry, name, found.version)
             bundle = ProxyBundle.load(folder, found.version)
-            remote = workers and workers(source, plan.settings)
-            summary = filter_files(bundle, plan.input, plan.output, plan.settings, report, remote)
+            place = (str(folder), registry, name, found.version)
+            workers = _on_dask(plan, place) if plan.resolved.job.filter.engine == "dask" else None
+            summary = filter_files(bundle, plan.input, plan.output, plan.settings, report, workers)
         _fill(verdict, plan, found, summary)
         if plan.settings.settle_seconds is not None and summary.idle:
             waiting = f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
@@ -121,6 +109,27 @@ def execute(
             return verdict
         _write(store, verdict, plan, bundle, summary)
     return verdict
+
+
+def _on_dask(plan: FilterPlan, place: Place) -> Workers:
+    """Return a function that filters units on the job's Dask cluster, or a new one on this machine."""
+
+    def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
+        if not units:
+            return
+        with make_pool(plan.resolved.job.filter, len(units)) as pool:
+            work = partial(pool.run, _filter_unit, place, plan.settings)
+            yield from as_finished(units, work, pool.size)
+
+    return run
+
+
+def _filter_unit(place: Place, settings: FilterSettings, unit: UnitSpec) -> UnitResult:
+    """Filter a part of one file in this Dask worker; one on another machine fetches the proxy once."""
+    folder, registry, name, version = place
+    if not Path(folder).is_dir():
+        folder = _fetched(registry, name, version)
+    return run_unit(unit, folder, settings, version)
 
 
 def _fill(verdict: Verdict, plan: FilterPlan, found: Published, summary: FilterSummary) -> None:

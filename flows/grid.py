@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from evenhand.flows.job import Job
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
+from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import EvenhandError, InputError, input_errors
 from evenhand.tasks.inputs import YAML_ERRORS, as_number, nearest
 from evenhand.tasks.store import Store
@@ -114,14 +114,10 @@ def parse_axis(text: str) -> Axis:
         raise InputError(f"--over {key} lists no value: give at least one, as in {key}=V1,V2.")
     values = as_number(values)
     for i, value in enumerate(values):
-        if any(_same(value, other) for other in values[:i]):
+        # a boolean does not equal a number
+        if (type(value) is bool, value) in [(type(other) is bool, other) for other in values[:i]]:
             raise InputError(f"--over {key} lists {as_text(value)} twice: list every value once.")
     return Axis(key, tuple(values))
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal; a boolean does not equal a number."""
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def as_text(value: Any) -> str:
@@ -151,8 +147,7 @@ def make_grid(
         if keys.count(key) > 1:
             raise InputError(f"--over {key} is given twice: list all its values in one.")
     base, _ = load_job(job, overrides)
-    if base.sweep.engine == "dask" and importlib.util.find_spec("prefect_dask") is None:
-        raise InputError("sweep.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
+    check_engine(base.sweep, "sweep")
     with input_errors("--best: ", end="."):
         goal = parse_goal(best) if best is not None else None
     values = tuple(

@@ -399,9 +399,6 @@ METRIC_KINDS: dict[str, type[Section]] = {
 FairMetric = Annotated[SubspaceMetric | FaceMetric | ExploreMetric, Field(discriminator="kind")]
 
 
-# the whole job
-
-
 class Job(Section):
     """A job as written in its file."""
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job import METRIC_KINDS, NAME, Job, Section
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.inputs import as_number, nearest, parse_value, parse_yaml, refuse_credentials
+from evenhand.tasks.inputs import as_number, nearest, parse_yaml, refuse_credentials
 
 
 def shipped_jobs() -> dict[str, str]:
@@ -65,7 +65,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
-    value = parse_value(f"--set {key}", text)
+    value = parse_yaml(text, f"--set {key}")
     value = value if isinstance(value, list | dict) else as_number(value)
     *parents, last = _path_of(key)
     node = content
@@ -113,12 +113,16 @@ def _without_empty(content: Mapping[str, Any]) -> dict[str, Any]:
 def _explain(error: ValidationError) -> str:
     """Describe the first problem in one line; for an unknown key also the nearest known one."""
     problem = error.errors(include_url=False)[0]
-    place = ".".join(_keys(problem["loc"]))
+    keys = [str(part) for part in problem["loc"]]
+    if keys[:1] == ["fair_metric"]:
+        del keys[1:2]  # pydantic adds the metric's kind to the path
+    place = ".".join(keys)
     if problem["type"] == "extra_forbidden":
         key = str(problem["loc"][-1])
         section = _section(problem["loc"][:-1])
         known = list(section.model_fields)
-        owner = _owner(section, key)
+        others = METRIC_KINDS.items() if section in METRIC_KINDS.values() else ()
+        owner = next((kind for kind, other in others if key in other.model_fields), None)
         if owner is not None:
             kind = problem["loc"][1]
             return (
@@ -135,12 +139,6 @@ def _explain(error: ValidationError) -> str:
     return f"{place}: {message}." if place else f"{message}."
 
 
-def _keys(place: Sequence[str | int]) -> list[str]:
-    """Return a path of keys as written in the job: pydantic adds the metric's kind to it."""
-    keys = [str(part) for part in place]
-    return [keys[0], *keys[2:]] if keys[:1] == ["fair_metric"] else keys
-
-
 def _section(place: Sequence[str | int]) -> type[Section]:
     """Return the section of a job at a path of keys."""
     if place[:1] == ("fair_metric",):
@@ -151,10 +149,3 @@ def _section(place: Sequence[str | int]) -> type[Section]:
         options = [annotation, *get_args(annotation)]
         section = next(item for item in options if isinstance(item, type) and issubclass(item, Section))
     return section
-
-
-def _owner(section: type[Section], key: str) -> str | None:
-    """Return the other kind of metric that has a key which this section does not have."""
-    if section not in METRIC_KINDS.values():
-        return None
-    return next((kind for kind, other in METRIC_KINDS.items() if key in other.model_fields), None)

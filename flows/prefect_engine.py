@@ -42,37 +42,17 @@ TIMEOUT_S = {
     **dict.fromkeys(("train", "membership", "learn_proxy"), 24 * HOUR_S),
     "publish": HOUR_S // 4,
 }
-SUMMARIES = {
-    "ingest": "Read the table and store it as Parquet.",
-    "contract": "Check the raw table against its data contract.",
-    "preprocess": "Split, then one-hot and scale with the training rows and the contract alone.",
-    "profile": "Count the training rows by value, as the reference for drift.",
-    "balance": "Keep the training rows that a published proxy accepts.",
-    "fair_metric": "Learn the fair metric from the training rows.",
-    "train": "Train the job's method.",
-    "decide": "Calibrate the model and choose its decision rule.",
-    "controls": "Train the learner without mitigation, and without the sensitive columns.",
-    "membership": "Attack the model with shadow models that tell training rows from test rows.",
-    "evaluate": "Measure performance, group gaps and consistency on the test rows.",
-    "learn_proxy": "Learn a proxy of the sensitive groups from the training rows.",
-    "measure_proxy": "Measure the disclosivity of a proxy and the balance of its sample on the test rows.",
-    "measure_model": "Measure a published model, and a baseline, on another table.",
-    "measure_drift": "Compare a batch with the counts of the training rows.",
-    "gate": "Decide whether the model may be published.",
-    "publish": "Register the model and move its alias.",
-}
+TASK: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False, "log_prints": False}
 
 
 def _step_task(name: str) -> Task[..., Any]:
     @task(
         name=name,
         task_run_name=name,
-        description=SUMMARIES[name],
+        description=STEPS[name].summary,
         tags={"evenhand", name},
-        cache_policy=NO_CACHE,
-        persist_result=False,
         timeout_seconds=TIMEOUT_S.get(name, HOUR_S),
-        log_prints=False,
+        **TASK,
     )
     def run(
         step: str, key: str, store_url: str, parameters: dict[str, Any], inputs: dict[str, dict[str, Any]]
@@ -117,9 +97,8 @@ def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
     retry_delay_seconds=exponential_backoff(backoff_factor=1),
     retry_jitter_factor=0.5,
     retry_condition_fn=_worth_retrying,
-    cache_policy=NO_CACHE,
-    persist_result=False,
     timeout_seconds=HOUR_S,
+    **TASK,
 )
 def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Fetch the source's files. Not cached: their digests are part of the keys of all steps."""

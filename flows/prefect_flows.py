@@ -11,11 +11,14 @@ from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_
 make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
 import httpx  # noqa: E402
-from prefect import flow  # noqa: E402
+from prefect import flow, task  # noqa: E402
 from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
 from prefect.deployments import run_deployment  # noqa: E402
 from prefect.exceptions import PrefectException  # noqa: E402
+from prefect.futures import as_completed  # noqa: E402
 from prefect.logging import get_run_logger  # noqa: E402
+from prefect.states import Failed  # noqa: E402
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
@@ -25,22 +28,19 @@ from evenhand.flows import run as retraining  # noqa: E402
 from evenhand.flows import sweep as sweeping  # noqa: E402
 from evenhand.flows import tune as tuning  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id  # noqa: E402
-from evenhand.flows.grid import make_grid  # noqa: E402
+from evenhand.flows.filter import FilterPlan  # noqa: E402
+from evenhand.flows.grid import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
-from evenhand.flows.prefect_engine import PrefectEngine, open_store  # noqa: E402
-from evenhand.flows.prefect_workers import filter_in_process, filter_workers, run_points  # noqa: E402
+from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
+from evenhand.flows.workers import make_pool  # noqa: E402
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut  # noqa: E402
 from evenhand.tasks.step import report_progress  # noqa: E402
 from evenhand.tasks.store import Store  # noqa: E402
 
-HOUR_S = 3600
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
-
-
-# artifacts, which Prefect's interface shows
 
 
 def _key(name: str, suffix: str) -> str:
@@ -98,9 +98,6 @@ def _result_of(verdict: Verdict) -> dict[str, Any]:
     return verdict.to_dict()
 
 
-# retraining
-
-
 @flow(name="retrain", flow_run_name="{job}", timeout_seconds=48 * HOUR_S, **FLOW)
 def retrain(
     job: str,
@@ -132,9 +129,6 @@ def retrain(
     line = f"Model: `{model['uri']}` version {model['version']}" if model else "No model."
     _add_artifacts(verdict, resolved.job.name, "metrics", "report", _summary(verdict, line))
     return _result_of(verdict)
-
-
-# evaluation and monitoring
 
 
 @flow(name="evaluate", flow_run_name="{model}", timeout_seconds=24 * HOUR_S, **FLOW)
@@ -242,7 +236,12 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
     monitoring.add_retraining(store, verdict, f"{deployment}: flow run {started.id}")
 
 
-# filtering
+# not cached: the records in the output folder say what is done
+@task(name="filter-files", tags={"evenhand", "filter"}, **TASK)
+def filter_files(plan: FilterPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
+    """Filter all files, in threads of this process or on Dask."""
+    reporter = report_progress("filter", prefect=True)
+    return filtering.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
 
 
 @flow(name="filter", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -270,11 +269,7 @@ def filter_flow(
     plan = filtering.plan_filter(job, overrides, input, output)
     opened = open_store(store)
     name, keep = run_id or new_run_id(plan.run_name), run_id is not None
-    if plan.resolved.job.filter.engine == "dask":
-        reporter, workers = report_progress("filter", prefect=True), filter_workers(plan)
-        verdict = filtering.execute(plan, opened, name, reporter, workers, keep_idle=keep)
-    else:
-        verdict = filter_in_process(plan, opened.url, name, keep)
+    verdict = filter_files(plan, opened.url, name, keep)
     if verdict.status == "up_to_date":
         get_run_logger().info("%s", "; ".join(verdict.notes))
         return verdict.to_dict()
@@ -285,7 +280,39 @@ def filter_flow(
     return _result_of(verdict)
 
 
-# sweeps
+# not cached: the steps of a point are
+@task(name="sweep-point", task_run_name="{label}", tags={"evenhand", "sweep"}, **TASK)
+def run_in_worker(label: str, point: Any, store_url: str, pool: Any) -> Any:
+    """Run a point of a grid up to its gates, in a free worker."""
+    result = sweeping.in_worker(pool, point, store_url)
+    # a failed state with the result, so that the task shows as failed
+    return Failed(message=result.error, data=result) if result.status == "failed" else result
+
+
+def run_points(grid: Grid, store_url: str) -> list[PointResult]:
+    """Run every point of a grid as a task; return the results in order."""
+    pool = make_pool(grid.job.sweep, len(grid.points))
+    runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=pool.size)
+    shared = {"store_url": store_url, "pool": pool}
+    # a failure ends the pool first: the runner waits for its threads, which wait for the workers
+    with runner as threads, pool:
+        futures = [
+            threads.submit(run_in_worker, {"label": point.label, "point": point, **shared})
+            for point in grid.points
+        ]
+        sweeping.report_done(as_completed(futures), len(futures))
+        return [_result(future) for future in futures]
+
+
+def _result(future: Any) -> PointResult:
+    """Return a point's result; a task without one is a failed point."""
+    try:
+        found = future.result(raise_on_failure=False)
+    except Exception as error:  # noqa: BLE001 - each runner has its own exceptions
+        found = error
+    if isinstance(found, PointResult):
+        return found
+    return PointResult(error=f"the run was not carried out ({type(found).__name__}).")
 
 
 @flow(name="sweep", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -328,9 +355,6 @@ def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
     ]
     report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
     create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
-
-
-# tuning
 
 
 @flow(name="tune", flow_run_name="{job}", timeout_seconds=14 * 24 * HOUR_S, **FLOW)

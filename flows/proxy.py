@@ -38,6 +38,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     with one line that names the key and the cure; also for no attribute, an attribute without groups, or more
     attributes or groups than the method can balance.
     """
+    from evenhand.tasks.learn_proxy import MAX_GROUPS
     from evenhand.tasks.measure_proxy import metric_names
 
     for key, reason in CLASSIFIER_KEYS.items():
@@ -52,19 +53,6 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
             raise InputError(
                 f"paper.row has {name!r}, which is not a metric of a proxy; there are {', '.join(known)}."
             )
-    return _proxy_contract(job, contract, method)
-
-
-def known_metrics(resolved: ResolvedJob) -> list[str]:
-    """Return the metrics that the job will have."""
-    from evenhand.tasks.measure_proxy import metric_names
-
-    return metric_names(resolved.method)
-
-
-def _proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
-    from evenhand.tasks.learn_proxy import MAX_GROUPS
-
     names = job.sensitive or [column.name for column in contract.sensitive]
     if not names:
         raise InputError(
@@ -88,22 +76,15 @@ def _proxy_contract(job: Job, contract: Contract, method: str) -> Contract:
     return seen
 
 
-# the run
+def known_metrics(resolved: ResolvedJob) -> list[str]:
+    """Return the metrics that the job will have."""
+    from evenhand.tasks.measure_proxy import metric_names
+
+    return metric_names(resolved.method)
 
 
 # Keys of the section `evaluate` that a proxy uses.
 MEASURING = {"draws", "level", "min_cell"}
-
-
-def split_parameters(resolved: ResolvedJob) -> dict[str, Any]:
-    """Return the parameters of the split, which is stratified by the groups."""
-    job = resolved.job
-    return {
-        "contract": resolved.contract.to_dict(),
-        "split": job.split.model_dump(),
-        "strata": "groups",
-        "seed": job.seed,
-    }
 
 
 def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
@@ -153,8 +134,3 @@ def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         # two proxies decide about a person independently, though their seeds are the same
         "salt": resolved.model_name,
     }
-
-
-def card_fields(steps: Steps) -> dict[str, Any]:
-    """Return the model card's fields of this kind."""
-    return {"kind": "proxy"}

@@ -7,7 +7,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -24,6 +24,7 @@ from evenhand.flows.job import Job, Section
 from evenhand.tasks.audit import CHAIN
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.fingerprint import code_digest, library_versions
+from evenhand.tasks.gate import check_metric
 from evenhand.tasks.inputs import as_number, check_bound, nearest, not_known
 from evenhand.tasks.step import STEPS
 
@@ -119,7 +120,10 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     Raises `InputError` with one line that names the key and the cure.
     """
     with input_errors(f"job {job.name}: ", InputError, ContractError):
-        declared = _contract(job, folder)
+        name = job.contract or job.table.name
+        path = Path(folder) / name
+        is_file = name not in shipped_contracts() and path.is_file()
+        declared = load_contract(str(path) if is_file else name)
         job, contract = _leave_out(job, declared.without_value_names())
         method, arguments = _method(job)
         training = _kind(method).check_job(job, contract, method, arguments)
@@ -156,22 +160,17 @@ def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
     if not job.leave_out:
         return job, contract
     classifier.check_counterfactuals(job, contract)
-    copies = {
-        name: _other_changes(changes, job.leave_out) for name, changes in job.evaluate.counterfactuals.items()
-    }
+    copies: dict[str, Any] = {}
+    for name, changes in job.evaluate.counterfactuals.items():
+        kept = {column: values for column, values in changes.items() if column not in job.leave_out}
+        differ = any(values == "all" or len(set(values)) > 1 for values in kept.values())
+        copies[name] = kept if differ else {}  # else all copies have the same values
     changed: dict[str, Any] = {"evaluate": job.evaluate.model_copy(update={"counterfactuals": copies})}
     indicators = getattr(job.fair_metric, "indicators", None)
     if indicators is not None:
-        kept = [name for name in indicators if name not in job.leave_out]
-        changed["fair_metric"] = job.fair_metric.model_copy(update={"indicators": kept})
+        others = [name for name in indicators if name not in job.leave_out]
+        changed["fair_metric"] = job.fair_metric.model_copy(update={"indicators": others})
     return job.model_copy(update=changed), contract.with_sensitive(job.leave_out)
-
-
-def _other_changes(changes: Mapping[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
-    """Changes of a counterfactual in the other columns; none where all its copies have the same values."""
-    kept = {column: values for column, values in changes.items() if column not in left_out}
-    differ = any(values == "all" or len(set(values)) > 1 for values in kept.values())
-    return kept if differ else {}
 
 
 def _check_gates(resolved: ResolvedJob) -> None:
@@ -190,11 +189,7 @@ def _check_gates(resolved: ResolvedJob) -> None:
                 "the gate 'membership_auc' is measured with evaluate.membership: {shadows: 16}: add that."
             )
         if not resolved.may_have(gate.metric):
-            known = resolved.known_metrics
-            raise InputError(
-                f"the gate {gate.metric!r} names no metric of this job"
-                f"{nearest(gate.metric, known)}; there are {', '.join(known)}."
-            )
+            check_metric(gate, resolved.known_metrics, "this job")
         _check_control(resolved, gate)
 
 
@@ -216,12 +211,6 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
         )
     with input_errors(f"the gate {gate.metric!r} has {key}: ", end="."):
         better(gate.metric)
-
-
-def _contract(job: Job, folder: str) -> Contract:
-    name = job.contract or job.table.name
-    path = Path(folder) / name
-    return load_contract(str(path) if name not in shipped_contracts() and path.is_file() else name)
 
 
 def _method(job: Job) -> tuple[str, dict[str, Any]]:

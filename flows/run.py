@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ import yaml
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
     Engine,
+    Json,
     Measured,
     RunFolder,
     Steps,
@@ -29,6 +28,7 @@ from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import (
     ABSENT,
     PROVENANCE_TAG,
+    SQLITE,
     artifact_root,
     damaged_files,
     published,
@@ -38,7 +38,6 @@ from evenhand.tasks.registry import (
 )
 from evenhand.tasks.store import Store
 
-SQLITE = "sqlite:///"
 NO_POLICY = "no policy guards this model: the job's own gates decided alone"
 # Checks with a page: document, file of the page, name in the verdict, title.
 CHECKS = (
@@ -128,17 +127,19 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     """Run the steps up to the training rows' profile; return the sha256 of each of the table's files."""
     sources = ingest(resolved.source(), resolved.job.seed, steps)
     steps("contract", {"contract": resolved.table_contract.to_dict()}, {"raw": steps.output("ingest", "raw")})
-    kind = resolved.kind
-    steps("preprocess", kind.split_parameters(resolved), {"checked": steps.output("contract", "checked")})
+    job, checked = resolved.job, {"checked": steps.output("contract", "checked")}
+    split = {"contract": resolved.contract.to_dict(), "split": job.split.model_dump(), "seed": job.seed}
+    # stratified by the label, or by a proxy's groups
+    steps("preprocess", split | ({"strata": "groups"} if resolved.is_proxy else {}), checked)
     # counts of the training rows are published, so that drift can be measured later
     steps(
         "profile",
         {
             "contract": resolved.table_contract.to_dict(),
             "features": [column.name for column in resolved.contract.features],
-            "min_cell": resolved.job.evaluate.min_cell,
+            "min_cell": job.evaluate.min_cell,
         },
-        {"checked": steps.output("contract", "checked"), "train": steps.output("preprocess", "train")},
+        {**checked, "train": steps.output("preprocess", "train")},
     )
     return sources
 
@@ -193,7 +194,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
             "policy": (policy or {}).get("digest"),
             "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
             "content": {name: artifact.sha256 for name, artifact in parts.items()},
-            "card": _model_card(resolved) | kind.card_fields(steps) | {"data_fingerprint": fingerprint},
+            "card": _model_card(resolved, steps) | {"data_fingerprint": fingerprint},
             # left out if there are none: the key is then that of a contract without names
             **({"value_names": resolved.value_names} if resolved.value_names else {}),
         },
@@ -203,10 +204,14 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     )
 
 
-def _model_card(resolved: ResolvedJob) -> dict[str, Any]:
-    """Return the fields of the model card that are known before training."""
-    job, contract = resolved.job, resolved.contract
-    return {
+def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+    """Return the fields of the model card that are known before publication."""
+    job, contract, chosen = resolved.job, resolved.contract, steps.facts("balance")
+    card: dict[str, Any] = {"kind": "proxy"} if resolved.is_proxy else {}
+    if chosen:
+        keys = ("proxy", "version", "rows_before", "rows_after")
+        card["balance"] = {key: chosen[key] for key in keys}
+    return card | {
         "name": resolved.model_name,
         "description": job.description,
         "intended_use": job.publish.intended_use,
@@ -220,11 +225,7 @@ def _model_card(resolved: ResolvedJob) -> dict[str, Any]:
 
 
 def _write_outputs(
-    resolved: ResolvedJob,
-    steps: Steps,
-    verdict: Verdict,
-    documents: Mapping[str, Any],
-    champion: Mapping[str, Any] | None,
+    resolved: ResolvedJob, steps: Steps, verdict: Verdict, documents: Json, champion: Json | None
 ) -> None:
     """Write the run's files and add their addresses to the verdict.
 
@@ -284,19 +285,9 @@ def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, A
         "refusal": verdict.error,
         "notes": [*verdict.notes, *([] if steps.facts("publish").get("policy", True) else [NO_POLICY])],
         "model": verdict.model,
-        "alpha": _alpha(resolved) if resolved.is_proxy else None,
+        "alpha": steps.facts("learn_proxy").get("alpha"),
         "steps": steps.timeline(),
     }
-
-
-def _alpha(resolved: ResolvedJob) -> float | None:
-    """Return the limit `alpha` of a proxy tree, given or default; None for other proxies."""
-    from evenhand.fairlib.methods.registry import proxy_class
-
-    parameters = inspect.signature(proxy_class(resolved.method).__init__).parameters
-    if "alpha" not in parameters:
-        return None
-    return float(resolved.arguments.get("alpha", parameters["alpha"].default))
 
 
 def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
@@ -321,31 +312,16 @@ def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | N
 
 
 def _card_fields(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a card that can be read: other releases may have written other cards."""
-
-    def mapping(value: Any) -> Mapping[str, Any]:
-        return value if isinstance(value, Mapping) else {}
-
-    def number(value: Any) -> float | None:
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-    def text(value: Any) -> str | None:
-        return value if isinstance(value, str) else None
-
-    return {
-        "metrics": {
-            name: {end: number(mapping(entry).get(end)) for end in ("value", "low", "high")}
-            for name, entry in mapping(card.get("metrics")).items()
-        },
-        "parameters": dict(mapping(card.get("parameters"))),
-        "data_fingerprint": text(card.get("data_fingerprint")),
-        "method": text(card.get("method")),
-        "contract_version": text(mapping(card.get("contract")).get("version")),
-        "seed": seed if isinstance(seed := card.get("seed"), int) else None,
-    }
-
-
-# is a run needed?
+    """Return the fields of a card that the page shows; none if another release wrote it in another form."""
+    try:
+        metrics = {
+            name: {end: entry.get(end) for end in ("value", "low", "high")}
+            for name, entry in card["metrics"].items()
+        }
+        fields = {key: card.get(key) for key in ("parameters", "data_fingerprint", "method", "seed")}
+        return {"metrics": metrics, **fields, "contract_version": card["contract"]["version"]}
+    except (AttributeError, KeyError, TypeError):
+        return {}
 
 
 def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:

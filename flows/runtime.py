@@ -124,7 +124,10 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
     """
     if os.environ.get("PREFECT_API_URL"):
         return wait_for_server
-    server = _Server(_free_port(), services=services)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    server = _Server(port, services=services)
     os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{server.port}/api"
     # registered before Prefect is imported, and so called after Prefect's own exit functions
     atexit.register(server.stop)
@@ -195,12 +198,6 @@ class _Server:
             f"Prefect's temporary server did not answer within {timeout_s:.0f} s: "
             "`--direct` runs without Prefect."
         )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _end_with_parent() -> None:

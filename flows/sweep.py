@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from evenhand.flows.engine import RunFolder, Verdict, write_verdict
 from evenhand.flows.grid import Grid, Point, PointResult, as_text, run_point
 from evenhand.flows.tradeoffs import tradeoffs
-from evenhand.flows.workers import WorkerPool, cores
+from evenhand.flows.workers import Pool, make_pool
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.step import report_progress
 from evenhand.tasks.store import Store
@@ -35,7 +35,10 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     folder = RunFolder(store, verdict)
     text = json.dumps(document, indent=1, allow_nan=False, default=str)
     folder.write("tradeoff", "tradeoff.json", text, "the trade-offs as JSON")
-    verdict.artifacts["sweep"] = _write_table(store, sweep_table(grid, results), run_id)
+    with store.workdir() as scratch:
+        pq.write_table(sweep_table(grid, results), scratch / "sweep.parquet")
+        store.move_in(scratch / "sweep.parquet", "runs", run_id, "sweep.parquet")
+    verdict.artifacts["sweep"] = store.uri("runs", run_id, "sweep.parquet")
     folder.add("sweep.parquet", "all runs as a table")
     balances = [
         {"value": point.value, "seed": point.seed, "balance": result.balance}
@@ -60,11 +63,6 @@ def execute(grid: Grid, store: Store, run_id: str, run: RunPoints) -> Verdict:
     return verdict
 
 
-def worker_count(grid: Grid) -> int:
-    """Return the number of workers: the job's, default one per core, at most the number of points."""
-    return min(grid.job.sweep.workers or len(cores()), len(grid.points))
-
-
 def cached_points(grid: Grid, store_url: str) -> list[PointResult]:
     """Return the results of all points from the cache.
 
@@ -74,10 +72,10 @@ def cached_points(grid: Grid, store_url: str) -> list[PointResult]:
 
 
 def run_points(grid: Grid, store_url: str) -> list[PointResult]:
-    """Run every point in worker processes, without Prefect."""
-    workers = worker_count(grid)
+    """Run every point in a worker of the job's section `sweep`, without Prefect."""
+    pool = make_pool(grid.job.sweep, len(grid.points))
     # a failure ends the pool first: the executor waits for its threads, which wait for the workers
-    with ThreadPoolExecutor(workers) as threads, WorkerPool(workers) as pool:
+    with ThreadPoolExecutor(pool.size) as threads, pool:
         futures = [threads.submit(in_worker, pool, point, store_url) for point in grid.points]
         report_done(as_completed(futures), len(futures))
         return [future.result() for future in futures]
@@ -91,7 +89,7 @@ def report_done(finished: Iterable[Any], total: int) -> None:
         report(done, total, {})
 
 
-def in_worker(pool: WorkerPool, point: Point, store_url: str) -> PointResult:
+def in_worker(pool: Pool, point: Point, store_url: str) -> PointResult:
     """Run a point in a free worker; the point has failed if the worker dies."""
     try:
         result: PointResult = pool.run(run_point, point.resolved, store_url)
@@ -140,15 +138,3 @@ def _column(values: Sequence[Any]) -> list[Any]:
     if kinds <= {int, float} or kinds in ({str}, {bool}):
         return [float(value) for value in values] if kinds == {int, float} else list(values)
     return [as_text(value) for value in values]
-
-
-def _write_table(store: Store, table: pa.Table, run_id: str) -> str:
-    uri = store.uri("runs", run_id, "sweep.parquet")
-    with store.workdir() as folder:
-        path = folder / "sweep.parquet"
-        pq.write_table(table, path)
-        if store.is_local:
-            path.replace(uri)
-        else:
-            store.filesystem.put_file(str(path), uri)
-    return uri

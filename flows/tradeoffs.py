@@ -45,6 +45,9 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     pairs = _pairs(known, of_proxies=of_proxies)
     fairness = [name for name, other in pairs.items() if other == performance]
     index = best(grid.goal, rows) if grid.goal else None
+    limits: dict[str, list[float]] = {}
+    for limit in grid.goal.limits if grid.goal else ():
+        limits.setdefault(limit.metric, []).append(limit.value)
     return {
         "job": grid.job.name,
         "keys": [axis.key for axis in grid.axes],
@@ -52,7 +55,7 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
         "level": level,
         "goal": str(grid.goal) if grid.goal else None,
         "goal_metrics": grid.goal.metrics if grid.goal else [],
-        "limits": _limits(grid.goal),
+        "limits": limits,
         "performance": performance,
         "metrics": {name: direction(name) for name in known},
         "without_evidence": [name for name in names if name not in known],
@@ -83,13 +86,6 @@ def _label(settings: Mapping[str, Any]) -> str:
     ends = [key.rpartition(".")[2] for key in settings]
     names = ends if len(set(ends)) == len(ends) else list(settings)
     return ", ".join(f"{name}={as_text(value)}" for name, value in zip(names, settings.values(), strict=True))
-
-
-def _limits(goal: Goal | None) -> dict[str, list[float]]:
-    limits: dict[str, list[float]] = {}
-    for limit in goal.limits if goal else ():
-        limits.setdefault(limit.metric, []).append(limit.value)
-    return limits
 
 
 def _no_best(goal: Goal, values: Sequence[Mapping[str, Any]]) -> str:
@@ -125,12 +121,11 @@ def _value(
 
 def _over_blind(done: Sequence[PointResult], level: float) -> dict[str, Any]:
     """Summarise over the seeds by how much a value differs from its blind control, metric by metric."""
-    names = list(dict.fromkeys(name for result in done for name in result.over_blind))
-    found = {
-        name: [result.over_blind[name] for result in done if result.over_blind.get(name) is not None]
-        for name in names
-    }
-    return {name: asdict(summarise(values, level=level)) for name, values in found.items() if values}
+    found: dict[str, list[float]] = {}
+    for name, value in (item for result in done for item in result.over_blind.items()):
+        if value is not None:
+            found.setdefault(name, []).append(value)
+    return {name: asdict(summarise(values, level=level)) for name, values in found.items()}
 
 
 def _summary(name: str, done: Sequence[PointResult], level: float) -> Summary:
@@ -159,9 +154,6 @@ def _point(grid: Grid, index: int, result: PointResult) -> dict[str, Any]:
     return {"value": point.value, "settings": point.settings, "seed": point.seed} | found
 
 
-# comparison of methods
-
-
 KEY = "method"
 SIGNIFICANCE = 0.05
 # The metrics that papers on fair classification compare: performance, and fairness by attribute.
@@ -181,7 +173,9 @@ def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str])
     the mean difference, t, p, p after Holm's correction over the grid values, and the conclusion: ``better``,
     ``worse``, ``not significant`` or ``no test``.
     """
-    metrics = _metrics(known)
+    attributes = dict.fromkeys(name.partition(".")[2] for name in known if name.partition(".")[0] in GAPS)
+    gaps = [f"{gap}.{attribute}" for attribute in attributes for gap in GAPS]
+    metrics = [name for name in (*OVERALL, *gaps, INEQUALITY) if name in known]
     if not metrics or KEY not in grid.values[0]:
         return None
     reference = _reference(grid)
@@ -189,6 +183,9 @@ def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str])
     if all(other is None for other in against):
         return None
     tests = {name: _tests(grid, results, name, against) for name in metrics}
+    # values that differ only in the method together, the reference first
+    rests = [as_text({key: item for key, item in value.items() if key != KEY}) for value in grid.values]
+    order = sorted(range(len(rests)), key=lambda i: (rests.index(rests[i]), against[i] is not None, i))
     return {
         "reference": as_text(reference),
         "significance": SIGNIFICANCE,
@@ -201,16 +198,9 @@ def comparison(grid: Grid, results: Sequence[PointResult], known: Sequence[str])
                 "against": against[index],
                 "tests": {} if against[index] is None else {name: tests[name][index] for name in metrics},
             }
-            for index in _order(grid, reference)
+            for index in order
         ],
     }
-
-
-def _metrics(known: Sequence[str]) -> list[str]:
-    """Return the compared metrics, attribute by attribute."""
-    attributes = dict.fromkeys(name.partition(".")[2] for name in known if name.partition(".")[0] in GAPS)
-    wanted = [*OVERALL, *(f"{gap}.{attribute}" for attribute in attributes for gap in GAPS), INEQUALITY]
-    return [name for name in wanted if name in known]
 
 
 def _reference(grid: Grid) -> Any:
@@ -226,16 +216,6 @@ def _against(grid: Grid, index: int, reference: Any) -> int | None:
     wanted = grid.values[index] | {KEY: reference}
     found = next(i for i, settings in enumerate(grid.values) if as_text(settings) == as_text(wanted))
     return None if found == index else found
-
-
-def _order(grid: Grid, reference: Any) -> list[int]:
-    """Order the grid values: those that differ only in the method together, the reference first."""
-    rests = [as_text({key: item for key, item in value.items() if key != KEY}) for value in grid.values]
-    first = {rest: place for place, rest in reversed(list(enumerate(rests)))}
-    return sorted(
-        range(len(rests)),
-        key=lambda index: (first[rests[index]], _against(grid, index, reference) is not None, index),
-    )
 
 
 def _tests(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import importlib
+import importlib.util
 import multiprocessing
 import os
 import queue
@@ -16,9 +16,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.errors import InputError, NotCarriedOut
+
+if TYPE_CHECKING:
+    from evenhand.flows.job import ParallelSection
 
 THREAD_LIMITS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
@@ -38,17 +41,6 @@ def cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
-
-
-def dask_cluster(workers: int) -> dict[str, Any]:
-    """Return the settings of a local Dask cluster: workers with one thread, no dashboard, any free port."""
-    return {
-        "n_workers": workers,
-        "threads_per_worker": 1,
-        # without the dashboard the scheduler still opens its HTTP port, by default 8787, which may be in use
-        "dashboard_address": "127.0.0.1:0",
-        "scheduler_kwargs": {"dashboard": False},
-    }
 
 
 def pin_to_core(core: int | None) -> None:
@@ -76,10 +68,12 @@ class _Slot:
 
 
 class Pool(abc.ABC):
-    """Workers that run one function call at a time each.
+    """Workers that run one function call at a time each; `size` is their number.
 
     As a context manager the pool is closed at the end of the block, and after an exception killed.
     """
+
+    size: int
 
     def __enter__(self) -> Self:
         return self
@@ -104,7 +98,7 @@ class WorkerPool(Pool):
 
     def __init__(self, workers: int) -> None:
         places = cores()
-        self._closed = False
+        self.size, self._closed = workers, False
         _start_tracker()
         self._slots = [_start(places[i % len(places)] if workers > 1 else None) for i in range(workers)]
         self._free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
@@ -142,21 +136,31 @@ class WorkerPool(Pool):
 
 
 class DaskPool(Pool):
-    """Workers of a Dask cluster, the one at `address` or a new one here.
+    """Workers of a Dask cluster: the one at `address`, or a new one here of so many `workers`.
 
-    Raises `NotCarriedOut` if the scheduler does not answer.
+    Of a running cluster all workers are used unless their number is given; of several new workers each uses
+    its own core. Raises `NotCarriedOut` if the scheduler does not answer.
     """
 
-    def __init__(self, address: str | None, workers: int) -> None:
+    def __init__(self, address: str | None, workers: int | None) -> None:
         from distributed import Client, LocalCluster
 
+        self._cluster: Any = None
         try:
-            self._cluster = None if address else LocalCluster(**dask_cluster(workers))
+            if address is None:
+                self._cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    # the scheduler opens its HTTP port, by default 8787, without the dashboard too
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
+                )
             self._client = Client(address or self._cluster, timeout=DASK_TIMEOUT_S)
         except (OSError, ValueError):
-            raise NotCarriedOut(
-                f"the Dask scheduler at {address} does not answer: check address, or use engine processes."
-            ) from None
+            place = f"scheduler at {address} does not answer" if address else "cluster does not start"
+            raise NotCarriedOut(f"the Dask {place}: check address, or leave engine out.") from None
+        self.size = workers or max(sum(self._client.nthreads().values()), 1)
+        self._cores = cores() if self._cluster is not None and self.size > 1 else []
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker of the cluster."""
@@ -165,7 +169,7 @@ class DaskPool(Pool):
         from distributed import KilledWorker
 
         try:
-            return self._client.submit(function, *arguments, pure=False).result()
+            return self._client.submit(_on_core, self._cores, function, *arguments, pure=False).result()
         except KilledWorker:
             raise NotCarriedOut(DIED) from None
         except CancelledError:
@@ -176,6 +180,29 @@ class DaskPool(Pool):
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+
+
+def make_pool(section: ParallelSection, most: int) -> Pool:
+    """Start the workers of a job's section, at most so many on this machine (default: one per core)."""
+    workers = min(section.workers or len(cores()), most)
+    if section.engine == "dask":
+        return DaskPool(section.address, section.workers if section.address else workers)
+    return WorkerPool(workers)
+
+
+def check_engine(section: ParallelSection, name: str) -> None:
+    """Raise `InputError` if the engine of a job's section is not installed."""
+    if section.engine == "dask" and importlib.util.find_spec("distributed") is None:
+        raise InputError(f"{name}.engine is dask, which is an extra: pip install 'evenhand[dask]'.")
+
+
+def _on_core(places: list[int], function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in this Dask worker, on the worker's own core if there are `places`."""
+    if places:
+        from distributed import get_worker
+
+        pin_to_core(places[int(get_worker().name) % len(places)])
+    return function(*arguments)
 
 
 def _start(core: int | None) -> _Slot:

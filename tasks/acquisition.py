@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,43 +16,21 @@ from evenhand.fairlib.evaluation.acquisition import (
     question_report,
 )
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.dataset import Dataset
 from evenhand.tasks.evaluating.controls import Wrapped
 
+if TYPE_CHECKING:
+    # imported for types only: the module loads compiled kernels
+    from evenhand.fairlib.methods.dadi.classifier import Acquisition, DADIClassifier
+
 Matrix = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
 
-class Acquired(Protocol):
-    """Questions to n people, and the predictions after them."""
-
-    order: NDArray[np.int64]
-    probability: Float64
-
-
-class Acquires(Protocol):
-    """A model that asks for features. A protocol, because the model's own module loads compiled kernels."""
-
-    classes_: NDArray[Any]
-    groups_: Mapping[str, Any]
-    allowed_: NDArray[np.bool_]
-    attributes_: list[str]
-    feature_report_: Mapping[str, Any]
-    gamma: float
-    criterion: str
-
-    def acquire(self, X: Matrix, *, callback: Progress | None = None) -> Acquired:
-        """Ask each person for one group after another; `callback(done, total)` counts the people."""
-
-    def predict_proba_known(self, X: Matrix, known: NDArray[np.bool_]) -> Float64:
-        """Class probabilities from the known features."""
-
-
 def asks(model: Any) -> bool:
-    """Whether a model asks for features, as one of :class:`Acquires` does."""
+    """Whether a model asks for features, as one of the method DADI does."""
     return hasattr(model, "acquire")
 
 
@@ -70,13 +48,13 @@ class FullInformation(Wrapped):
         return labels_of(self.model, self.predict_proba(X)[:, 1], X, groups)
 
 
-def questions_of(model: Acquires, acquired: Acquired) -> Questions:
+def questions_of(model: DADIClassifier, acquired: Acquisition) -> Questions:
     """The questions that were asked, with the names of the features."""
     return Questions(tuple(model.groups_), acquired.order, model.allowed_)
 
 
 def acquisition_content(
-    model: Acquires,
+    model: DADIClassifier,
     questions: Questions,
     data: Dataset,
     encoder: TableEncoder,

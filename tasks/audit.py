@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.fingerprint import now
 from evenhand.tasks.outages import waits_for_service
-from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, registry_client
-from evenhand.tasks.registry_answers import ask_once
+from evenhand.tasks.registry import ABSENT, EVALUATION_TAG, SQLITE, ask_once, registry_client
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -352,13 +351,10 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
             record = read_chain(client, name).policy
         return {} if record is None else {**record.content, "digest": record.digest}
 
-    path = uri.removeprefix("sqlite:///")
+    path = uri.removeprefix(SQLITE)
     if path != uri and not Path(path).is_file():
         return None  # a query would create the database
     return ask_once(uri, f"policy of {name}", look_up) or None
-
-
-# anchors
 
 
 def anchor_of(chain: Chain) -> dict[str, Any]:

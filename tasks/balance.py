@@ -31,12 +31,24 @@ def balance(context: StepContext) -> StepResult:
         )
     bundle = ProxyBundle.load(folder, f"{name} {version}")
     labels = pq.read_table(context.inputs["train"] / "y.parquet")
-    rows = _raw_rows(pq.read_table(context.inputs["checked"]), bundle, name).take(labels["row"])
+    table = pq.read_table(context.inputs["checked"])
+    for column in bundle.features:
+        if column not in table.column_names:
+            raise InputError(
+                f"balance.proxy {name!r} needs the column {column!r}, which this job's table lacks: use a "
+                "proxy of this table."
+            )
+    rows = pa.table({column: decode(table[column]) for column in bundle.features}).take(labels["row"])
     with input_errors(f"balance.proxy {name!r} does not fit this table: "):
         accepted = bundle.raw.evaluate(rows).probabilities
         numbers = bundle.uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
     keep = numbers < accepted
-    _check(labels["label"].to_numpy()[keep], name, len(keep))
+    kept, cure = labels["label"].to_numpy()[keep], "use a proxy that keeps more, or more rows."
+    if len(kept) < MIN_ROWS:
+        few = f"{len(kept)} of {len(keep)} training rows, too few to learn from"
+        raise InputError(f"balance.proxy {name!r} keeps {few}: {cure}")
+    if np.unique(kept).size < 2:
+        raise InputError(f"balance.proxy {name!r} keeps training rows of one value of the label only: {cure}")
     filter_dataset(context.inputs["train"], context.workdir / "train", keep)
     return StepResult(
         {"train": (context.workdir / "train", "dataset")},
@@ -48,27 +60,3 @@ def balance(context: StepContext) -> StepResult:
             "rows_expected": float(accepted.sum()),
         },
     )
-
-
-def _raw_rows(table: pa.Table, bundle: ProxyBundle, name: str) -> pa.Table:
-    """The columns of the checked table that the proxy reads."""
-    for column in bundle.features:
-        if column not in table.column_names:
-            raise InputError(
-                f"balance.proxy {name!r} needs the column {column!r}, which this job's table lacks: use a "
-                "proxy of this table."
-            )
-    return pa.table({column: decode(table[column]) for column in bundle.features})
-
-
-def _check(labels: np.ndarray, name: str, before: int) -> None:
-    if len(labels) < MIN_ROWS:
-        raise InputError(
-            f"balance.proxy {name!r} keeps {len(labels)} of {before} training rows, too few to learn from: "
-            "use a proxy that keeps more, or more rows."
-        )
-    if np.unique(labels).size < 2:
-        raise InputError(
-            f"balance.proxy {name!r} keeps training rows of one value of the label only: use a proxy that "
-            "keeps more, or more rows."
-        )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.audit import CHAIN
-from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.errors import InputError, unusable, without_secrets
 from evenhand.tasks.registry import (
     Published,
     fetch_bundle,
@@ -163,7 +163,6 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
 
 
 def _read(folder: Path, name: str | None, version: str | None, uri: str) -> Bundle:
-    from evenhand.data_contracts.errors import ContractError
     from evenhand.data_contracts.model import Contract
 
     shown = without_secrets(uri)
@@ -174,13 +173,9 @@ def _read(folder: Path, name: str | None, version: str | None, uri: str) -> Bund
         raise InputError(
             f"the model {shown} was published without its contract, by an older version: publish it again."
         )
-    try:
+    with unusable(f"the model {shown}"):
         inputs = json.loads((folder / "inputs.json").read_text())
         evaluation = json.loads((folder / "evaluation.json").read_text())
         contract = Contract.from_dict(evaluation["contract"])
         name, digest = name or str(evaluation["job"]), sha256_of_path(folder)[0]
         return Bundle(folder, name, version, uri, digest, inputs, evaluation, contract)
-    except (ContractError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"the model {shown} cannot be used ({type(error).__name__}): publish it again."
-        ) from error

@@ -43,6 +43,18 @@ def input_errors(lead: str = "", *kinds: type[Exception], end: str = "") -> Iter
         raise InputError(f"{lead}{error}{end}") from None
 
 
+@contextlib.contextmanager
+def unusable(what: str, cannot: str = "used") -> Iterator[None]:
+    """Turn errors from reading a published model, which `what` names, into an `InputError`."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        if isinstance(error, EvenhandError):
+            raise
+        kind = type(error).__name__
+        raise InputError(f"{what} cannot be {cannot} ({kind}): publish it again.") from error
+
+
 class NotCarriedOut(EvenhandError, RuntimeError):
     """The run could not be carried out: network, disk or registry failed (exit code 4)."""
 

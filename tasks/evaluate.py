@@ -28,7 +28,7 @@ from evenhand.fairlib.methods.registry import METHODS, load_model
 from evenhand.fairlib.numerics import log_losses
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import Acquired, FullInformation, acquisition_content, asks, questions_of
+from evenhand.tasks.acquisition import FullInformation, acquisition_content, asks, questions_of
 from evenhand.tasks.controls import sensitive_columns
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.errors import input_errors
@@ -41,10 +41,11 @@ from evenhand.tasks.evaluating.controls import (
     MeasuredControl,
     controls_content,
 )
-from evenhand.tasks.evaluating.decisions import Decides, acquire, bootstrap_settings, decide_rows, mean_asked
+from evenhand.tasks.evaluating.decisions import acquire, bootstrap_settings, decide_rows, mean_asked
 from evenhand.tasks.step import Outputs, Stages, StepContext, StepResult
 
 if TYPE_CHECKING:
+    from evenhand.fairlib.methods.dadi.classifier import Acquisition
     from evenhand.tasks.evaluating.certified import Certified
 
 
@@ -71,6 +72,7 @@ def evaluate(context: StepContext) -> StepResult:
     questions. A model with a selector of features gets ``selection.json``.
     """
     settings, folder = context.parameters["evaluate"], context.workdir
+    min_cell, seed = settings["min_cell"], context.parameters["seed"]
     model = load_model(context.inputs["model"])
     encoder = TableEncoder.load(context.inputs["encoder"])
     with input_errors():
@@ -83,61 +85,50 @@ def evaluate(context: StepContext) -> StepResult:
     outcomes = test.outcomes(model, acquired)
     evaluation = test.measure(outcomes, draws=settings["draws"], callback=stages.next())
     found, certified = test.certify(model, draws=settings["draws"])
-    flipped = test.flips(outcomes, draws=settings["draws"])
-    certificates = _certificate_metrics(found, certified, flipped)
+    certificates = _certificate_metrics(found, certified, test.flips(outcomes, draws=settings["draws"]))
     spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
     metrics = {**evaluation.metrics, "probability_spread": MetricValue(float(spread)), **certificates}
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
-    special: Outputs = {}
+    outputs: Outputs = {}
     if found is not None:
-        special |= context.write_json("audit", audit_content(found, data, settings["min_cell"]))
+        outputs |= context.write_json("audit", audit_content(found, data, min_cell))
         pq.write_table(pa.table(audit_pairs(found, data)), folder / "pairs.parquet")
-        special["pairs"] = (folder / "pairs.parquet", "pairs")
+        outputs["pairs"] = (folder / "pairs.parquet", "pairs")
     if certified is not None:
-        special |= context.write_json("certificate", certified.content())
+        outputs |= context.write_json("certificate", certified.content())
     if acquired is not None:
         questions = questions_of(model, acquired)
-        metrics["features_asked"] = mean_asked(questions.counts, context.parameters)
+        metrics["features_asked"] = asked = mean_asked(questions.counts, context.parameters)
         informed = test.measure(test.outcomes(FullInformation(model)), draws=0)
+        values = {name: metric.value for name, metric in informed.metrics.items()}
         content = acquisition_content(
-            model,
-            questions,
-            data,
-            encoder,
-            asked=metrics["features_asked"],
-            full_information={name: metric.value for name, metric in informed.metrics.items()},
-            settings=settings,
+            model, questions, data, encoder, asked=asked, full_information=values, settings=settings
         )
-        special |= context.write_json("acquisition", content)
-    if has_trait(model, "selects"):
-        special |= context.write_json("selection", selection_content(model, data.X, settings["min_cell"]))
-    measured = list(_measured_controls(test, model, outcomes, certificates))
-    if found is not None:
-        metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
-    settings_of_pairs = bootstrap_settings(context.parameters)
-    special |= context.write_json(
-        "controls", controls_content(outcomes, certificates, measured, settings_of_pairs)
-    )
-
-    min_cell = settings["min_cell"]
-    special |= context.write_json(
-        "reliability", reliability(outcomes, min_cell=min_cell, level=settings["level"])
-    )
-    if acquired is None:
-        found_drivers = drivers(
+        outputs |= context.write_json("acquisition", content)
+    else:
+        told = drivers(
             model,
             data.X,
             data.y,
             data.groups,
             outcomes.sensitive,
-            seed=derive_seed(context.parameters["seed"], "drivers"),
+            seed=derive_seed(seed, "drivers"),
             min_cell=min_cell,
         )
-        special |= context.write_json("drivers", found_drivers)
-    outputs = context.write_json("metrics", replace(evaluation, metrics=metrics).to_json())
-    outputs |= context.write_json("histograms", score_histograms(outcomes, min_cell=settings["min_cell"]))
+        outputs |= context.write_json("drivers", told)
+    if has_trait(model, "selects"):
+        outputs |= context.write_json("selection", selection_content(model, data.X, min_cell))
+    measured = list(_measured_controls(test, model, outcomes, certificates))
+    if found is not None:
+        metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
+    compared = controls_content(outcomes, certificates, measured, bootstrap_settings(context.parameters))
+    outputs |= context.write_json("controls", compared)
+    reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
+    outputs |= context.write_json("reliability", reliable)
+    outputs |= context.write_json("metrics", replace(evaluation, metrics=metrics).to_json())
+    outputs |= context.write_json("histograms", score_histograms(outcomes, min_cell=min_cell))
     predictions = {
         "row": data.rows,
         "label": data.y.astype(np.int8),
@@ -147,7 +138,7 @@ def evaluate(context: StepContext) -> StepResult:
     pq.write_table(pa.table(predictions), folder / "predictions.parquet")
     outputs["predictions"] = (folder / "predictions.parquet", "predictions")
     stages.finish()
-    return StepResult(outputs | special, {"test_rows": len(data.y)})
+    return StepResult(outputs, {"test_rows": len(data.y)})
 
 
 def has_trait(model: Any, trait: str) -> bool:
@@ -177,7 +168,7 @@ class _Test:
     data: Dataset
     stages: Stages
 
-    def outcomes(self, model: Decides, acquired: Acquired | None = None) -> Outcomes:
+    def outcomes(self, model: Any, acquired: Acquisition | None = None) -> Outcomes:
         """Decisions about every row, and whether all counterfactual copies of it get the same decision."""
         counterfactuals = self.context.parameters["evaluate"]["counterfactuals"]
         sensitive = {name: values.astype(str) for name, values in self.data.sensitive.items()}

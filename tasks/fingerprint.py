@@ -79,16 +79,10 @@ def code_digest(modules: Iterable[str]) -> str:
     """Digest of all source files that `modules` depend on, and of the templates in their packages."""
     digest = hashlib.sha256()
     for name, path in source_closure(modules).items():
-        for file in [path, *_templates(path)]:
+        templates = (path.parent / "templates").glob("*") if path.name == "__init__.py" else ()
+        for file in [path, *sorted(item for item in templates if item.is_file())]:
             digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
-
-
-def _templates(module: Path) -> list[Path]:
-    """Page templates in a package's folder; its modules read them."""
-    if module.name != "__init__.py":
-        return []
-    return sorted(item for item in (module.parent / "templates").glob("*") if item.is_file())
 
 
 def library_versions(names: Iterable[str] = NUMERIC_LIBRARIES) -> dict[str, str]:

@@ -86,9 +86,6 @@ def judge(
         return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared, controls)
 
 
-# gates of every classifier
-
-
 def default_gates(*, calibrated: bool) -> dict[str, dict[str, Any]]:
     """Limits for a job that sets none: better than the commonest answer for everybody."""
     gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": LEAST_BALANCED}}
@@ -124,9 +121,6 @@ def _surely_above(metric: Mapping[str, Any], limit: float) -> bool:
     """Whether the interval lies above a limit, or the value if there is no interval."""
     end = metric["value"] if metric["low"] is None else metric["low"]
     return end is not None and end > limit
-
-
-# reading
 
 
 def read_limits(
@@ -172,15 +166,12 @@ def read_gates(path: Path) -> dict[str, Any]:
     return content
 
 
-# gates of an evaluation
-
-
-def _check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str]) -> None:
-    """Refuse a gate on a metric that is not `known`; the message names the nearest one and those `listed`."""
+def check_metric(gate: Gate, known: Sequence[str], of: str, listed: Sequence[str] | None = None) -> None:
+    """Refuse a gate on a metric that is not `known`; the message lists these, or those `listed`."""
     if gate.metric not in known:
         raise InputError(
             f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there are "
-            f"{', '.join(listed)}."
+            f"{', '.join(listed or known)}."
         )
 
 
@@ -204,10 +195,7 @@ def check_evaluation_gates(gates: Sequence[Gate], model: Bundle, settings: Mappi
             )
         # Only the data shows which intersections exist.
         if not (settings["intersections"] and kind in group_metrics() and "&" in subject):
-            _check_metric(gate, known, "this evaluation", known)
-
-
-# gates on drift
+            check_metric(gate, known, "this evaluation")
 
 
 def drift_metrics(reference: Mapping[str, Any], *, predicts: bool) -> list[str]:
@@ -238,7 +226,7 @@ def check_drift_gates(gates: Sequence[Gate], reference: Mapping[str, Any], *, pr
     """Raise `InputError` for a gate on a metric that this comparison will not have."""
     known = drift_metrics(reference, predicts=predicts)
     for gate in gates:
-        _check_metric(gate, known, "drift", names_of("drift"))
+        check_metric(gate, known, "drift", names_of("drift"))
 
 
 def _categorical(reference: Mapping[str, Any]) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -188,13 +190,8 @@ def _read_folder(folder: Path, name: str, source: Mapping[str, Any]) -> pa.Table
 
 
 def _read_parquet(files: Sequence[Path], name: str) -> pa.Table:
-    try:
+    with readable(name, "parquet"):
         tables = [pq.read_table(file) for file in files]
-    except (pa.ArrowException, OSError) as error:
-        twice = re.match(r"Multiple matches for FieldRef\.Name\((.*?)\) in ", str(error), re.DOTALL)
-        if twice:
-            raise InputError(_not_unique(twice[1], "the table")) from None
-        raise InputError(f"{name} is a damaged or truncated Parquet file: write it again.") from None
     try:
         return pa.concat_tables(tables, promote_options="default")
     except pa.ArrowException:
@@ -207,7 +204,7 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
     raw = pa.input_stream(str(path), compression="gzip" if gzipped else None)
     convert = csv_options(source.get("null_values"))
     parse: dict[str, Any] = {"newlines_in_values": True}
-    try:
+    with readable(name, "csv"):
         with raw as stream:
             content = stream.read()
         if b"\n" not in content:
@@ -217,15 +214,6 @@ def _read_csv(path: Path, name: str, source: Mapping[str, Any], gzipped: bool) -
         codes = _codes(table, content, parse, convert)
         if codes:
             table = _parse_csv(content, parse, {**convert, "column_types": dict.fromkeys(codes, pa.string())})
-    except pa.ArrowInvalid as error:
-        reason = f" ({parse_error(error)})" if parse_error(error) else ""
-        raise InputError(
-            f"{name} cannot be read as CSV{reason}: check table.delimiter and the quoting."
-        ) from None
-    except (OSError, pa.ArrowException):
-        raise InputError(f"{name} is damaged or truncated: write it again.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
     for column, kind in zip(table.column_names, table.schema.types, strict=True):
         if pa.types.is_binary(kind):
             raise InputError(f"the column {column!r} of {name} is not UTF-8 text: save the file as UTF-8.")
@@ -238,22 +226,52 @@ def csv_options(null_values: Sequence[str] | None) -> dict[str, Any]:
     return options if null_values is None else options | {"null_values": list(null_values)}
 
 
-def parse_error(error: Exception) -> str:
-    """Numbers of fields in Arrow's message, without the row that it quotes: a row may hold personal data."""
-    fields = re.search(r"Expected \d+ columns, got \d+", str(error))
-    return f"{fields[0].lower()} in a row" if fields else ""
+@contextmanager
+def readable(name: str, kind: str, section: str = "table") -> Iterator[None]:
+    """Report an unreadable Parquet or CSV file in one line, without Arrow's message, which may quote a row.
+
+    `section` is the job's section with the key `delimiter`.
+    """
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
+    except (pa.ArrowException, OSError) as error:
+        twice = re.match(r"Multiple matches for FieldRef\.Name\((.*?)\) in ", str(error), re.DOTALL)
+        fields = re.search(r"Expected \d+ columns, got \d+", str(error))
+        if isinstance(error, FileNotFoundError | PermissionError):
+            reason = f"cannot be opened ({os_reason(error)}): check it."
+        elif kind == "parquet" and twice:
+            raise InputError(_not_unique(twice[1], "the table")) from None
+        elif kind == "parquet":
+            reason = "is a damaged or truncated Parquet file: write it again."
+        elif fields:
+            found = f"{fields[0].lower()} in a row"
+            reason = f"cannot be read as CSV ({found}): check {section}.delimiter and the quoting."
+        elif "UTF8" in str(error):
+            reason = "is not UTF-8 text: save the file as UTF-8."
+        else:
+            reason = "is damaged, truncated or no CSV: write it again, or check its quoting."
+        raise InputError(f"{name} {reason}") from None
+
+
+def os_reason(error: OSError) -> str:
+    """Reason of a system error; the texts of Arrow and others quote paths, and are long."""
+    return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
 def _parse_csv(content: bytes, parse: Mapping[str, Any], convert: Mapping[str, Any]) -> pa.Table:
-    table = pyarrow.csv.read_csv(pa.BufferReader(content), **_csv_options(parse, convert))
+    table = pyarrow.csv.read_csv(pa.BufferReader(content), **csv_arguments(parse, convert))
     _ = table.column_names  # raises an error if a name is not UTF-8
     return table
 
 
-def _csv_options(parse: Mapping[str, Any], convert: Mapping[str, Any]) -> dict[str, Any]:
+def csv_arguments(
+    parse: Mapping[str, Any], convert: Mapping[str, Any], block_bytes: int | None = None
+) -> dict[str, Any]:
+    """Arguments of Arrow's readers of CSV; a block must hold the longest cell."""
     return {
-        # A block must hold the longest cell.
-        "read_options": pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+        "read_options": pyarrow.csv.ReadOptions(block_size=block_bytes or BLOCK_BYTES),
         "parse_options": pyarrow.csv.ParseOptions(**parse),
         "convert_options": pyarrow.csv.ConvertOptions(**convert),
     }
@@ -273,7 +291,7 @@ def _codes(
     as_text = {**convert, "include_columns": numeric, "column_types": dict.fromkeys(numeric, pa.string())}
     zeros, found = r"^\s*[+-]?0[0-9]", set()
     # block by block: all numbers as text would take several times the memory of the table
-    with pyarrow.csv.open_csv(pa.BufferReader(content), **_csv_options(parse, as_text)) as blocks:
+    with pyarrow.csv.open_csv(pa.BufferReader(content), **csv_arguments(parse, as_text)) as blocks:
         for block in blocks:
             for name in numeric:
                 if name not in found and pc.any(pc.match_substring_regex(block.column(name), zeros)).as_py():

@@ -52,16 +52,6 @@ def explained(error: ValidationError, lead: str, *above: str) -> InputError:
     return InputError(f"{lead}{place}: {problem['msg'].removeprefix('Value error, ')}.")
 
 
-def parse_value(option: str, text: str) -> Any:
-    """Parse the YAML value of a ``KEY=VALUE`` option; an `InputError` that names `option`."""
-    try:
-        return load_strictly(text)
-    except StrictError as error:
-        raise InputError(f"{option}: {error}.") from None
-    except YAML_ERRORS:
-        raise InputError(f"{option}: the value is not valid YAML.") from None
-
-
 def check_bound(value: Any) -> Any:
     """Return the value; ValueError for a number so large that no key needs it and libraries fail."""
     if isinstance(value, int) and abs(value) >= MAX_WHOLE:

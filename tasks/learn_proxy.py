@@ -10,7 +10,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.base import BalancingProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.dataset import Dataset, read_dataset
+from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.step import StepContext, StepResult
 
@@ -19,25 +19,12 @@ MAX_GROUPS = 50
 
 
 def learn_proxy(context: StepContext) -> StepResult:
-    """Write `proxy/`; the fact `refusal` says why a tree has no split, or is None."""
+    """Write `proxy/`; the fact `refusal` says why a tree has no split, or is None.
+
+    Raises `InputError` for attributes with too many groups, and attributes that are model inputs.
+    """
     spec = PROXIES[context.parameters["method"]]
     data = read_dataset(context.inputs["train"])
-    _check(data)
-    arguments = {**context.parameters["arguments"], **spec.fixed}
-    if "random_state" in inspect.signature(proxy_class(spec.name).__init__).parameters:
-        arguments["random_state"] = derive_seed(context.parameters["seed"], "learn_proxy")
-    proxy = proxy_class(spec.name)(**arguments)
-    with input_errors(f"method {spec.name}: ", ValueError, TypeError):
-        proxy.fit(data.X, sensitive_features=data.sensitive, callback=context.progress)
-    proxy.save(context.workdir / "proxy")
-    return StepResult(
-        {"proxy": (context.workdir / "proxy", "proxy")},
-        {"method": spec.name, "proxy_groups": len(proxy.masses_), "refusal": _refusal(proxy)},
-    )
-
-
-def _check(data: Dataset) -> None:
-    """Refuse attributes with too many groups, and attributes that are model inputs."""
     for name, values in data.sensitive.items():
         if name in data.groups:
             raise InputError(f"the proxy would read its own attribute {name!r}: it must be no model input.")
@@ -47,6 +34,22 @@ def _check(data: Dataset) -> None:
                 f"the sensitive column {name!r} has {count} groups, and at most {MAX_GROUPS} can be "
                 "balanced: merge them in the table."
             )
+    arguments = {**context.parameters["arguments"], **spec.fixed}
+    if "random_state" in inspect.signature(proxy_class(spec.name).__init__).parameters:
+        arguments["random_state"] = derive_seed(context.parameters["seed"], "learn_proxy")
+    proxy = proxy_class(spec.name)(**arguments)
+    with input_errors(f"method {spec.name}: ", ValueError, TypeError):
+        proxy.fit(data.X, sensitive_features=data.sensitive, callback=context.progress)
+    proxy.save(context.workdir / "proxy")
+    return StepResult(
+        {"proxy": (context.workdir / "proxy", "proxy")},
+        {
+            "method": spec.name,
+            "proxy_groups": len(proxy.masses_),
+            "alpha": getattr(proxy, "alpha", None),
+            "refusal": _refusal(proxy),
+        },
+    )
 
 
 def _refusal(proxy: BalancingProxy) -> str | None:

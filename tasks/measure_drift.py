@@ -22,11 +22,18 @@ from evenhand.fairlib.evaluation.comparison import holm
 from evenhand.fairlib.evaluation.drift import LEAST_ROWS, Change, largest, mean_of, share, share_change
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.preprocessing.encoder import MISSING, NUMERIC_KINDS, TableEncoder, category_name
-from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table, loading
+from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
+from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
 from evenhand.tasks.gate import drift_metrics
-from evenhand.tasks.monitoring.columns import InputDrift, Settings, compare_column
-from evenhand.tasks.monitoring.groups import GroupDrift, compare_groups, compare_label, labels_of
+from evenhand.tasks.monitoring import (
+    GroupDrift,
+    InputDrift,
+    Settings,
+    compare_column,
+    compare_groups,
+    compare_label,
+    labels_of,
+)
 from evenhand.tasks.step import StepContext, StepResult
 
 
@@ -61,7 +68,7 @@ def measure_drift(context: StepContext) -> StepResult:
     settings = Settings(**context.parameters["settings"], seed=context.parameters["seed"])
     reference = json.loads((bundle / "reference.json").read_text())
     inputs = json.loads((bundle / "inputs.json").read_text())
-    with loading("model"):
+    with unusable("the model", "loaded"):
         encoder = TableEncoder.load(bundle / "encoder.json")
     batch = _read_batch(context.inputs["raw"], contract, list(reference["columns"]))
     columns = {}
@@ -207,13 +214,9 @@ def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
         elif encoder.unseen == "error":
             known = encoder.accepted(spec.name)
             distinct = [value.as_py() for value in pc.unique(values.combine_chunks())]
-            unseen = [value for value in distinct if _category(value) not in known]
+            names = {v: MISSING if v is None or v != v else category_name(v) for v in distinct}
+            unseen = [value for value, name in names.items() if name not in known]
             if unseen:
                 among = pc.is_in(values, value_set=pa.array(unseen, type=values.type))
                 fit &= ~np.asarray(among.to_numpy(), dtype=bool)
     return fit
-
-
-def _category(value: Any) -> str:
-    """A value's category, as the encoder names it."""
-    return MISSING if value is None or value != value else category_name(value)

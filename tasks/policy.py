@@ -49,15 +49,9 @@ def _damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | No
     published = chain.of("version", version)
     faults = damaged_files(uri, chain.name, version, published[0].content["files"] if published else None)
     if faults is None:
-        return (
-            "an older version published it without a list of its files: publish it again"
-            if required
-            else None
-        )
+        lacking = "an older version published it without a list of its files: publish it again"
+        return lacking if required else None
     return f"its files are not what was published: {faults[0]}" if faults else None
-
-
-# with a policy
 
 
 def judge(
@@ -175,9 +169,6 @@ def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) 
     if not _counts(policy, evaluation):
         return "the job's gates lack gates of the policy"
     return _refusal(evaluation) or _lacks(policy, evaluation)
-
-
-# without one
 
 
 def _without_policy(

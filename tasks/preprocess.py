@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import coerce, group_labels, known_groups
-from evenhand.data_contracts.checking import CheckResult, check_encoded, check_table, raise_for
+from evenhand.data_contracts.checking import check_encoded, check_table, raise_for
 from evenhand.data_contracts.errors import CheckCrashed, ContractError, ContractViolation
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
@@ -103,7 +103,10 @@ def preprocess(context: StepContext) -> StepResult:
         encoder.fit(features.iloc[train])
         matrices = [encoder.transform(features.iloc[rows]) for rows in (train, test)]
     for name, rows, matrix in zip(("train", "test"), (train, test), matrices, strict=True):
-        result = _check_matrix(matrix, encoder, contract)
+        frame = pa.table([pa.array(column) for column in matrix.T], names=encoder.feature_names_)
+        result = check_encoded(frame, encoder.kinds_, rows=len(matrix), contract=contract)
+        if not result.success:
+            raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
         checks += len(result.checks)
         data = Dataset(
             matrix,
@@ -118,22 +121,16 @@ def preprocess(context: StepContext) -> StepResult:
         outputs[name] = (folder / name, "dataset")
         outputs |= context.write_json(f"{name}_result", result.to_json(), "validation", sort_keys=True)
     encoder.save(folder / "encoder.json")
+    known = label.allowed or pc.unique(table[label.name]).to_pylist()
+    negative = next(value for value in known if value is not None and value != label.positive)
     facts = {
         "train_rows": len(train),
         "test_rows": len(test),
         "features": len(encoder.feature_names_),
         "checks": checks,
-        "label_values": _label_values(contract, table),
+        "label_values": [negative, label.positive],  # for 0 and 1
     }
     return StepResult(outputs, facts)
-
-
-def _label_values(contract: Contract, table: pa.Table) -> list[Any]:
-    """Return the label's values for 0 and 1."""
-    label = contract.label
-    known = label.allowed or pc.unique(table[label.name]).to_pylist()
-    negative: list[Any] = [value for value in known if value is not None and value != label.positive]
-    return [negative[0], label.positive]
 
 
 def group_strata(sensitive: Mapping[str, NDArray[np.str_]]) -> NDArray[np.int64]:
@@ -162,11 +159,3 @@ def _check_groups(column: Column, groups: NDArray[np.str_], rows: NDArray[np.int
             f"{which}{others} of the sensitive column {column.name!r} has no {part} rows: "
             "merge small groups, collect rows, or take it out of the contract."
         )
-
-
-def _check_matrix(matrix: NDArray[np.float32], encoder: TableEncoder, contract: Contract) -> CheckResult:
-    frame = pa.table([pa.array(column) for column in matrix.T], names=encoder.feature_names_)
-    result = check_encoded(frame, encoder.kinds_, rows=len(matrix), contract=contract)
-    if not result.success:
-        raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
-    return result

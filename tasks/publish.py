@@ -83,7 +83,10 @@ def publish(context: StepContext) -> StepResult:
     if "balance" in context.inputs:
         _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
     measured = json.loads(context.inputs["metrics"].read_text())
-    known = {**parameters["evaluation"], "tested": _tested(measured)}
+    cells, tested = next(iter(measured.get("counts", {}).values()), None), None
+    if cells and "predicted_positive" in cells[0]:  # for comparison with later predictions
+        tested = {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
+    known = {**parameters["evaluation"], "tested": tested}
     (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     card = dict(parameters["card"])
@@ -105,7 +108,10 @@ def _publish(
 ) -> dict[str, Any]:
     """Do what is left to do in the registry; return the facts of the publication."""
     uri, name, alias = parameters["tracking_uri"], parameters["name"], parameters["alias"]
-    content = _content_digest(parameters)
+    # parameter files, columns and labels, card, and code
+    facts = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
+    facts["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
+    content = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     policy = current_policy(uri, name) if alias != WAITING else None
     with registry_client(uri) as client:
         equal = _registered(client, name, content)
@@ -138,8 +144,8 @@ def _publish(
         held_back = holds_back(policy, evaluation)
         alias = WAITING if held_back else alias
         move_alias(client, name, alias, version, reason="run", evaluation=evaluation)
-    facts = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
-    return facts | {"held_back": held_back, "policy": policy is not None}
+    made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
+    return made | {"held_back": held_back, "policy": policy is not None}
 
 
 def _round_small_counts(bundle: Path, least: int) -> None:
@@ -159,14 +165,6 @@ def _round_small_counts(bundle: Path, least: int) -> None:
         path.write_text(json.dumps(content, sort_keys=True))
 
 
-def _tested(measured: Mapping[str, Any]) -> dict[str, int] | None:
-    """Numbers of test rows and of predicted positives, for comparison with later predictions."""
-    cells = next(iter(measured.get("counts", {}).values()), None)
-    if not cells or "predicted_positive" not in cells[0]:
-        return None
-    return {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
-
-
 def _evaluation(
     parameters: Mapping[str, Any], decision: Mapping[str, Any], metrics: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -182,13 +180,6 @@ def _evaluation(
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "data_fingerprint": parameters["card"]["data_fingerprint"],
     }
-
-
-def _content_digest(parameters: Mapping[str, Any]) -> str:
-    """Digest of a version's content: parameter files, columns and labels, card, and code."""
-    content = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
-    content["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _registered(client: MlflowClient, name: str, content: str) -> list[str]:
@@ -319,9 +310,6 @@ def _clean_copy(package: Path, folder: Path) -> Path:
     return target.parent
 
 
-# the model card
-
-
 def card_markdown(card: Mapping[str, Any]) -> str:
     """Write a card as Markdown; missing statements are shown as not provided."""
     lines = [f"# {card['name']}", "", card["description"] or "Description: not provided.", ""]
@@ -331,7 +319,8 @@ def card_markdown(card: Mapping[str, Any]) -> str:
     for key in ("table", "data_fingerprint", "contract", "method", "seed", "git_commit"):
         lines.append(f"- {key.replace('_', ' ')}: {_inline(card[key])}")
     if "balance" in card:
-        lines.append(f"- training rows: {_kept(card['balance'])}")
+        kept = "{rows_after} of {rows_before}, kept by the proxy {proxy}, version {version}"
+        lines.append(f"- training rows: {kept.format(**card['balance'])}")
     lines += ["", "## Parameters", ""]
     lines += [f"- {name}: {value}" for name, value in card["parameters"].items()] or ["- none"]
     lines += ["", "## Metrics on held-out rows", "", "| metric | value | 95% interval |", "|---|---|---|"]
@@ -339,36 +328,18 @@ def card_markdown(card: Mapping[str, Any]) -> str:
         if metric["value"] is None:
             lines.append(f"| {name} | insufficient evidence | {metric['reason']} |")
         else:
-            lines.append(f"| {name} | {metric['value']:.4f} | {_interval(metric)} |")
+            low, high = metric["low"], metric["high"]
+            ends = "not provided" if low is None else f"{low:.4f} to {high:.4f}"
+            lines.append(f"| {name} | {metric['value']:.4f} | {ends} |")
     lines += ["", f"## Gates: {card['gates']['verdict']}", ""]
     lines += [f"- {result['text']}" for result in card["gates"]["results"]] or ["- no gates"]
-    lines += [
-        "",
-        "## Intended use, limits",
-        "",
-        card.get("intended_use") or "Not provided.",
-        "",
-        "## Packages",
-        "",
-    ]
+    intended = card.get("intended_use") or "Not provided."
+    lines += ["", "## Intended use, limits", "", intended, "", "## Packages", ""]
     lines += [f"- {name} {version}" for name, version in card["packages"].items()]
     return "\n".join(lines) + "\n"
-
-
-def _kept(balance: Mapping[str, Any]) -> str:
-    return (
-        f"{balance['rows_after']} of {balance['rows_before']}, kept by the proxy {balance['proxy']}, version "
-        f"{balance['version']}"
-    )
 
 
 def _inline(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {item}" for key, item in value.items())
     return "not provided" if value is None else str(value)
-
-
-def _interval(metric: Mapping[str, Any]) -> str:
-    if metric["low"] is None:
-        return "not provided"
-    return f"{metric['low']:.4f} to {metric['high']:.4f}"

@@ -9,15 +9,13 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, changed_files, file_digests, is_of_others
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.outages import ServiceAway, waits_for_service
-from evenhand.tasks.registry_answers import ask_once
 from evenhand.tasks.store import Store
 
 if TYPE_CHECKING:
@@ -43,11 +41,11 @@ NAMES_TAG = "evenhand.value_names"
 # MLflow stores the address of this process in these variables, for its subprocesses.
 _ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # The registry's error codes for something that does not exist.
+SQLITE = "sqlite:///"
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """A version in the registry, and the digest of its content."""
 
     version: str
@@ -127,18 +125,14 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, (requests.RequestException, *lost))
 
 
-# versions
-
-
 def published(uri: str, name: str, alias: str) -> Published | None:
     """Version that has the alias now; None if there is none."""
 
-    def look_up() -> dict[str, str] | None:
-        found = _look_up(uri, lambda client: client.get_model_version_by_alias(name, alias))
-        return None if found is None else asdict(found)
+    def look_up() -> Published | None:
+        return _look_up(uri, lambda client: client.get_model_version_by_alias(name, alias))
 
-    found = ask_once(uri, f"alias {name}@{alias}", look_up)
-    return None if found is None else Published(**found)
+    found = ask_once(uri, f"version of {name}@{alias}", look_up)
+    return None if found is None else Published(*found)
 
 
 def published_version(uri: str, name: str, version: str) -> Published | None:
@@ -284,9 +278,6 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
     return card if isinstance(card, dict) else None
 
 
-# aliases
-
-
 @waits_for_service
 def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Version of every alias of each model; models that are not in the registry are left out."""
@@ -297,3 +288,53 @@ def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]
             for model in client.search_registered_models(max_results=1000)
             if model.name in wanted
         }
+
+
+def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
+    """Answer a question about the registry from the kept answers, or with `ask` if the registry has changed.
+
+    Answers are kept of a registry in a SQLite file only. `question` names the answer among those about the
+    same state of the registry. `ask` returns the answer in JSON types; None is not kept.
+
+    A run whose steps are all cached only asks which version has the alias, and for its card. Importing MLflow
+    and opening its database would take as long as the rest of such a run.
+    """
+    state = _state(uri)
+    if state is None:
+        return ask()
+    file = Path(f"{uri.removeprefix(SQLITE)}.answers.json")
+    try:
+        kept = json.loads(file.read_text())
+    except (OSError, ValueError):
+        kept = None
+    if not isinstance(kept, dict) or kept.get("state") != state:
+        kept = {"state": state, "answers": {}}
+    answers = kept["answers"]
+    if question not in answers:
+        answers[question] = ask()
+        if answers[question] is not None and _state(uri) == state:
+            part = file.with_name(f"{file.name}.{os.getpid()}.part")
+            with suppress(OSError):  # a registry that this process may only read
+                part.write_text(json.dumps(kept))
+                part.replace(file)
+    return answers[question]
+
+
+def _state(uri: str) -> str | None:
+    """State of a SQLite file, which every change of its content changes; None for any other registry.
+
+    The header counts the changes (bytes 24 to 27), unless the database writes ahead (bytes 18 and 19 are 2).
+    A journal beside the file means that a change is under way or was interrupted.
+    """
+    path = Path(uri.removeprefix(SQLITE))
+    if not uri.startswith(SQLITE) or Path(f"{path}-journal").exists():
+        return None
+    try:
+        with path.open("rb") as file:
+            header = file.read(28)
+            status = os.fstat(file.fileno())
+    except OSError:
+        return None
+    if len(header) < 28 or header[18:20] != b"\1\1":
+        return None
+    return f"{header[24:28].hex()} {status.st_ino} {status.st_size} {status.st_mtime_ns}"

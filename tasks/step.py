@@ -66,13 +66,14 @@ class Step:
 
     By default it is the function of the step's name in the module ``evenhand.tasks.HOME``, which is imported
     when the step runs; `home` is by default the step's name. `modules` are imported by name, or copied, so
-    that the step depends on their source files too.
+    that the step depends on their source files too. `summary` is shown by Prefect.
     """
 
     name: str
     function: Callable[[StepContext], StepResult] | None = None
     home: str = ""
     modules: tuple[str, ...] = ()
+    summary: str = ""
 
     @property
     def module(self) -> str:
@@ -91,23 +92,33 @@ class Step:
 STEPS = {
     step.name: step
     for step in (
-        Step("ingest"),
-        Step("contract", home="preprocess"),
-        Step("preprocess"),
-        Step("profile"),
-        Step("balance", modules=("evenhand.fairlib.proxies.base",)),
-        Step("fair_metric", home="train"),
-        Step("train"),
-        Step("decide"),
-        Step("controls"),
-        Step("membership"),
-        Step("evaluate"),
-        Step("learn_proxy"),
-        Step("measure_proxy"),
-        Step("measure_model"),
-        Step("measure_drift"),
-        Step("gate"),
-        Step("publish", modules=("evenhand.tasks.serving.model_code",)),
+        Step("ingest", summary="Read the table and store it as Parquet."),
+        Step("contract", home="preprocess", summary="Check the raw table against its data contract."),
+        Step("preprocess", summary="Split, and encode by the training rows and the contract alone."),
+        Step("profile", summary="Count the training rows by value, as the reference for drift."),
+        Step(
+            "balance",
+            modules=("evenhand.fairlib.proxies.base",),
+            summary="Keep the training rows that a published proxy accepts.",
+        ),
+        Step("fair_metric", home="train", summary="Learn the fair metric from the training rows."),
+        Step("train", summary="Train the job's method."),
+        Step("decide", summary="Calibrate the model and choose its decision rule."),
+        Step("controls", summary="Train the learner without mitigation, and without the sensitive columns."),
+        Step("membership", summary="Attack the model by shadow models, to tell training from test rows."),
+        Step("evaluate", summary="Measure performance, group gaps and consistency on the test rows."),
+        Step("learn_proxy", summary="Learn a proxy of the sensitive groups from the training rows."),
+        Step(
+            "measure_proxy", summary="Measure a proxy's disclosivity and its sample's balance on test rows."
+        ),
+        Step("measure_model", summary="Measure a published model, and a baseline, on another table."),
+        Step("measure_drift", summary="Compare a batch with the counts of the training rows."),
+        Step("gate", summary="Decide whether the model may be published."),
+        Step(
+            "publish",
+            modules=("evenhand.tasks.serving.model_code",),
+            summary="Register the model and move its alias.",
+        ),
     )
 }
 """All steps, in the order in which a run may have them."""
@@ -170,9 +181,6 @@ def run_step(
         store.save(record)
         shutil.rmtree(checkpoint, ignore_errors=True)
     return record, False
-
-
-# progress
 
 
 @contextmanager

@@ -88,7 +88,35 @@ def is_local(filesystem: Any) -> bool:
     return "file" in (protocol if isinstance(protocol, tuple) else (protocol,))
 
 
-class Store:
+class Folder:
+    """A folder on this machine's disk or at an fsspec URL; a file is moved there whole.
+
+    `what` names it in the `InputError` of an address that cannot be opened.
+    """
+
+    def __init__(self, url: str, what: str) -> None:
+        try:
+            self.filesystem, self.root = fsspec.core.url_to_fs(os.path.expanduser(url))
+        except (ImportError, ValueError) as error:
+            raise InputError(f"the {what} {without_secrets(url)!r} cannot be opened: {error}") from None
+        self.is_local = is_local(self.filesystem)
+
+    def path(self, *parts: str) -> str:
+        """Path on the file system."""
+        return str(PurePosixPath(self.root, *parts))
+
+    def move_in(self, source: Path, *parts: str) -> str:
+        """Move a finished file to its place; return its path on the file system."""
+        target = self.path(*parts)
+        self.filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
+        if self.is_local:
+            source.replace(target)
+        else:
+            self.filesystem.put_file(str(source), target)
+        return target
+
+
+class Store(Folder):
     """A folder of artifacts (`artifacts/`), step records (`steps/`) and runs (`runs/`).
 
     Files are written under a temporary name and renamed, so that a crash leaves no incomplete file under a
@@ -98,13 +126,8 @@ class Store:
 
     def __init__(self, url: str | None = None) -> None:
         self.url = url or default_store_url()
-        try:
-            self.filesystem, root = fsspec.core.url_to_fs(self.url)
-        except (ImportError, ValueError) as error:
-            raise InputError(f"the store {self.url!r} cannot be opened: {error}") from None
-        self.root = root
-        self.is_local = is_local(self.filesystem)
-        self.local = Path(root) if self.is_local else self.local_folder(self.url)
+        super().__init__(self.url, "store")
+        self.local = Path(self.root) if self.is_local else self.local_folder(self.url)
         if re.search(r"\?|%[0-9A-Fa-f]{2}", str(self.local.resolve())):
             raise InputError(
                 f"the store {self.url!r} has a ? or a % code in its path, which the address of its model "
@@ -116,8 +139,8 @@ class Store:
             probe.touch()
             probe.unlink()
             if not self.is_local:
-                self.filesystem.pipe_file(self._path(probe.name), b"")
-                self.filesystem.rm(self._path(probe.name))
+                self.filesystem.pipe_file(self.path(probe.name), b"")
+                self.filesystem.rm(self.path(probe.name))
         except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise InputError(
@@ -159,11 +182,6 @@ class Store:
         """Short digest of a store's URL, for keys outside the store."""
         place = url if "://" in url else str(Path(url).resolve())
         return hashlib.sha256(place.encode()).hexdigest()[:12]
-
-    # paths
-
-    def _path(self, *parts: str) -> str:
-        return str(PurePosixPath(self.root, *parts))
 
     def scratch(self) -> Path:
         """Local folder for temporary files, on the same file system as a local store."""
@@ -229,13 +247,11 @@ class Store:
             with self.lock("prune"), suppress(FileNotFoundError):
                 os.utime(path)
 
-    # artifacts
-
     def put(self, source: Path, kind: str) -> Artifact:
         """Move a finished file or folder into the store, under the digest of its content."""
         digest, files, size = sha256_of_path(source)
         name = f"{digest}{''.join(source.suffixes) if source.is_file() else ''}"
-        final = self._path("artifacts", kind, name)
+        final = self.path("artifacts", kind, name)
         if self.is_local:
             target = Path(final)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -304,51 +320,39 @@ class Store:
         path = self._local_copy(artifact)
         return path is not None and sha256_of_path(path)[0] == artifact.sha256
 
-    # text files
-
     def write_text(self, text: str, *parts: str) -> str:
         """Write a small file atomically and return its URI."""
-        final = self._path(*parts)
-        if self.is_local:
-            target = Path(final)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with self.workdir() as folder:  # where `prune` finds the file of a killed run
-                temporary = folder / target.name
-                temporary.write_text(text, encoding="utf-8")
-                temporary.replace(target)
-        else:
-            self.filesystem.pipe_file(final, text.encode())
-        return self._uri(final)
+        with self.workdir() as folder:  # where `prune` finds the file of a killed run
+            (folder / "text").write_text(text, encoding="utf-8")
+            return self._uri(self.move_in(folder / "text", *parts))
 
     def read_text(self, *parts: str) -> str | None:
         """Content of a small file, or None if there is none."""
         try:
-            return self.filesystem.cat_file(self._path(*parts)).decode()
+            return self.filesystem.cat_file(self.path(*parts)).decode()
         except FileNotFoundError:
             return None
 
     def exists(self, *parts: str) -> bool:
         """Whether the file exists."""
-        return bool(self.filesystem.exists(self._path(*parts)))
+        return bool(self.filesystem.exists(self.path(*parts)))
 
     def uri(self, *parts: str) -> str:
         """Address of a file of the store."""
-        return self._uri(self._path(*parts))
+        return self._uri(self.path(*parts))
 
     def runs(self) -> list[str]:
         """Ids of all runs, oldest first; files beside the runs' folders are ignored."""
-        found = self.filesystem.glob(self._path("runs", "*"), detail=True)
+        found = self.filesystem.glob(self.path("runs", "*"), detail=True)
         return sorted(path.rsplit("/", 1)[-1] for path, facts in found.items() if facts["type"] != "file")
 
     def runs_with(self, name: str) -> dict[str, str]:
         """Path in the file system of the file `name` of each run that has it, from one listing."""
-        return {path.rsplit("/", 2)[-2]: path for path in self.filesystem.glob(self._path("runs", "*", name))}
-
-    # step records
+        return {path.rsplit("/", 2)[-2]: path for path in self.filesystem.glob(self.path("runs", "*", name))}
 
     def find(self, step: str, key: str) -> StepRecord | None:
         """Record of a finished step, if all its outputs are unchanged; else None."""
-        self._use(self._path("steps", step, f"{key}.json"))
+        self._use(self.path("steps", step, f"{key}.json"))
         text = self.read_text("steps", step, f"{key}.json")
         if text is None:
             return None
@@ -364,15 +368,13 @@ class Store:
 
     def forget(self, step: str, key: str) -> None:
         """Remove a record, so that its step runs again."""
-        path = self._path("steps", step, f"{key}.json")
+        path = self.path("steps", step, f"{key}.json")
         if self.filesystem.exists(path):
             self.filesystem.rm(path)
 
-    # housekeeping
-
     def _records(self) -> Iterator[tuple[str, StepRecord | None]]:
         """Every record's path and content; None for a damaged one."""
-        for path in self.filesystem.glob(self._path("steps", "*", "*.json")):
+        for path in self.filesystem.glob(self.path("steps", "*", "*.json")):
             with suppress(FileNotFoundError):  # a run has just removed it
                 yield path, _record(self.filesystem.cat_file(path))
 
@@ -413,18 +415,21 @@ class Store:
         for row in self.usage():
             seen[row["step"]] = seen.get(row["step"], 0) + 1
             if seen[row["step"]] > keep:
-                removed += self._delete(self._path("steps", row["step"], f"{row['key']}.json"))
+                removed += self._delete(self.path("steps", row["step"], f"{row['key']}.json"))
         alive = {
             artifact.uri for _, record in self._records() if record for artifact in record.outputs.values()
         }
         freed = 0
-        pictures = self.filesystem.glob(self._path("charts", "*"))
-        for path in [*self.filesystem.glob(self._path("artifacts", "*", "*")), *pictures]:
+        pictures = self.filesystem.glob(self.path("charts", "*"))
+        for path in [*self.filesystem.glob(self.path("artifacts", "*", "*")), *pictures]:
             if self._uri(path) not in alive:
                 with suppress(FileNotFoundError):
                     size = int(self.filesystem.du(path))
                     freed += size if self._delete(path) else 0
-        self._remove_abandoned()
+        for left in [*self.scratch().iterdir(), *self.local.glob("*.part")]:  # by killed runs
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > ABANDONED_S:
+                    _remove(left)
         return removed, freed
 
     def _used(self, path: str) -> float:
@@ -440,13 +445,6 @@ class Store:
                 self.filesystem.rm(path, recursive=True)
                 return True
         return False
-
-    def _remove_abandoned(self) -> None:
-        """Remove old temporary files of killed runs."""
-        for path in [*self.scratch().iterdir(), *self.local.glob("*.part")]:
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > ABANDONED_S:
-                    _remove(path)
 
 
 def _record(text: str | bytes) -> StepRecord | None:

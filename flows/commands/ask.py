@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evenhand.data_contracts.column import value_text
@@ -83,18 +82,13 @@ def _published(address: ModelAddress, store_url: str | None) -> tuple[Questionna
         folder = fetch_bundle(registry, address.name, found.version, scratch)
         try:
             names = value_names(registry, address.name, found.version)
-            return Questionnaire.load(folder), _label_names(folder, names)
+            columns = json.loads((folder / "evaluation.json").read_text())["contract"]["columns"]
+            label = next(column["name"] for column in columns if column["role"] == "label")
+            return Questionnaire.load(folder), names.get(label, {})
         except ValueError:
             raise InputError(
                 f"the model {address.name!r} asks no questions: only models of the method dadi do."
             ) from None
-
-
-def _label_names(folder: Path, names: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
-    if not names:
-        return {}
-    columns = json.loads((folder / "evaluation.json").read_text())["contract"]["columns"]
-    return names.get(next(column["name"] for column in columns if column["role"] == "label"), {})
 
 
 def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,25 +37,23 @@ class CiFiles:
             raise InputError("--junit and --markdown are one path: give each a file of its own.")
         if self.junit is not None:
             _check_plain(self.junit)
-            _check_writable("--junit", self.junit)
             # if this run is killed, the report of an earlier one, perhaps green, must not stand for it
-            try:
+            with _writable("--junit", self.junit):
                 self._put_junit(_failed_junit(UNFINISHED, model, ""))
-            except OSError as error:
-                raise InputError(
-                    f"--junit {self.junit} cannot be written ({error.strerror}): choose another path."
-                ) from None
             self.ready.add("junit")
         if self.markdown is not None:
-            _check_writable("--markdown", self.markdown)
+            with _writable("--markdown", self.markdown):
+                self.markdown.open("a").close()
             self.ready.add("markdown")
 
     def write(self, verdict: Verdict, store: Store | None, model: str) -> str | None:
         """Write the reports; return an error message if that failed."""
         try:
             junit, markdown = _texts(verdict, store, model)
-            if "markdown" in self.ready:
-                self._append_markdown(markdown)
+            if "markdown" in self.ready and self.markdown is not None:
+                # appended: a CI system collects the summaries of several commands in one file
+                with self.markdown.open("a", encoding="utf-8") as stream:
+                    stream.write(f"\n{markdown}" if self.markdown.stat().st_size else markdown)
             if "junit" in self.ready:  # last: until then it says that the evaluation is not finished
                 self._put_junit(junit)
         except OSError as error:
@@ -73,13 +72,6 @@ class CiFiles:
             temporary.replace(self.junit)
         finally:
             temporary.unlink(missing_ok=True)
-
-    def _append_markdown(self, text: str) -> None:
-        """Append to the file: a CI system collects the summaries of several commands in one file."""
-        assert self.markdown is not None
-        with self.markdown.open("a", encoding="utf-8") as stream:
-            separator = "\n" if self.markdown.is_file() and self.markdown.stat().st_size else ""
-            stream.write(f"{separator}{text}")
 
 
 def evaluate(
@@ -147,19 +139,14 @@ def _check_plain(junit: Path) -> None:
         raise InputError(f"--junit {junit} is not a regular file: give the path of one.")
 
 
-def _check_writable(option: str, path: Path) -> None:
-    folder = path.parent
-    reason = None
-    if path.is_dir():
-        reason = "it is a folder"
-    elif not folder.is_dir():
-        reason = f"there is no folder {folder}"
-    elif path.exists() and not os.access(path, os.W_OK):
-        reason = "it is read-only"
-    elif not path.exists() and not os.access(folder, os.W_OK):
-        reason = f"the folder {folder} is read-only"
-    if reason:
-        raise InputError(f"{option} {path} cannot be written ({reason}): choose another path.")
+@contextlib.contextmanager
+def _writable(option: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{option} {path} cannot be written ({error.strerror}): choose another path."
+        ) from None
 
 
 def _texts(verdict: Verdict, store: Store | None, model: str) -> tuple[str, str]:

@@ -7,14 +7,13 @@ from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
 from evenhand.flows.engine import Engine, Verdict
-from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store
 
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
 
 def run_filter(
-    job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, direct: bool, **common: Any
+    job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, **common: Any
 ) -> int:
     """Filter, and print the result."""
     overrides = list(overrides or ())
@@ -24,8 +23,6 @@ def run_filter(
         from evenhand.tasks.step import report_progress
 
         found = plan_filter(job, overrides, input_url, output_url)
-        if direct and found.resolved.job.filter.engine == "dask":
-            raise InputError("--direct runs without Prefect, and Dask needs Prefect: leave one of them out.")
         given = {"job": job, "input": input_url, "output": output_url, "overrides": overrides}
 
         def run(store: Store, run_id: str, _: Engine) -> Verdict:
@@ -33,7 +30,7 @@ def run_filter(
 
         return Verb(found.run_name, run, "filter_flow", given, cacheable=False)
 
-    return run_verb(plan, direct=direct, **common, interrupted=INTERRUPTED).finish(_print)
+    return run_verb(plan, **common, interrupted=INTERRUPTED).finish(_print)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:

@@ -48,8 +48,8 @@ SHOWN = 8
 class Understanding:
     """What `init` says about a table.
 
-    `leaks` is what :func:`evenhand.tasks.leaks.leak_report` gives, `groups` has the rows of each group in the
-    sample by sensitive column, and `flips` the counterfactuals that flip the sensitive model inputs.
+    `leaks` is what :func:`evenhand.tasks.profile.leak_report` gives, `groups` has the rows of each group in
+    the sample by sensitive column, and `flips` the counterfactuals that flip the sensitive model inputs.
     """
 
     contract: Contract
@@ -122,7 +122,7 @@ def understand(
     Raises `ContractError` as :func:`evenhand.data_contracts.inference.infer_contract` does, and if nothing
     but leaks is left.
     """
-    from evenhand.tasks.leaks import leak_report
+    from evenhand.tasks.profile import leak_report
 
     contract = infer_contract(table, name, label, sensitive, positive, ids, use_sensitive=use_sensitive)
     typed = coerce(table.take(sample_rows(table.num_rows)), contract)
@@ -194,9 +194,6 @@ def _warnings(
     return found
 
 
-# the source
-
-
 def _source(table: str, sql: str | None, connection: str | None, folder: Path) -> tuple[dict[str, Any], str]:
     """Return the job's section ``table``, and a name to show."""
     if sql is not None:
@@ -229,26 +226,17 @@ def _source(table: str, sql: str | None, connection: str | None, folder: Path) -
 
 def _read(source: Mapping[str, Any], local: Path) -> pa.Table:
     """Read the table as a run does, a local one from its place; what is downloaded is removed."""
-    from evenhand.tasks.ingest import files_of, read_source
+    from evenhand.tasks.ingest import read_source
     from evenhand.tasks.sources import fetch_source
     from evenhand.tasks.store import Store
 
-    path = source.get("path")
-    if path and "://" not in path:
-        if local.is_dir() and not files_of(local):
-            raise InputError(
-                f"{local.name} holds no table: give a file, or a folder of Parquet or CSV files."
-            )
-        return read_source({"path": str(local)}, {local.name: local}, 0)
+    given = {"name": "table", **source}
+    if "://" not in (source.get("path") or "://"):
+        given["path"] = str(local)
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(scratch)
-        fetched = fetch_source(store, {"name": "table", **source})
-        return read_source(
-            {"name": "table", **source}, {key: store.fetch(item) for key, item in fetched.items()}, 0
-        )
-
-
-# the files
+        files = {name: store.fetch(item) for name, item in fetch_source(store, given).items()}
+        return read_source(given, files, 0)
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
@@ -279,9 +267,6 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
         raise InputError(
             f"{folder} cannot be written ({error.strerror}): choose another with --into."
         ) from None
-
-
-# the terminal
 
 
 def _document(

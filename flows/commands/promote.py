@@ -32,28 +32,26 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
     except ValueError as error:
         raise InputError(f"--to {alias}: {error}.") from None
     try:
-        address, registry = _address(model, store_url)
-        version = find_version(registry, address).version
-        change = policy.promote(registry, address.name, version, alias)
+        registry, name, version = _version(model, store_url)
+        change = policy.promote(registry, name, version, alias)
     except KeyboardInterrupt:
         raise NotCarriedOut(INTERRUPTED) from None
     if as_json:
-        print(json.dumps({"name": address.name, "version": version, "change": change and _row(change)}))
+        print(json.dumps({"name": name, "version": version, "change": change and _row(change)}))
     elif change is None:
-        print(f"{address.name} version {version} is {alias} already: nothing was changed.")
+        print(f"{name} version {version} is {alias} already: nothing was changed.")
     else:
         from_version = change.content["from_version"]
         before = f", in place of version {from_version}" if from_version else ""
-        print(f"{address.name} version {version} is now {alias}{before}.")
+        print(f"{name} version {version} is now {alias}{before}.")
         print(f"record {change.number}: {change.when}, {change.who}, {_describe(change)}")
 
 
 def approve(model: str, store_url: str | None) -> None:
     """Record that the acting person approves a version."""
-    address, registry = _address(model, store_url)
-    version = find_version(registry, address).version
-    made = policy.approve(registry, address.name, version)
-    print(f"record {made.number}: {made.who} approves {address.name} version {version}")
+    registry, name, version = _version(model, store_url)
+    made = policy.approve(registry, name, version)
+    print(f"record {made.number}: {made.who} approves {name} version {version}")
 
 
 def sign(model: str | None, key: Path | None, new_key: Path | None, store_url: str | None) -> None:
@@ -63,10 +61,9 @@ def sign(model: str | None, key: Path | None, new_key: Path | None, store_url: s
         return
     if model is None or key is None or new_key is not None:
         raise InputError("give a model and --key FILE, or --new-key FILE alone.")
-    address, registry = _address(model, store_url)
-    version = find_version(registry, address).version
-    made = policy.sign(registry, address.name, version, key)
-    print(f"record {made.number}: {made.who} signs {address.name} version {version}, {_describe(made)}")
+    registry, name, version = _version(model, store_url)
+    made = policy.sign(registry, name, version, key)
+    print(f"record {made.number}: {made.who} signs {name} version {version}, {_describe(made)}")
 
 
 def history(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
@@ -150,40 +147,66 @@ def _read_anchor(path: Path) -> dict[str, Any]:
     return found
 
 
-# policies
-
-
 @waits_for_service
 def set_policy(
     model: str,
     gates: str,
     holdout: str | None,
     overrides: Sequence[str] | None,
-    required: Sequence[str] | None,
-    max_overlap: float,
-    min_age: float,
-    approvals: int,
-    promoters: Sequence[str] | None,
     signed_by: Sequence[Path] | None,
     store_url: str | None,
+    **rules: Any,
 ) -> None:
-    """Check a policy, add it to the model's chain, and print it."""
-    from evenhand.flows.policy import make_policy
+    """Check a policy, read its holdout, add it to the model's chain, and print that.
+
+    `rules` are the options named like keys of the policy. Raises `InputError` for a metric that does not
+    exist, or a gate that no value satisfies.
+    """
+    from evenhand.fairlib.catalogue import describe, names_of
+    from evenhand.tasks.gate import read_limits
+    from evenhand.tasks.inputs import nearest
 
     address, registry = _address(model, store_url)
-    rules = make_policy(
-        Store(store_url),
-        gates,
-        holdout,
-        overrides or (),
-        required=required or (),
-        limits={"max_overlap": max_overlap, "min_age": min_age, "approvals": approvals},
-        promoters=promoters or (),
-        signed_by=signed_by or (),
-    )
+    chosen, limits = read_limits(gates, baseline=False)
+    rules |= {name: list(rules[name] or ()) for name in ("required", "promoters")}
+    for metric in (*rules["required"], *(gate.metric for gate in limits)):
+        try:
+            describe(metric)
+        except KeyError:
+            known = nearest(metric, names_of("classifier"))
+            raise InputError(f"the policy names {metric!r}, which is no metric{known}.") from None
+    for gate in limits:
+        low, high = describe(gate.metric)[0].domain
+        over = gate.min is not None and high is not None and gate.min > high
+        if over or (gate.max is not None and low is not None and gate.max < low):
+            raise InputError(
+                f"the policy's gate {gate.metric!r} asks for {gate.min if over else gate.max:g}, and the "
+                f"metric lies from {low} to {high}: no model can satisfy it."
+            )
+    rules |= {"gates": chosen, "signed_by": signatures.read_public_keys(signed_by or ()), "holdout": None}
+    if holdout is not None:
+        rules["holdout"] = _holdout(Store(store_url), holdout, list(overrides or ()))
     with registry_client(registry) as client:
         made = audit.append(client, address.name, "policy", rules)
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
+
+
+def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]:
+    """Read the rows of a holdout, and return its address and their salted digest."""
+    import pyarrow.parquet as pq
+
+    from evenhand.flows.data_source import parse_data
+    from evenhand.flows.engine import DirectEngine, Steps
+    from evenhand.flows.run import ingest
+    from evenhand.tasks.row_digests import digest_of_rows, new_salt
+
+    data, salt = parse_data(address, overrides), new_salt()
+    with store.lease():
+        steps = Steps(store, DirectEngine(store))
+        ingest(data.source, data.seed or 0, steps)
+        table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
+    rows = {"rows": table.num_rows, "salt": salt, "digest": digest_of_rows(table, salt)}
+    return {"data": address, "overrides": overrides, **rows}
 
 
 def show_policy(model: str, store_url: str | None) -> None:
@@ -193,9 +216,6 @@ def show_policy(model: str, store_url: str | None) -> None:
     if found is None:
         raise InputError(f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`.")
     print(json.dumps(found, indent=1))
-
-
-# printing
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -228,6 +248,12 @@ def _address(model: str, store_url: str | None) -> tuple[ModelAddress, str]:
         raise InputError(f"{model} is a folder, and only versions of the registry have aliases.")
     prepare_environment(store_url)
     return address, tracking_uri(Store(store_url))
+
+
+def _version(model: str, store_url: str | None) -> tuple[str, str, str]:
+    """Registry, name and number of the version that a person names."""
+    address, registry = _address(model, store_url)
+    return registry, address.name, find_version(registry, address).version
 
 
 def _print(chain: Chain) -> None:

@@ -85,7 +85,11 @@ def _indexed(store: Store) -> list[dict[str, Any]]:
     indexed = []
     for run_id in store.runs():
         path = verdicts.get(run_id)
-        content, damage = (None, "missing") if path is None else _content(read.get(path))
+        content, damage = None, None if path else "missing"
+        try:
+            content = json.loads(read.get(path)) if path else None
+        except (TypeError, ValueError, RecursionError):  # also where an error of reading stands for the bytes
+            damage = "damaged"
         indexed.append(
             {
                 "run_id": run_id,
@@ -97,14 +101,6 @@ def _indexed(store: Store) -> list[dict[str, Any]]:
             }
         )
     return indexed
-
-
-def _content(read: Any) -> tuple[Any, str | None]:
-    """Return a file's JSON, or why there is none; `read` is its bytes, or the error of reading them."""
-    try:
-        return json.loads(read), None
-    except (TypeError, ValueError, RecursionError):
-        return None, "damaged"
 
 
 def _modified(store: Store, path: str) -> str | None:

@@ -18,7 +18,7 @@ def serve(config: Path, only: list[str] | None, limit: int, store_url: str | Non
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
     Store(os.environ["EVENHAND_STORE"])
     home = runtime.prepare_environment(os.environ["EVENHAND_STORE"])
-    from evenhand.flows.serve import read_deployments, serve_deployments
+    from evenhand.flows.services import read_deployments, serve_deployments
 
     deployments, names = read_deployments(config), only or []
     unknown = sorted(set(names) - {item.name for item in deployments})
@@ -45,7 +45,7 @@ def notify(config: Path) -> None:
     runtime.prepare_environment()
     if not os.environ.get("PREFECT_API_URL"):
         raise InputError("notifications are kept on a Prefect server: set PREFECT_API_URL to yours.")
-    from evenhand.flows.notify import configure_server, read_notifications
+    from evenhand.flows.services import configure_server, read_notifications
 
     notifications = read_notifications(config)
     channels = configure_server(notifications)

@@ -10,7 +10,6 @@ from evenhand.flows.commands.terminal import Verb, print_table, run_verb
 from evenhand.flows.engine import DirectEngine, Engine, Verdict
 from evenhand.flows.grid import make_grid
 from evenhand.flows.sweep import cached_points, execute, run_points
-from evenhand.tasks.errors import InputError
 from evenhand.tasks.store import Store
 
 SHOWN_COLUMNS = 4
@@ -35,8 +34,6 @@ def sweep(
 
     def plan() -> Verb:
         grid = make_grid(**given)
-        if direct and grid.job.sweep.engine == "dask":
-            raise InputError("--direct runs without Prefect, and Dask needs Prefect: leave one of them out.")
 
         def execute_points(store: Store, run_id: str, engine: Engine) -> Verdict:
             cached = isinstance(engine, DirectEngine) and engine.cached_only

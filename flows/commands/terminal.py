@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from evenhand.flows import runtime
@@ -147,20 +148,10 @@ def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) ->
     return found or Verdict(run_id, "failed", error.exit_code if error else 4, message)
 
 
-# errors and progress
-
-
-@dataclass
-class Caught:
-    """The error that ended a block; None if it ended normally."""
-
-    error: EvenhandError | None = None
-
-
 @contextlib.contextmanager
-def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[Caught]:
-    """Catch an error or Ctrl-C (with the message `interrupted`) as an error of one line with an exit code."""
-    caught = Caught()
+def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[SimpleNamespace]:
+    """Catch an error or Ctrl-C (with the message `interrupted`) as `error`, one line with an exit code."""
+    caught = SimpleNamespace(error=None)
     try:
         yield caught
     except BaseException as error:
@@ -221,9 +212,6 @@ def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
     else:
         with ProgressLines(sys.stderr) as lines:
             yield lines
-
-
-# printing
 
 
 def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:

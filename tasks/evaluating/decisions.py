@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,29 +14,19 @@ from numpy.typing import NDArray
 from evenhand.fairlib.evaluation.acquisition import features_asked
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.execution import Progress, derive_seed
+from evenhand.fairlib.methods.base import Method
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.acquisition import Acquired, asks
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.acquisition import asks
+from evenhand.tasks.errors import InputError, unusable
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.dadi.classifier import Acquisition
 
 # Rows that are encoded, copied and predicted at a time. It bounds the memory besides the table.
 CHUNK_ROWS = 65_536
-
-
-class Decides(Protocol):
-    """A model that predicts labels and their probabilities."""
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Labels."""
-
-    def predict_proba(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Class probabilities, shape (n, 2)."""
-
-    def predict(self, X: NDArray[np.float32]) -> NDArray[Any]:
-        """Labels, shape (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +55,7 @@ def decide_rows(
     encoder: TableEncoder,
     X: NDArray[np.float32],
     counterfactuals: Counterfactuals,
-    acquired: Acquired | None = None,
+    acquired: Acquisition | None = None,
     *,
     sensitive: Mapping[str, NDArray[Any]] | None = None,
     callback: Progress | None = None,
@@ -111,20 +100,9 @@ def _groups(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) -> dict[st
     return {"groups": sensitive[attribute]}
 
 
-def acquire(model: Any, X: NDArray[np.float32], *, callback: Progress | None = None) -> Acquired | None:
+def acquire(model: Any, X: NDArray[np.float32], *, callback: Progress | None = None) -> Acquisition | None:
     """Ask for features, if the model asks; `callback(done, total)` counts the rows."""
     return model.acquire(X, callback=callback) if asks(model) else None
-
-
-@contextmanager
-def loading(role: str) -> Iterator[None]:
-    """Turn errors from loading a published `role` (model, baseline) into an `InputError`."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(
-            f"the {role} cannot be loaded ({type(error).__name__}): publish it again."
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -132,14 +110,14 @@ class LoadedModel:
     """A published model with its encoder; `encoder_file` holds the bytes of the encoder's file."""
 
     role: str
-    model: Decides
+    model: Method
     encoder: TableEncoder
     encoder_file: bytes
 
     @classmethod
     def load(cls, role: str, bundle: Path) -> LoadedModel:
         """Read a bundle; an `InputError` if it cannot be read."""
-        with loading(role):
+        with unusable(f"the {role}", "loaded"):
             file = bundle / "encoder.json"
             return cls(role, load_model(bundle / "model"), TableEncoder.load(file), file.read_bytes())
 

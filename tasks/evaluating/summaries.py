@@ -22,9 +22,6 @@ TEXTS = {
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
-# JUnit
-
-
 def junit_of_decision(
     results: Sequence[Mapping[str, Any]],
     *,
@@ -103,9 +100,6 @@ def _document(
 def _clean(text: str) -> str:
     """Replace the characters that XML cannot represent; a column's name may have some."""
     return FORBIDDEN.sub("\ufffd", text)
-
-
-# Markdown
 
 
 def markdown_of_evaluation(run: Mapping[str, Any], documents: Mapping[str, Any], report: str) -> str:

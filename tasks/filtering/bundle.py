@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 from evenhand.fairlib.proxies.raw import RawAcceptance, Rows
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, unusable
 from evenhand.tasks.store import sha256_of_path
 
 # The files of a bundle that decide about rows; balance.json does not.
@@ -87,7 +86,7 @@ class ProxyBundle:
         lacking = [name for name in DECISIVE if not (place / name).exists()]
         if lacking:
             raise InputError(f"the proxy in {place.name} lacks {lacking[0]}: publish it again.")
-        try:
+        with unusable(f"the proxy in {place.name}"):
             inputs = json.loads((place / "inputs.json").read_text())
             contract = Contract.from_dict(inputs["contract"])
             model = load_proxy(place / "model")
@@ -103,10 +102,6 @@ class ProxyBundle:
                 version=version,
                 salt=str(inputs.get("salt", "")),
             )
-        except (ContractError, ValueError, KeyError) as error:
-            raise InputError(
-                f"the proxy in {place.name} cannot be used ({type(error).__name__}): publish it again."
-            ) from error
 
     def uniforms(self, rows: Rows, key: Sequence[str], seed: int) -> NDArray[np.float64]:
         """Uniform numbers of rows, by which they are kept, shape (n,).

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import coerce, is_text
+from evenhand.data_contracts.checking import rule_texts
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Contract
@@ -159,8 +160,7 @@ def _failures(
 ) -> Iterator[Failure]:
     """Rows that break each rule of a column."""
     if needs_value(column, contract):
-        cure = "fill the values, drop the rows, or set required: false in the contract"
-        yield missing, "no missing values", "without a value", cure
+        yield missing, *rule_texts("not_null", column)
     nonfinite = None
     if column.logical_type == "number":
         nonfinite = _where(values, lambda items: pc.invert(pc.is_finite(items)))
@@ -170,32 +170,20 @@ def _failures(
         allowed = pa.array(column.allowed)
         # the column's own type may be too narrow for some of the allowed values
         mask = _where(values, lambda items: pc.invert(pc.is_in(items.cast(allowed.type), allowed)), nonfinite)
-        cure = "correct the values, or add them to validValues in the contract"
-        expectation = f"one of {len(column.allowed)} allowed values"
-        yield mask, expectation, "with another value", cure
-    low, high = column.minimum, column.maximum
-    bounds = [
-        (text, beyond, pa.scalar(bound))
-        for text, beyond, bound in ((f"at least {low}", pc.less, low), (f"at most {high}", pc.greater, high))
-        if bound is not None
-    ]
-    if not bounds:
+        yield mask, *rule_texts("in_set", column)
+    bounds = (pc.less, column.minimum), (pc.greater, column.maximum)
+    if column.minimum is None and column.maximum is None:
         return
 
     def outside(items: pa.Array) -> pa.Array:
-        return reduce(pc.or_kleene, [beyond(items, bound) for _, beyond, bound in bounds])
+        beyond = [is_beyond(items, pa.scalar(bound)) for is_beyond, bound in bounds if bound is not None]
+        return reduce(pc.or_kleene, beyond)
 
     if not pa.types.is_dictionary(values.type) and nonfinite is None:
         extremes = pa.array(list(pc.min_max(values).values()), values.type)
         if not outside(extremes).fill_null(False).true_count:
             return
-    cure = "correct the values, or widen logicalTypeOptions in the contract"
-    yield (
-        _where(values, outside, nonfinite),
-        f"values of {' and '.join(text for text, _, _ in bounds)}",
-        "outside",
-        cure,
-    )
+    yield _where(values, outside, nonfinite), *rule_texts("between", column)
 
 
 def _unseen(values: pa.Array, missing: Mask | None, known: tuple[str, ...]) -> Mask | None:

@@ -71,6 +71,19 @@ def filter_files(
         return summarise(outcomes, listed, place.records(), bundle, settings, time.monotonic() - started)
 
 
+def as_finished(
+    units: Sequence[UnitSpec], work: Callable[[UnitSpec], UnitResult], threads: int
+) -> Iterator[tuple[UnitSpec, UnitResult]]:
+    """Call `work` with each unit on threads; yield each with its result as soon as it is finished."""
+    with ThreadPoolExecutor(threads) as pool:
+        futures = {pool.submit(work, unit): unit for unit in units}
+        try:
+            for future in as_completed(futures):
+                yield futures.pop(future), future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 @dataclass
 class _FileState:
     """State of one input file."""
@@ -148,16 +161,7 @@ class _Run:
                 return UnitResult()
             return filter_unit(unit, self.bundle, self.settings)
 
-        def run(units: Sequence[UnitSpec]) -> Iterator[tuple[UnitSpec, UnitResult]]:
-            with ThreadPoolExecutor(count) as pool:
-                futures = {pool.submit(work, unit): unit for unit in units}
-                try:
-                    for future in as_completed(futures):
-                        yield futures.pop(future), future.result()
-                finally:
-                    pool.shutdown(cancel_futures=True)
-
-        return run
+        return lambda units: as_finished(units, work, count)
 
     def note(self, unit: UnitSpec, result: UnitResult) -> None:
         """Store a unit's result; after a file's last unit, check the file and remove it if it failed."""

@@ -92,11 +92,6 @@ def list_inputs(
     return Inputs(str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting))
 
 
-def os_reason(error: OSError) -> str:
-    """Reason of a system error; the texts of Arrow and others quote paths, and are long."""
-    return os.strerror(error.errno) if error.errno else type(error).__name__
-
-
 def _is_hidden(name: str) -> bool:
     """Whether a part of a relative path starts with ``_`` or a dot."""
     return any(part.startswith(("_", ".")) for part in PurePosixPath(name).parts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -14,12 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import fsspec
 from filelock import FileLock, Timeout
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
-from evenhand.tasks.filtering.inputs import os_reason
-from evenhand.tasks.store import is_local, sha256_of_file
+from evenhand.tasks.ingest import os_reason
+from evenhand.tasks.store import Folder, sha256_of_file
 
 FORMAT = 1
 STATE = "_evenhand"
@@ -85,7 +83,7 @@ class UnitRecord:
         return cls(**values)
 
 
-class OutputFolder:
+class OutputFolder(Folder):
     """A folder or URL with parts, and below ``_evenhand/`` the records, the quarantine and unfinished files.
 
     On a local disk files are written under a temporary name and renamed; to an object store they are sent
@@ -93,18 +91,8 @@ class OutputFolder:
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url
-        self.shown = without_secrets(url)
-        try:
-            self.filesystem, root = fsspec.core.url_to_fs(os.path.expanduser(url))
-        except (ImportError, ValueError) as error:
-            raise InputError(f"the output {self.shown} cannot be opened: {error}") from None
-        self.root = str(root).rstrip("/")
-        self.is_local = is_local(self.filesystem)
-
-    def path(self, *parts: str) -> str:
-        """Path on the file system."""
-        return str(PurePosixPath(self.root, *parts))
+        super().__init__(url, "output")
+        self.url, self.shown = url, without_secrets(url)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -158,8 +146,6 @@ class OutputFolder:
             return []
         return [PurePosixPath(item).name for item in self.filesystem.ls(place, detail=False)]
 
-    # writing
-
     @contextmanager
     def workdir(self) -> Iterator[Path]:
         """A local folder for unfinished files, on the output's own disk if the output is local."""
@@ -175,12 +161,7 @@ class OutputFolder:
     def put(self, source: Path, *parts: str) -> Part:
         """Move a finished file to its place."""
         part = Part("/".join(parts), source.stat().st_size, sha256_of_file(source))
-        target = self.path(*parts)
-        self.filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
-        if self.is_local:
-            source.replace(target)
-        else:
-            self.filesystem.put_file(str(source), target)
+        self.move_in(source, *parts)
         return part
 
     def _write(self, text: str, *parts: str) -> None:
@@ -198,8 +179,6 @@ class OutputFolder:
         for place in (self.path(*RECORDS, f"{unit}.json"), self.path(part), self.path(*QUARANTINE, part)):
             if self.filesystem.exists(place):
                 self.filesystem.rm_file(place)
-
-    # reading
 
     def records(self) -> list[UnitRecord]:
         """Every readable record, ordered by file and index."""

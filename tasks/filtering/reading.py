@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -19,8 +19,15 @@ from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, key_columns
 from evenhand.tasks.filtering.checks import PROBABILITY, typed
-from evenhand.tasks.filtering.inputs import InputFile, os_reason
-from evenhand.tasks.ingest import check_unique, csv_options, delimiter_of, is_gzipped, parse_error
+from evenhand.tasks.filtering.inputs import InputFile
+from evenhand.tasks.ingest import (
+    check_unique,
+    csv_arguments,
+    csv_options,
+    delimiter_of,
+    is_gzipped,
+    readable,
+)
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 32 << 20
@@ -192,15 +199,10 @@ def read_csv(file: InputFile, bundle: ProxyBundle, settings: FilterSettings, fil
     if header_only:
         return Stream(iter([]), left_out, schema)
     with _readable(file):
-        reader = pyarrow.csv.open_csv(
-            _text_stream(file, gzipped, files),
-            # A block must hold the longest cell.
-            read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=kinds, include_columns=kept, **csv_options(settings.null_values)
-            ),
-        )
+        parse = {"delimiter": delimiter, "newlines_in_values": True}
+        convert = {"column_types": kinds, "include_columns": kept, **csv_options(settings.null_values)}
+        options = csv_arguments(parse, convert, BLOCK_BYTES)
+        reader = pyarrow.csv.open_csv(_text_stream(file, gzipped, files), **options)
     return Stream(_guarded(reader, file), left_out, schema)
 
 
@@ -228,10 +230,8 @@ def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeF
 def _header(content: bytes, delimiter: str | None, name: str) -> tuple[list[str], str, bool]:
     """Column names, the delimiter, and whether the header is the whole file."""
     first, _, rest = content.lstrip(b"\r\n").partition(b"\n")
-    try:
+    with readable(name, "csv"):
         line = first.decode("utf-8-sig").rstrip("\r")
-    except UnicodeDecodeError:
-        raise InputError(f"the header of {name} is not UTF-8 text: save the file as UTF-8.") from None
     if not line.strip():
         raise InputError(f"{name} has no header line: write the column names first.")
     mark = delimiter or delimiter_of(line)
@@ -244,20 +244,5 @@ def _guarded(batches: Iterable[pa.RecordBatch], file: InputFile) -> Iterator[pa.
         yield from batches
 
 
-@contextmanager
-def _readable(file: InputFile) -> Iterator[None]:
-    """Report a damaged file in one line, without Arrow's message, which may quote a row."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise InputError(f"{file.name} cannot be opened ({os_reason(error)}): check it.") from None
-        if file.format == "parquet":
-            raise InputError(f"{file.name} is a damaged or truncated Parquet file: write it again.") from None
-        if found := parse_error(error):
-            reason = f"cannot be read as CSV ({found}): check the delimiter and quoting."
-        elif "UTF8" in str(error):
-            reason = "is not UTF-8 text: save the file as UTF-8."
-        else:
-            reason = "is damaged, truncated or no CSV: write it again."
-        raise InputError(f"{file.name} {reason}") from None
+def _readable(file: InputFile) -> AbstractContextManager[None]:
+    return readable(file.name, file.format, "filter")

@@ -50,8 +50,8 @@ class FilterSummary:
     left_out: list[str]  # sensitive columns that are not in the output
     # By digest of each proxy in the output, its `version` and its number of `files`.
     proxies: dict[str, dict[str, Any]]
-    drift: dict[str, Any] | None  # a `Drift`
-    balance: dict[str, Any] | None  # `ExpectedShares`
+    drift: dict[str, Any] | None  # of `drift_of`
+    balance: Mapping[str, Any] | None  # of `expected_shares`
     seconds: float
     waiting: Sequence[str] = ()  # files of a watched input that changed too recently
 
@@ -91,10 +91,7 @@ def summarise(
         files_of.setdefault(record.proxy, set()).add(record.file)
         if record.proxy == bundle.digest:
             masses += record.masses
-    drift = drift_of(masses, bundle.masses, settings.max_drift)
-    balance = None
-    if bundle.balance is not None:
-        balance = expected_shares(masses, bundle.raw.acceptance, bundle.balance, settings.seed)
+    acceptance, balance = bundle.raw.acceptance, bundle.balance
     versions = {record.proxy: record.proxy_version for record in records}
     return FilterSummary(
         files=sorted(files, key=lambda file: file.name),
@@ -103,29 +100,19 @@ def summarise(
         **counts_of(records),
         expected_out=sum(record.expected for record in records),
         masses=masses.tolist(),
-        expected_by_group=(masses * bundle.raw.acceptance).tolist(),
+        expected_by_group=(masses * acceptance).tolist(),
         left_out=sorted({name for record in records for name in record.left_out}),
         proxies={
             proxy: {"version": versions[proxy], "files": len(names)} for proxy, names in files_of.items()
         },
-        drift=asdict(drift) if drift else None,
-        balance=asdict(balance) if balance else None,
+        drift=drift_of(masses, bundle.masses, settings.max_drift),
+        balance=balance and expected_shares(masses, acceptance, balance, settings.seed),
         seconds=seconds,
         waiting=list(inputs.waiting),
     )
 
 
-@dataclass(frozen=True)
-class Drift:
-    """Distance of the batch's shares of proxy groups from the training rows'; see `drift_of`."""
-
-    psi: float  # population stability index
-    chi_square: float  # Pearson's statistic
-    p_value: float
-    warning: bool  # whether the index is above the limit
-
-
-def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | None:
+def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> dict[str, Any] | None:
     r"""Compare sums of shares with the training rows' shares r of the proxy groups.
 
     With the batch's shares p, all at least 1e-6, the index is
@@ -137,7 +124,8 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | No
     single group, so the p-value is too large rather than too small. With millions of rows it is small for
     differences that do not matter. The index, not the p-value, therefore decides about the warning.
 
-    `masses` are sums of the batch's shares, shape (l,), and `training` the shares of the training rows. A
+    `masses` are sums of the batch's shares, shape (l,), and `training` the shares of the training rows. The
+    result has ``psi``, ``chi_square``, ``p_value`` and ``warning``, whether the index is above the limit; a
     batch without rows gives None.
     """
     from scipy.special import chdtrc
@@ -151,27 +139,13 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> Drift | No
     statistic = float(rows * ((shares - reference) ** 2 / reference).sum())
     freedom = len(sums) - 1
     psi = float(stability_index(shares, reference))
-    return Drift(psi, statistic, float(chdtrc(freedom, statistic)) if freedom else 1.0, psi > limit)
-
-
-@dataclass(frozen=True)
-class ExpectedShares:
-    """Expected shares of the sensitive groups in the sample: one number per group."""
-
-    groups: list[str]
-    shares: list[float]
-    low: list[float]
-    high: list[float]
-    target: list[float]
-    imbalance: float  # distance of the shares from the target, with its interval
-    imbalance_low: float
-    imbalance_high: float
-    level: float = LEVEL  # of the intervals
+    p = float(chdtrc(freedom, statistic)) if freedom else 1.0
+    return {"psi": psi, "chi_square": statistic, "p_value": p, "warning": psi > limit}
 
 
 def expected_shares(
     masses: ArrayLike, acceptance: ArrayLike, balance: Mapping[str, Any], seed: int
-) -> ExpectedShares | None:
+) -> dict[str, Any] | None:
     r"""Shares of the groups among the accepted rows, by the proxy groups' held-out compositions A.
 
     .. math:: s_k = \frac{\sum_j m_j \rho_j A_{jk}}{\sum_j m_j \rho_j}
@@ -184,8 +158,10 @@ def expected_shares(
     the proxy groups of this batch are composed like those of the held-out rows; drift indicates whether they
     are not.
 
-    `masses` and `acceptance` have the shape (l,); `balance` is the content of balance.json. The result is
-    None if no row can be expected to be accepted.
+    `masses` and `acceptance` have the shape (l,); `balance` is the content of balance.json. The result has
+    lists with a number per group, ``shares``, ``low``, ``high`` and ``target``, beside ``groups``; the
+    ``imbalance``, the distance of the shares from the target, with ``imbalance_low`` and ``imbalance_high``;
+    and the ``level`` of the intervals. It is None if no row can be expected to be accepted.
     """
     kept = np.asarray(masses, dtype=np.float64) * np.asarray(acceptance, dtype=np.float64)
     total = float(kept.sum())
@@ -204,17 +180,18 @@ def expected_shares(
     shares = kept @ compositions / total
     imbalance = float(np.linalg.norm(shares - np.asarray(balance["target"], dtype=np.float64)))
     margin = float(np.quantile(np.linalg.norm(drawn - drawn.mean(axis=0), axis=1), LEVEL))
-    return ExpectedShares(
-        list(balance["groups"]),
-        shares.tolist(),
+    return {
+        "groups": list(balance["groups"]),
+        "shares": shares.tolist(),
         # the prior's half rows move the draws away from small shares
-        np.minimum(low, shares).tolist(),
-        np.maximum(high, shares).tolist(),
-        list(balance["target"]),
-        imbalance,
-        max(0.0, imbalance - margin),
-        imbalance + margin,
-    )
+        "low": np.minimum(low, shares).tolist(),
+        "high": np.maximum(high, shares).tolist(),
+        "target": list(balance["target"]),
+        "imbalance": imbalance,
+        "imbalance_low": max(0.0, imbalance - margin),
+        "imbalance_high": imbalance + margin,
+        "level": LEVEL,
+    }
 
 
 def _held_out(balance: Mapping[str, Any]) -> tuple[Float, Float]:

@@ -18,9 +18,10 @@ from evenhand.data_contracts.errors import ContractViolation
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.bundle import FilterSettings, ProxyBundle, digest_of
 from evenhand.tasks.filtering.checks import PROBABILITY, Judged, RowFilter
-from evenhand.tasks.filtering.inputs import InputFile, os_reason
+from evenhand.tasks.filtering.inputs import InputFile
 from evenhand.tasks.filtering.output import QUARANTINE, OutputFolder, UnitRecord, unit_name
 from evenhand.tasks.filtering.reading import Stream, parquet_footer, read_csv, read_parquet, typed_batch
+from evenhand.tasks.ingest import os_reason
 
 # A row group is written when it holds this many bytes or rows.
 GROUP_BYTES = 32 << 20

@@ -162,9 +162,6 @@ def numeric_columns(table: Table) -> list[bool]:
     return found
 
 
-# pictures of charts
-
-
 def _draw(charts: Sequence[tuple[Chart, str]], store: Store | None) -> dict[int, Markup]:
     """Give each chart, by its ``id``, as an accessible inline image in each of its forms.
 

@@ -152,9 +152,6 @@ def treatment(metrics: Json, most: int = 3) -> list[str]:
     return sentences
 
 
-# gates
-
-
 def gate_results(documents: Json) -> Sequence[Json]:
     """Results of the gates; none where the job has none."""
     found: Sequence[Json] = (documents.get("decision") or {"results": []})["results"]
@@ -206,30 +203,15 @@ def too(result: Json) -> str:
     return known.get(result["kind"], "too little")
 
 
-def gate_sentence(result: Json, interval: str, reason: str | None = None) -> str:
-    """Say what a gate asked, what was found, and by how much it differs, or why it cannot be judged."""
-    asked, found, compared = compared_number(result, interval)
-    name = title(result["metric"])
-    if gate_kind(result) == "insufficient_evidence":
-        return f"{name}: not enough evidence to judge ({asked} was asked){f'; {reason}' if reason else ''}."
-    if result["bound"] == "interval":
-        found = f"the {compared} is {found}"
-    margin = gate_margin(result)
-    missing = "" if result["passed"] or margin is None else f": {formats.number(abs(margin))} {too(result)}"
-    return f"{name}: {found}, where {asked} was asked{missing}."
-
-
-def gate_findings(results: Sequence[Json], metrics: Json, lead: str) -> list[str]:
+def gate_findings(results: Sequence[Json], lead: str) -> list[str]:
     """Say which gates refused and by how much, and which could not be judged; `lead` starts it."""
-    interval = interval_name(metrics["settings"])
     refused = [r for r in results if gate_kind(r) == "refused"]
     unclear = [r for r in results if gate_kind(r) == "insufficient_evidence"]
     counted = f"{len(refused)} of {formats.plural(len(results), 'gate')} refused it"
-    sentences = [f"{lead}: {counted if refused else 'there is not enough evidence to decide'}."]
+    findings = [f"{lead}: {counted if refused else 'there is not enough evidence to decide'}."]
     for result in (*refused, *unclear):
-        reason = metrics["metrics"].get(result["metric"], {}).get("reason")
-        sentences.append(gate_sentence(result, interval, reason))
-    return sentences
+        findings.append(f"{result['text'].replace(result['metric'], title(result['metric']), 1)}.")
+    return findings
 
 
 def gates_passed(count: int) -> str:

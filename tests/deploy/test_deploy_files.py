@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evenhand.flows.serve import Limit, read_deployments
+from evenhand.flows.services import read_deployments
 from evenhand.tasks.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,7 +144,7 @@ def test_the_composed_services_are_pinned_and_closed() -> None:
 
 def test_serve_reads_what_deploy_reads() -> None:
     found = {item.name: item for item in read_deployments(DEPLOY / "prefect.yaml")}
-    assert found["campaign"].concurrency_limit == Limit(limit=1, collision_strategy="CANCEL_NEW")
+    assert found["campaign"].concurrency_limit == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
     assert found["campaign"].schedules[0].cron == "15 2 * * *"
     assert found["arrivals"].schedules[0].build().interval.total_seconds() == 300
     assert found["challenger"].schedules == []

@@ -26,7 +26,7 @@ root, deployments, *models = map(Path, sys.argv[1:])
 
 import evenhand.fairlib.methods.budro, evenhand.tasks.publish, evenhand.data_contracts.model
 from evenhand.flows.prefect_flows import retrain
-from evenhand.flows.serve import read_deployments
+from evenhand.flows.services import read_deployments
 from prefect.flows import EntrypointType, load_flow_from_entrypoint
 
 entrypoints = {item.entrypoint for item in read_deployments(deployments)}

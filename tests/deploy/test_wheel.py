@@ -27,10 +27,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
     "aif360": {f"{COMPARATORS}/calibration.py", f"{COMPARATORS}/repair.py"},
-    "distributed": {"flows/prefect_workers.py", "flows/workers.py"},
+    "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction", "thresholds")},
     "optuna": {"tasks/tuning/candidates.py", "tasks/tuning/search.py"},
-    "prefect_dask": {"flows/prefect_workers.py"},
 }
 # resolves every shipped job, runs its first step, and prints rows or the error's text
 FIRST_STEPS = """

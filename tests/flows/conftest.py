@@ -10,7 +10,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ import evenhand.flows.commands.progress_lines
 import evenhand.flows.engine
 import evenhand.flows.sweep
 import evenhand.flows.tune
+import evenhand.flows.workers
 import evenhand.tasks.pages.build
 from evenhand.tasks.step import Step, StepContext, StepResult, run_step
 from tests.flows.people import (
@@ -190,12 +190,17 @@ def champion(bench: Bench, published: Done) -> Bench:
 def points_here() -> Iterator[None]:
     """Points of sweeps run in this process: for tests of what comes of a sweep, not of its workers."""
 
-    @contextlib.contextmanager
-    def here(workers: int) -> Iterator[Any]:
-        yield SimpleNamespace(run=lambda function, *arguments: function(*arguments))
+    class Here(evenhand.flows.workers.Pool):
+        size = 1
+
+        def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+            return function(*arguments)
+
+        def close(self, *, kill: bool = False) -> None:
+            pass
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evenhand.flows.sweep, "WorkerPool", here)
+        patch.setattr(evenhand.flows.sweep, "make_pool", lambda section, most: Here())
         yield
 
 

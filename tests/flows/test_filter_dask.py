@@ -31,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_cluster_of_two_workers_writes_the_same_bytes(
     proxies: Any, people: Callable[..., pa.Table]
 ) -> None:
-    pytest.importorskip("prefect_dask")
+    pytest.importorskip("distributed")
     proxies.job |= {"method": {"name": "naive-tree"}, "gates": {}}
     assert proxies.run().code == 0
     source = proxies.folder / "in"

@@ -55,7 +55,6 @@ def refused(bench: Any, *words: str, arguments: tuple[str, ...] = (), job: str |
         ("filter.key=[1]", ["filter.key", "string"]),
         ("filter.engine=spark", ["filter.engine", "'threads' or 'dask'"]),
         ("filter.address=tcp://h:1", ["filter.address", "set engine to dask, or leave address out"]),
-        ("filter.engine=dask", ["--direct", "Dask needs Prefect", "leave one of them out"]),
         ("filter.seed=soon", ["filter.seed", "integer"]),
         ("filter.seed=-1", ["filter.seed", "greater than or equal to 0"]),
         ("filter.seed=2147483648", ["filter: seed", "must be below 2,147,483,648"]),

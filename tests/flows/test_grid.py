@@ -167,7 +167,6 @@ def test_a_goal_may_name_what_any_point_will_have() -> None:
             ("'gap_max.sex'", "gap_max.group"),
         ),
         (["--over", "method.eta=1", "--best", "certificate.drf"], ("'certificate.drf'", "not a metric")),
-        (["--over", "method.eta=1", "--set", "sweep.engine=dask"], ("--direct", "Dask")),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_runs(
@@ -185,7 +184,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(
 def test_without_the_extra_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "prefect_dask" else real(name, *rest)
+        importlib.util, "find_spec", lambda name, *rest: None if name == "distributed" else real(name, *rest)
     )
     with pytest.raises(InputError, match=r"pip install 'evenhand\[dask\]'"):
         make_grid("loans-gbdt", ["method.eta=1"], overrides=["sweep.engine=dask"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evenhand.flows.notify import read_notifications
+from evenhand.flows.services import read_notifications
 from evenhand.tasks.errors import InputError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "deploy" / "notify.yaml"

@@ -128,7 +128,7 @@ def test_a_point_has_its_differences_from_the_blind_control(bench: Any) -> None:
 def test_again_everything_is_found_without_a_server_or_a_worker(
     swept: Swept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.flows.sweep.WorkerPool", None)
+    monkeypatch.setattr("evenhand.flows.sweep.make_pool", None)
     done = call("sweep", *JOB, *GRID, "--json", store=swept.store)
     assert done.exit_code == 0, done.stderr
     again = json.loads(done.stdout)

@@ -22,7 +22,7 @@ JOB = ("loans-gbdt", "--set", "table.rows=600", "--set", "method.n_steps=4", "--
 
 
 def test_a_cluster_of_two_workers_gives_the_same_table(tmp_path: Path) -> None:
-    pytest.importorskip("prefect_dask")
+    pytest.importorskip("distributed")
     grid = ("--over", "method.eta=0.3,-1", "--seeds", "2", "--workers", "2", "--json")
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
     with socket.socket() as other:

@@ -209,7 +209,7 @@ def test_a_crash_in_a_step_leaves_nothing(store: Store) -> None:
     with pytest.raises(ZeroDivisionError):
         run_step(store, Step("probe", function), "k", {}, {})
     assert store.find("probe", "k") is None
-    assert store.filesystem.find(store._path("artifacts")) == []
+    assert store.filesystem.find(store.path("artifacts")) == []
     assert list(store.scratch().iterdir()) == []
 
 
@@ -344,7 +344,7 @@ def test_cleaning_keeps_the_newest_of_each_step_and_what_they_point_at(store: St
     for index in (1, 2):
         assert store.find("probe", f"k{index}") == records[index]
     assert store.prune(0)[0] == 2
-    assert store.filesystem.find(store._path("artifacts")) == []
+    assert store.filesystem.find(store.path("artifacts")) == []
     assert store.prune(0) == (0, 0)
 
 
@@ -420,7 +420,7 @@ def test_text_is_replaced_in_one_step_and_missing_text_is_none(store: Store) -> 
     store.write_text("ä\n", "runs", "r", "a.txt")
     store.write_text("b\r\n", "runs", "r", "a.txt")
     assert store.read_text("runs", "r", "a.txt") == "b\r\n"
-    assert store.filesystem.find(store._path("runs")) == [store._path("runs", "r", "a.txt")]
+    assert store.filesystem.find(store.path("runs")) == [store.path("runs", "r", "a.txt")]
 
 
 def test_a_local_store_is_for_its_owner_alone(tmp_path: Path) -> None:

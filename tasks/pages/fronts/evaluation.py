@@ -52,7 +52,7 @@ def headline(documents: Documents) -> list[str]:
     if results and run["status"] == "passed":
         outcome = [f"{texts.gates_passed(len(results))}."]
     elif results and run["status"] != "no_gates":
-        outcome = texts.gate_findings(results, metrics, "It does not pass")
+        outcome = texts.gate_findings(results, "It does not pass")
     notes = [f"Note: {note.removesuffix('.')}." for note in run["notes"]]
     return [f"{text}.", *outcome, *notes, *texts.treatment(metrics), *compared(documents)]
 

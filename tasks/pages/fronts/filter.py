@@ -131,9 +131,6 @@ def _balance(documents: Documents) -> list[str]:
     return sentences
 
 
-# sentences and numbers that sections show too
-
-
 def drift_sentence(documents: Documents) -> str:
     """Say whether the rows are like the training rows, and if not, what to do."""
     found = documents["summary"]["drift"]
@@ -312,15 +309,15 @@ def _shares(documents: Documents) -> list[Block]:
 
 
 def _share_chart(title: str, rows: list[dict[str, Any]], level: str) -> Chart:
-    shown = texts.largest(rows, MOST_DRAWN, lambda row: row["baseline"] or 0.0)
-    said = "; ".join(
-        f"{row['label']} from {formats.percent(row['baseline'])} to {formats.percent(row['value'])}"
-        for row in shown
-    )
+    shown, said = texts.largest(rows, MOST_DRAWN, lambda row: row["baseline"] or 0.0), []
+    for row in shown:
+        said.append(
+            f"{row['label']} from {formats.percent(row['baseline'])} to {formats.percent(row['value'])}"
+        )
     names = {"value": "expected of the kept rows", "baseline": "training rows", "limit": "target"}
     data = {"rows": shown, "interval": level, "floor": 0.0, "names": names, "percent": True}
-    caption = texts.left_out(shown, rows, "The groups that are texts.largest in training")
-    described = f"From training rows to kept rows: {said}."
+    caption = texts.left_out(shown, rows, "The groups that are largest in training")
+    described = f"From training rows to kept rows: {'; '.join(said)}."
     return Chart("intervals.metric_intervals", data, title, described, caption)
 
 
@@ -363,29 +360,27 @@ def _groups(documents: Documents) -> list[Block]:
     rows, said = [], []
     for group in groups:
         before, share = group["training"], formats.percent(group["share"])
-        then, change = "not known", "not known"
+        then, change, beside = "not known", "not known", ""
         if before is not None:
-            then, change = formats.percent(before), _points(group["share"] - before)
-        said.append(
-            f"group {group['group']} {share}" + (f" ({then} in training)" if before is not None else "")
-        )
+            text = f"{100 * (group['share'] - before):+.1f}".replace("-", "\u2212")
+            then, change = formats.percent(before), "0.0" if text[1:] == "0.0" else text
+            beside = f" ({then} in training)"
+        said.append(f"group {group['group']} {share}{beside}")
         accepted = group["kept"] / group["share"] if group["rows"] else texts.lack("no rows")
         counts = round(group["rows"]), accepted, round(group["kept_rows"])
         rows.append([group["group"], then, share, change, *counts])
     shown = groups[:MOST_DRAWN]
-    caption = texts.left_out(shown, groups, "The texts.largest proxy groups")
+    caption = texts.left_out(shown, groups, "The largest proxy groups")
     described = f"{'; '.join(said[:MOST_DRAWN])}."
     head = ["Proxy group", "Share of training rows", "Share of this batch", "Difference, points", "Rows"]
     head += ["Acceptance probability", "Expected to be kept"]
-    keys = ("group", "share", "kept", "training")
-    drawn = [{key: group[key] for key in keys} for group in shown]
+    keys, title = ("group", "share", "kept", "training"), "Rows of the batch by proxy group"
+    drawn = {"rows": [{key: group[key] for key in keys} for group in shown]}
     return [
         "The proxy puts each row into a proxy group by its ordinary features, if need be into several by "
         f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The bars are the "
         "rows of the files that this version of the proxy filtered.",
-        Chart(
-            "groups.kept_by_group", {"rows": drawn}, "Rows of the batch by proxy group", described, caption
-        ),
+        Chart("groups.kept_by_group", drawn, title, described, caption),
         Table("Rows by proxy group", head, rows, folded=len(rows) > MOST_OPEN),
         *_drift(documents["summary"]["drift"], documents["settings"]["max_drift"]),
     ]
@@ -405,11 +400,6 @@ def _drift(found: Json | None, most: float) -> list[Block]:
         Table("Drift of the batch from the training rows", ["What", "Value"], pairs, pairs=True),
         "The index decides about the warning: with many rows the p-value is small for any difference.",
     ]
-
-
-def _points(difference: float) -> str:
-    text = f"{100 * difference:+.1f}".replace("-", "\u2212")
-    return "0.0" if text[1:] == "0.0" else text
 
 
 def _cautions(documents: Documents) -> list[Block]:

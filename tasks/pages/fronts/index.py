@@ -19,13 +19,7 @@ Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unkno
 
 RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")
 # Suffix of a run's name, and the kind of run that has it.
-SUFFIXES = {
-    "sweep": "sweep",
-    "tune": "tune",
-    "filter": "filter",
-    "evaluate": "evaluation",
-    "monitor": "monitor",
-}
+SUFFIXES = {"evaluate": "evaluation"} | {name: name for name in ("sweep", "tune", "filter", "monitor")}
 # Statuses of one kind of run only, however it is named.
 KIND_OF_STATUS = dict.fromkeys(("published", "gated", "up_to_date"), "run")
 KIND_OF_STATUS |= {"filtered": "filter", "monitored": "monitor"}

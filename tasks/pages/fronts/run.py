@@ -64,7 +64,7 @@ def _outcome(documents: Documents) -> list[str]:
     if degenerate:
         return [f"It is not published: {degenerate}"]
     if run["status"] != "published":
-        return texts.gate_findings(results, documents["metrics"], "It is not published")
+        return texts.gate_findings(results, "It is not published")
     alias = f", as its {model['alias']}" if model.get("alias") else ""
     where = f"and is published as version {model['version']} of {model['name']}{alias}."
     if not results:

@@ -98,9 +98,6 @@ def _ends(sweep: Json) -> list[str]:
     return [sentence]
 
 
-# metrics of a sweep
-
-
 def within(name: str) -> str:
     """A metric's title within a sentence."""
     text = title(name)

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import better_or_worse, direction, title
+from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.model import Block, Cell, Chart, Documents, Json, Section, Table
-from evenhand.tasks.pages.texts import (
-    ROUNDING,
-    ends,
-    estimate_cell,
-    interval_name,
-    known,
-    lack,
-    metric_cell,
-    summary_of,
-)
+from evenhand.tasks.pages.model import Block, Chart, Documents, Json, Section, Table
+from evenhand.tasks.pages.sections.metrics import difference_cell, difference_chart, finding
+from evenhand.tasks.pages.texts import ends, estimate_cell, interval_name, known, metric_cell, summary_of
 
 PAGES = {"run": 5}
 NEEDS = ("controls", "metrics")
@@ -91,12 +83,10 @@ def verdict(differences: Mapping[str, Json]) -> str:
     better: list[str] = []
     worse: list[str] = []
     for name in names:
-        found = differences[name]
-        low, high = found["low"], found["high"]
-        if found["value"] is None or low is None or low <= 0.0 <= high:
-            continue
-        text = f"{title(name).lower()} ({formats.signed(found['value'])})"
-        (better if better_or_worse(name, found["value"]) == "better" else worse).append(text)
+        kind = finding(name, differences[name])
+        if kind in ("better", "worse"):
+            text = f"{title(name).lower()} ({formats.signed(differences[name]['value'])})"
+            (better if kind == "better" else worse).append(text)
     if all(differences[name]["low"] is None for name in names):
         return "the job asks for no intervals (`evaluate.draws: 0`), so no difference can be told from chance"
     if not better and not worse:
@@ -127,24 +117,11 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
 
 
 def _chart(differences: Mapping[str, Json], names: Sequence[str], control: str, interval: str) -> Chart:
-    rows, said = [], []
-    for name in names:
-        found = differences.get(name)
-        if found is None or found["value"] is None or found["low"] is None or direction(name) is None:
-            continue
-        # one chart for all: the side on which the model is better is to the right
-        sign = 1.0 if direction(name) == "higher" else -1.0
-        turned = sorted(sign * found[end] for end in ("low", "high"))
-        clear = turned[0] > 0.0 or turned[1] < 0.0
-        finding = "difference" if clear else "no difference can be told"
-        gain = sign * found["value"]
-        row = {"label": title(name), "value": gain, "low": turned[0], "high": turned[1]}
-        rows.append(row | {"finding": finding})
-        said.append(f"{title(name)}: {formats.signed(gain)}, {finding}")
-    data = {"rows": rows, "better": "higher", "interval": interval}
+    """All in one chart: the side on which the model is better is to the right."""
+    known = [n for n in names if direction(n) is not None and differences.get(n, {}).get("low") is not None]
     heading = f"How much better than {control} the model is"
     caption = "Gains to the right: of measures where less is better the sign is changed."
-    return Chart("intervals.differences", data, heading, f"{'; '.join(said)}.", caption)
+    return difference_chart(heading, differences, known, interval, "higher", caption=caption)
 
 
 def _table(controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]) -> Table:
@@ -159,21 +136,9 @@ def _table(controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Seq
         for control in shown:
             row.append(known(controls[control]["metrics"].get(name), why="not measured"))
             if control != "majority":
-                row.append(_difference(name, controls[control]["differences"].get(name)))
+                row.append(difference_cell(name, controls[control]["differences"].get(name)))
         rows.append(row)
     columns = ["Metric", "This model"]
     for control in shown:
         columns += [titles[control], *(["Difference"] if control != "majority" else [])]
     return Table("The model and its controls", columns, rows)
-
-
-def _difference(name: str, found: Json | None) -> Cell:
-    if found is None or found["value"] is None:
-        return lack("cannot be computed")
-    difference = 0.0 if abs(found["value"]) < ROUNDING else found["value"]
-    if found["low"] is None:
-        return Cell(formats.signed(difference), ("no interval",))
-    interval = formats.interval(found["low"], found["high"])
-    clear = found["low"] > 0.0 or found["high"] < 0.0
-    word = better_or_worse(name, difference) if clear else "no difference can be told"
-    return Cell(formats.signed(difference), (interval, word))

@@ -18,7 +18,13 @@ def build(documents: Documents) -> list[Section]:
     """The steps with their times; tables of names and values for everything that is recorded."""
     run = documents["run"]
     parts = (("table", _table), ("judged", _model), ("baseline", _model), ("data", _data))
-    groups: list[tuple[str, Pairs]] = [("The job", _job(run["job"]))] if run.get("job") else []
+    job = run.get("job")
+    groups: list[tuple[str, Pairs]] = []
+    if job:
+        seed = "not set" if job.get("seed") is None else str(job["seed"])
+        method = f"{job['method']}: {summary_of(job['method'])}"
+        names = [("Job", job["name"]), ("Method", method), ("Seed", seed)]
+        groups.append(("The job", [*names, *formats.flatten(job["parameters"])]))
     titles = {"judged": "The model"}
     groups += [(titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)]
     groups += run.get("made", [])
@@ -48,12 +54,6 @@ def _steps(taken: Sequence[Json]) -> Section:
         rows.append([step["name"], time, "reused from the cache" if step["cached"] else "computed"])
     lead = f"{formats.seconds(total)} in all. {cached}"
     return Section("steps", "Steps", [lead, Table("Time of each step", ["Step", "Time", "Result"], rows)])
-
-
-def _job(job: Json) -> Pairs:
-    seed = "not set" if job.get("seed") is None else str(job["seed"])
-    method = f"{job['method']}: {summary_of(job['method'])}"
-    return [("Job", job["name"]), ("Method", method), ("Seed", seed), *formats.flatten(job["parameters"])]
 
 
 def _table(table: Json) -> Pairs:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from evenhand.fairlib.catalogue import (
@@ -33,11 +34,11 @@ PANELS = (
 SCALES = {"smallest_growth": "growth", "features_asked": "asked"}
 
 
-def build(documents: Documents) -> Section | None:
-    """A chart a scale, the table of all metrics, and what they mean."""
+def build(documents: Documents) -> Iterator[Section]:
+    """A chart a scale, the table of all metrics, what they mean, and the differences from a baseline."""
     metrics = documents["metrics"]
     if not metrics["metrics"]:
-        return None
+        return
     baseline, paper = documents.get("baseline"), documents["run"].get("paper")
     interval = texts.interval_name(metrics["settings"])
     unseen = " that the model had not seen" if "job" in documents["run"] else ""
@@ -58,7 +59,27 @@ def build(documents: Documents) -> Section | None:
         crossed = formats.plural(hidden, "metric of intersections", "metrics of intersections")
         blocks.append(f"{crossed} of attributes {'is' if hidden == 1 else 'are'} in the table only.")
     blocks.append(_beside_baseline(documents, interval) if baseline else _alone(documents, interval))
-    return Section("metrics", "Performance and fairness", [*blocks, *glossary(metrics["metrics"])])
+    yield Section("metrics", "Performance and fairness", [*blocks, *glossary(metrics["metrics"])])
+    if documents.get("comparison"):
+        yield Section("differences", "Beside the baseline", _differences(documents, interval))
+
+
+def _differences(documents: Documents, interval: str) -> list[Block]:
+    """A chart a scale, of metrics that are better in the same direction."""
+    differences = documents["comparison"]["differences"]
+    limits = {
+        result["metric"]: result["limit"]
+        for result in texts.gate_results(documents)
+        if result["kind"] == "no_worse_than_baseline"
+    }
+    blocks: list[Block] = [
+        "Model less baseline on the same rows. A filled mark is a difference whose paired interval does not "
+        "contain 0; a tick is the difference that a gate allows."
+    ]
+    for _, text, names in by_scale(without_intersections(differences, documents["metrics"]["counts"])):
+        shown, way = f"{text}: model less baseline", direction(names[0])
+        blocks += [Heading(text), difference_chart(shown, differences, names, interval, way, limits)]
+    return blocks if len(blocks) > 1 else []
 
 
 def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
@@ -174,12 +195,40 @@ def difference_cell(name: str, difference: Json | None) -> Cell:
     """A paired difference with its interval and what follows from it."""
     if difference is None:
         return texts.lack("not compared")
-    kind = finding(name, difference)
-    if kind == "lacking":
-        return texts.estimate_cell(difference)
+    kind, value = finding(name, difference), difference["value"]
+    if value is not None and abs(value) < texts.ROUNDING:
+        difference = {**difference, "value": 0.0}
     cell = texts.estimate_cell(difference, formats.signed)
+    if value is None or difference["low"] is None:
+        return cell
     symbol, colour = {"better": ("\u2713 ", "passed"), "worse": ("\u2715 ", "refused")}.get(kind, ("", ""))
     return Cell(cell.text, (*cell.below, f"{symbol}{FINDINGS[kind]}"), kind=colour)
+
+
+def difference_chart(
+    text: str,
+    differences: Json,
+    names: Sequence[str],
+    interval: str,
+    way: str | None,
+    limits: Json = MappingProxyType({}),
+    caption: str = "",
+) -> Chart:
+    """Paired differences, with those that gates allow; metrics whose better `way` is another change sign."""
+    rows, said = [], []
+    for name in names:
+        found: dict[str, Any] = texts.ends(differences[name])
+        limit = limits.get(name)
+        kind = finding(name, found)
+        if direction(name) != way:
+            low, value, high = (-found[end] for end in ("high", "value", "low"))
+            found = {"value": value, "low": low, "high": high}
+        row = {"label": title(name), **found, "limit": limit if limit is None or way == "lower" else -limit}
+        row["finding"] = "difference" if kind not in ("unclear", "lacking") else FINDINGS["unclear"]
+        rows.append(row)
+        said.append(f"{title(name)}: {formats.signed(found['value'])}, {FINDINGS[kind]}")
+    data = {"rows": rows, "better": way, "interval": interval}
+    return Chart("intervals.differences", data, text, f"{'; '.join(said)}.", caption)
 
 
 def glossary(names: Iterable[str]) -> list[Block]:

@@ -40,8 +40,11 @@ def _reliability(documents: Documents) -> Section:
     if rule:
         made = "The probabilities are the model's own, not calibrated."
         if rule["calibration"] != "none" or rule["losses"]:
-            rows = f"{formats.count(rule['rows'])} training rows that the model was not trained on"
-            made = f"The probabilities are calibrated on {rows}: {_chosen(rule)}."
+            ranked = sorted(rule["losses"].items(), key=lambda one: one[1])
+            losses = formats.join([f"{name} {formats.number(loss)}" for name, loss in ranked])
+            how = CALIBRATIONS[rule["calibration"]]
+            how += f" (cross-validated log loss: {losses})" if losses else ""
+            made = f"The probabilities are calibrated on {_held_out(rule)}: {how}."
         if rule["shift"] != 0:
             shift = formats.number(abs(rule["shift"]))
             made += f" The class weights of the training were corrected for first, by {shift} in log-odds."
@@ -59,11 +62,8 @@ def _reliability(documents: Documents) -> Section:
     return Section("reliability", "Are the probabilities right?", blocks)
 
 
-def _chosen(rule: Json) -> str:
-    said = CALIBRATIONS[rule["calibration"]]
-    ranked = sorted(rule["losses"].items(), key=lambda one: one[1])
-    others = [f"{name} {formats.number(loss)}" for name, loss in ranked]
-    return f"{said} (cross-validated log loss: {formats.join(others)})" if others else said
+def _held_out(rule: Json) -> str:
+    return f"{formats.count(rule['rows'])} training rows that the model was not trained on"
 
 
 def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
@@ -93,10 +93,7 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
 
 
 def _decisions(rule: Json) -> Section:
-    chosen, rows = (
-        rule["rule"],
-        f"{formats.count(rule['rows'])} training rows that the model was not trained on",
-    )
+    chosen, rows = rule["rule"], _held_out(rule)
     if chosen["kind"] == "groups":
         text = (
             f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. Whoever decides "
@@ -110,17 +107,15 @@ def _decisions(rule: Json) -> Section:
             f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on {rows}; "
             f"{formats.percent(rule['base_rate'])} of them are positive."
         )
-    names = {name: name.replace("_", " ") for name in ("selected", "accuracy", "balanced_accuracy")}
-    names["selected"] = "predicted positive"
+    names = {"selected": "predicted positive", "accuracy": "accuracy"}
+    names["balanced_accuracy"] = "balanced accuracy"
     points = [
-        {"threshold": point["threshold"], "series": text_of, "value": point[name]}
-        for name, text_of in names.items()
+        {"threshold": point["threshold"], "series": series, "value": point[name]}
+        for name, series in names.items()
         for point in rule["curve"]
     ]
-    shown = [
-        [formats.percent(point[name]) for name in ("threshold", *names)]
-        for point in formats.evenly(rule["curve"], 21)
-    ]
+    evenly = formats.evenly(rule["curve"], 21)
+    shown = [[formats.percent(point[name]) for name in ("threshold", *names)] for point in evenly]
     head = ["Threshold", *map(formats.sentence, names.values())]
     table = Table("Decisions by threshold", head, shown, folded=True)
     best = max(rule["curve"], key=lambda point: point["balanced_accuracy"])

@@ -1,4 +1,4 @@
-"""Proxies: shares of groups before and after filtering, and what proxy groups reveal."""
+"""Proxies: shares of groups before and after filtering, what proxy groups reveal, and rows that one kept."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from evenhand.tasks.pages.sections.training import curves_section
 from evenhand.tasks.pages.texts import interval_name
 
 PAGES = {"run": 70}
-NEEDS = ("balance", "metrics", "run")
+NEEDS = ("metrics", "run")
 
 # A map with more columns cannot be read; a table with more rows is folded.
 MOST_COLUMNS, MOST_OPEN = 30, 12
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """All about a proxy."""
-    balance, metrics = documents["balance"], documents["metrics"]
+    """All about a proxy; of a model whose training rows a proxy chose, which of them it kept."""
+    balance, metrics = documents.get("balance"), documents["metrics"]
+    if documents.get("kept_rows") is not None:
+        yield Section("kept-rows", "Balanced training rows", [_kept(documents["kept_rows"])])
+    if balance is None:
+        return
     distances = balance["distances"] or []
     if len(distances) > 1:
         yield curves_section("Training", range(len(distances)), {"distance to the target": distances})
@@ -30,6 +34,17 @@ def build(documents: Documents) -> Iterator[Section]:
     if balance["bound"] is not None:
         yield Section("bound", "The paper’s bound", _bound(balance, metrics["settings"]["level"]))
     yield Section("limits", "What this does not say", _limits(metrics["metrics"]))
+
+
+def _kept(kept: Json) -> str:
+    return (
+        f"The model was trained on **{formats.count(kept['rows_after'])}** of "
+        f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
+        f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the probability "
+        "that it is kept, and a hash of them decides; "
+        f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test rows was "
+        "left out."
+    )
 
 
 def proxy_sentences(documents: Documents) -> list[str]:
@@ -57,10 +72,10 @@ def proxy_sentences(documents: Documents) -> list[str]:
                 f"rows to {after} of those kept (target: {target})."
             )
         known = [row for row in rows if None not in row.values()]
-        moved = [
-            row for row in known if abs(row["after"] - row["target"]) > abs(row["before"] - row["target"])
+        off = [
+            (row["group"], *(abs(row[key] - row["target"]) for key in ("before", "after"))) for row in known
         ]
-        farther = [f"“{row['group']}”" for row in moved]
+        farther = [f"“{group}”" for group, before, after in off if after > before]
         if farther:
             sentences.append(f"Farther from the target share than before: {formats.join(farther)}.")
     return sentences

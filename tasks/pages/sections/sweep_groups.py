@@ -32,15 +32,14 @@ def _mean_shares(balances: list[Json]) -> dict[str, dict[str, Json]]:
         for attribute, rows in shares_by_group(balance).items():
             for row in rows:
                 seeds.setdefault(attribute, {}).setdefault(row["group"], []).append(row)
-    return {
-        attribute: {group: _mean_row(rows) for group, rows in groups.items()}
-        for attribute, groups in seeds.items()
-    }
-
-
-def _mean_row(rows: list[Json]) -> dict[str, float | None]:
-    columns = {key: [row[key] for row in rows] for key in ("before", "after", "target")}
-    return {key: None if None in found else sum(found) / len(found) for key, found in columns.items()}
+    means: dict[str, dict[str, Json]] = {attribute: {} for attribute in seeds}
+    for attribute, groups in seeds.items():
+        for group, known in groups.items():
+            columns = {key: [row[key] for row in known] for key in ("before", "after", "target")}
+            means[attribute][group] = {
+                key: None if None in found else sum(found) / len(found) for key, found in columns.items()
+            }
+    return means
 
 
 def _shares(sweep: Json, balances: list[Json]) -> list[Block]:
@@ -73,26 +72,25 @@ def _shares(sweep: Json, balances: list[Json]) -> list[Block]:
 
 def _share_table(about: str, groups: list[str], by_value: Mapping[str, Mapping[str, Json]]) -> Table:
     """Shares of the kept rows; what is the same at all values has a column of its own."""
-    common = {key: text for key, text in FACTS.items() if _is_common(key, by_value)}
+    found = [item for shares in by_value.values() for item in shares.items()]
+    common = {}
+    for key, text in FACTS.items():
+        shown = {(group, formats.percent(shares[key])) for group, shares in found}
+        if len(shown) == len({group for group, _ in shown}):
+            common[key] = text
     rows: list[list[Any]] = []
     for group in groups:
         known = [shares[group] for shares in by_value.values() if group in shares]
         cells: list[Any] = [group, *(formats.percent(known[0][key]) for key in common)]
-        for found in (shares.get(group) for shares in by_value.values()):
-            if found is None:
+        for own in (shares.get(group) for shares in by_value.values()):
+            if own is None:
                 cells.append(lack("no such group"))
             else:
-                own = [f"{FACTS[k]}: {formats.percent(found[k])}" for k in FACTS if k not in common]
-                cells.append(Cell(formats.percent(found["after"]), tuple(own)))
+                facts = [f"{FACTS[k]}: {formats.percent(own[k])}" for k in FACTS if k not in common]
+                cells.append(Cell(formats.percent(own["after"]), tuple(facts)))
         rows.append(cells)
     caption = f"Shares by {about} among the kept rows"
     return Table(caption, ["Group", *common.values(), *by_value], rows)
-
-
-def _is_common(key: str, by_value: Mapping[str, Mapping[str, Json]]) -> bool:
-    found = [item for shares in by_value.values() for item in shares.items()]
-    shown = [(group, formats.percent(shares[key])) for group, shares in found]
-    return len(set(shown)) == len({group for group, _ in shown})
 
 
 def _maps(sweep: Json, balances: list[Json]) -> list[Block]:

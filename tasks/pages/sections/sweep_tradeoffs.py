@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.fairlib.catalogue import better_or_worse, direction, title
+from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep import (
     estimate,
@@ -16,9 +16,10 @@ from evenhand.tasks.pages.fronts.sweep import (
     tradeoff_chart,
     within,
 )
-from evenhand.tasks.pages.model import Block, Cell, Charts, Documents, Json, Section, Table
+from evenhand.tasks.pages.model import Block, Charts, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.controls import answered
-from evenhand.tasks.pages.texts import lack, metric_cell
+from evenhand.tasks.pages.sections.metrics import difference_cell
+from evenhand.tasks.pages.texts import metric_cell
 
 PAGES = {"sweep": 15}
 NEEDS = ("tradeoff",)
@@ -49,10 +50,11 @@ def _controls(values: Sequence[Json]) -> list[Block]:
     if not names:
         return []
     shown = values[:MOST]
-    rows = [
-        [metric_cell(name), *(_cell(name, value["over_blind"].get(name)) for value in shown)]
-        for name in names
-    ]
+    rows: list[list[Any]] = []
+    for name in names:
+        means = [value["over_blind"].get(name) for value in shown]
+        found = [mean and {**mean, "value": mean["mean"]} for mean in means]
+        rows.append([metric_cell(name), *(difference_cell(name, one) for one in found)])
     left = f" The first {MOST} of {len(values)} values are shown." if len(values) > MOST else ""
     text = (
         "Each run also trained the same learner without mitigation and without the sensitive columns "
@@ -60,16 +62,6 @@ def _controls(values: Sequence[Json]) -> list[Block]:
         f"interval of the mean where there are several. What is no better than blind buys nothing.{left}"
     )
     return [text, Table("Differences from the blind control", ["Metric", *(v["label"] for v in shown)], rows)]
-
-
-def _cell(name: str, found: Json | None) -> Cell:
-    if found is None or found["mean"] is None:
-        return lack("not measured")
-    low, high = found["low"], found["high"]
-    clear = low is not None and (low > 0.0 or high < 0.0)
-    word = better_or_worse(name, found["mean"]) if clear else "no difference can be told"
-    interval = "" if low is None else formats.interval(low, high)
-    return Cell(formats.signed(found["mean"]), (interval, word if low is not None else ""))
 
 
 def _tradeoffs(sweep: Json) -> list[Block]:

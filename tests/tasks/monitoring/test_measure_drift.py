@@ -20,7 +20,7 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.gate import check_drift_gates, default_drift_gates, drift_metrics
 from evenhand.tasks.measure_drift import measure_drift
-from evenhand.tasks.monitoring.columns import bin_labels
+from evenhand.tasks.monitoring import bin_labels
 from evenhand.tasks.preprocess import column_specs
 from evenhand.tasks.profile import profile
 from evenhand.tasks.step import StepContext

@@ -8,7 +8,14 @@ import pytest
 from page_blocks import headings, page, rows, said, table, tables
 from page_examples import run_documents
 
-from evenhand.tasks.pages.sections.leaks import KINDS, MOST, build
+from evenhand.tasks.pages.model import Section
+from evenhand.tasks.pages.sections import disclosure
+from evenhand.tasks.pages.sections.disclosure import KINDS, MOST
+
+
+def build(documents: dict[str, Any]) -> Section:
+    (section,) = disclosure.build(documents)
+    return section
 
 
 def suspect(name: str, kind: str, auc: float | None = None, attribute: str | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.tasks.pages.model import Table
-from evenhand.tasks.pages.sections.membership import build
+from evenhand.tasks.pages.sections.disclosure import build
 
 
 def section(value: float | None, low: float | None = None, *, attributes: bool = True) -> list[Any]:
@@ -21,7 +21,8 @@ def section(value: float | None, low: float | None = None, *, attributes: bool =
         "attacks": dict.fromkeys(("online", "offline", "threshold"), attack),
         "attributes": [told] if attributes else [],
     }
-    return list(build({"membership": content, "metrics": {"settings": {"level": 0.9}}}).blocks)
+    (found,) = build({"membership": content, "metrics": {"settings": {"level": 0.9}}})
+    return list(found.blocks)
 
 
 def test_it_warns_above_the_limit_only() -> None:

@@ -56,15 +56,15 @@ def test_a_cell_says_better_worse_or_neither() -> None:
     found = differences(documents())
     assert list(found) == ["accuracy", "gap_max.sex"], "the answer is not about other metrics"
     assert found["accuracy"] == [
-        "+0.030 | 0.00516 to 0.055 | better",
-        "\u22120.010 | \u22120.100 to 0.080 | no difference can be told",
-        "\u22120.020",
+        "+0.030 | +0.00516 to +0.055 | \u2713 better",
+        "\u22120.010 | \u22120.100 to +0.080 | no difference can be told",
+        "\u22120.020 | no interval",
     ]
     # a larger gap is worse
     assert found["gap_max.sex"] == [
-        "+0.060 | 0.035 to 0.085 | worse",
-        "\u22120.060 | \u22120.085 to \u22120.035 | better",
-        "not measured",
+        "+0.060 | +0.035 to +0.085 | \u2715 worse",
+        "\u22120.060 | \u22120.085 to \u22120.035 | \u2713 better",
+        "not compared",
     ]
 
 

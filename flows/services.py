@@ -1,4 +1,4 @@
-"""Notifications of failed deployed runs: blocks and automations on the Prefect server, from one file."""
+"""Deployments that this machine serves, and notifications of failed runs, each from a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from evenhand.flows.job import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
@@ -29,6 +29,92 @@ BODY = (
     "deployment {{ deployment.name }}, flow run {{ flow_run.name }}, started {{ flow_run.start_time }}\n"
     "{{ flow_run | ui_url }}"
 )
+
+
+class Schedule(BaseModel):
+    """Schedule of a deployment: ``cron``, or ``interval`` in seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    slug: str | None = None
+    cron: str | None = None
+    interval: float | None = Field(default=None, gt=0)
+    timezone: str | None = None
+    active: bool = True
+
+    def build(self) -> Any:
+        """Convert to a schedule of Prefect."""
+        from prefect.schedules import Cron, Interval
+
+        more: dict[str, Any] = {"timezone": self.timezone, "active": self.active, "slug": self.slug}
+        return Cron(self.cron, **more) if self.cron else Interval(self.interval or 0.0, **more)
+
+
+class Deployment(BaseModel):
+    """The keys of a deployment in ``prefect.yaml`` that count without a work pool."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    entrypoint: str
+    description: str | None = None
+    tags: list[str] = []
+    parameters: dict[str, Any] = {}
+    schedules: list[Schedule] = []
+    concurrency_limit: dict[str, Any] | int | None = None
+
+
+def read_deployments(path: Path) -> list[Deployment]:
+    """Read the deployments of a ``prefect.yaml``.
+
+    Raises `InputError` if the file cannot be read, or has no deployment or an incomplete one.
+    """
+    content = read_yaml(path, "the file")
+    listed = content.get("deployments") if isinstance(content, dict) else None
+    if not listed or not isinstance(listed, list):
+        raise InputError(f"{path} names no deployments.")
+    try:
+        found = [Deployment.model_validate(item) for item in listed]
+    except ValidationError as error:
+        raise explained(error, f"{path}: deployments: ") from None
+    for item in found:
+        for schedule in item.schedules:
+            if (schedule.cron is None) == (schedule.interval is None):
+                raise InputError(f"{path}: a schedule of {item.name} needs one of cron and interval.")
+    return found
+
+
+def serve_deployments(deployments: list[Deployment], limit: int) -> None:
+    """Register the deployments and run them on their schedules until Ctrl-C, which pauses the schedules.
+
+    Raises `InputError` if an entrypoint is not a flow, or a deployment's parameters do not fit the flow.
+    """
+    from prefect import serve
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.exceptions import MissingFlowError, ScriptError
+    from prefect.flows import EntrypointType, load_flow_from_entrypoint
+
+    ready = []
+    for item in deployments:
+        try:
+            flow: Any = load_flow_from_entrypoint(item.entrypoint)
+            limited: Any = item.concurrency_limit
+            if isinstance(limited, dict):
+                limited = ConcurrencyLimitConfig(**limited)
+            ready.append(
+                flow.to_deployment(
+                    **item.model_dump(include={"name", "description", "tags", "parameters"}),
+                    schedules=[schedule.build() for schedule in item.schedules],
+                    concurrency_limit=limited,
+                    entrypoint_type=EntrypointType.MODULE_PATH,
+                )
+            )
+        except (ImportError, AttributeError, MissingFlowError, ScriptError):
+            raise InputError(f"deployment {item.name}: {item.entrypoint!r} is not a flow.") from None
+        except ValueError as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise InputError(f"deployment {item.name}: {reason}") from None
+    serve(*ready, limit=limit, print_starting_message=False)
 
 
 class Notifications(Section):
@@ -54,9 +140,11 @@ def read_notifications(path: Path) -> Notifications:
     content = read_yaml(path, "the file")
     if not isinstance(content, dict):
         raise InputError(f"{path} must be a mapping with the keys states, webhook and email.")
-    filled = {key: _filled(value) for key, value in content.items()}
+    for key, value in content.items():
+        if isinstance(value, str):
+            content[key] = re.sub(r"\$\{(\w+)\}", lambda name: os.environ.get(name[1], ""), value)
     try:
-        found = Notifications.model_validate({key: value for key, value in filled.items() if value})
+        found = Notifications.model_validate({key: value for key, value in content.items() if value})
     except ValidationError as error:
         raise explained(error, f"{path}: ") from None
     if found.webhook and not re.match(r"https?://[^/\s]", found.webhook):
@@ -64,12 +152,6 @@ def read_notifications(path: Path) -> Notifications:
     if found.email and not re.match(r"mailtos?://[^/\s]", found.email):
         raise InputError(f"{path}: email is not an Apprise address (mailto:// or mailtos://).")
     return found
-
-
-def _filled(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    return re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), value)
 
 
 def configure_server(wanted: Notifications) -> list[str]:

@@ -28,7 +28,8 @@ def tuning(
     """
     given = identity["aim"]
     limits = tuple(Limit(**limit) for limit in given["limits"])
-    aim = Aim(tuple(given["objectives"]), limits, given["bound"])
+    asked = Aim(tuple(given["objectives"]), limits, given["bound"])
+    aim = settled(asked, trials)
     first = prefer or aim.objectives[0]
     winner, close = best(aim, trials, prefer), nearest(aim, trials)
     shown = list(dict.fromkeys([*aim.metrics, first]))
@@ -44,8 +45,8 @@ def tuning(
         "objectives": list(aim.objectives),
         "prefer": first,
         "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
-        "bound": settled(aim, trials).bound,
-        "bound_asked": aim.bound,
+        "bound": aim.bound,
+        "bound_asked": asked.bound,
         "trials": rows,
         "front": [trial.number for trial in front(aim, trials)],
         "winner": None if winner is None else winner.number,

@@ -19,6 +19,7 @@ from evenhand.fairlib.evaluation.tradeoff import Limit
 from evenhand.fairlib.tuning.study import Aim, Trial
 from evenhand.flows.cli import app
 from evenhand.flows.study_report import no_winner
+from evenhand.flows.study_report import tuning as document_of
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.tuning.candidates import Rule
@@ -465,3 +466,14 @@ def test_the_nearest_trial_is_said_with_its_value_and_the_end_that_its_limit_is_
         Aim(("auc",), (limit,), "interval"), [known]
     )
     assert "--bound" not in no_winner(Aim(("auc",), (Limit("gap_max.sex", "<=", 0.05),), "interval"), [known])
+
+
+def test_the_page_counts_misses_by_the_bound_that_auto_stands_for() -> None:
+    ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
+    trial = Trial(0, "search", "judged", metrics={"gap_max.sex": ends, "auc": {"value": 0.7}})
+    keys = ("job", "level", "methods", "decisions", "halving")
+    limit = {"metric": "gap_max.sex", "sign": "<=", "value": 0.2}
+    aim = {"objectives": ["auc"], "limits": [limit], "bound": "auto"}
+    document = document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
+    assert (document["bound"], document["bound_asked"]) == ("interval", "auto")
+    assert (document["winner"], document["trials"][0]["miss"]) == ("0", 0.0)

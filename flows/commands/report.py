@@ -87,7 +87,7 @@ def _indexed(store: Store) -> list[dict[str, Any]]:
         path = verdicts.get(run_id)
         content, damage = None, None if path else "missing"
         try:
-            content = json.loads(read.get(path)) if path else None
+            content = json.loads(read.get(path, b"")) if path else None
         except (TypeError, ValueError, RecursionError):  # also where an error of reading stands for the bytes
             damage = "damaged"
         indexed.append(

@@ -48,9 +48,9 @@ def test_a_cluster_of_two_workers_writes_the_same_bytes(
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
     command = (*given, "--output", str(proxies.folder / "dask"), "--set", "filter.engine=dask", "--json")
 
-    def on_dask() -> subprocess.CompletedProcess[str]:
+    def on_dask(*more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", "from evenhand.flows.cli import main; main()", *command],
+            [sys.executable, "-c", "from evenhand.flows.cli import main; main()", *command, *more],
             env={**kept, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
@@ -67,7 +67,7 @@ def test_a_cluster_of_two_workers_writes_the_same_bytes(
     jobs = pa.array([*table["job"].to_pylist()[:-1], "astronaut"])
     table = table.set_column(table.column_names.index("job"), "job", jobs)
     pq.write_table(table, source / "3.parquet", row_group_size=300)
-    done = on_dask()
+    done = on_dask("--direct")
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert "1 of 4 files could not be filtered: 3.parquet: column 'job'" in line

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
 from threadpoolctl import threadpool_info
 
-from evenhand.flows.workers import WorkerPool
-from evenhand.tasks.errors import NotCarriedOut
+import evenhand.flows.workers
+from evenhand.flows.job import Filter, Sweep
+from evenhand.flows.workers import WorkerPool, check_engine, make_pool
+from evenhand.tasks.errors import InputError, NotCarriedOut
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot pin")
 
@@ -40,3 +43,25 @@ def test_a_worker_alone_keeps_all_cores() -> None:
         assert pool.run(os.sched_getaffinity, 0) == os.sched_getaffinity(0)
     finally:
         pool.close()
+
+
+def test_a_pool_is_no_larger_than_the_work_and_a_running_cluster_is_used_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[str | None, int | None]] = []
+    monkeypatch.setattr(evenhand.flows.workers, "cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(evenhand.flows.workers, "WorkerPool", lambda count: made.append(("here", count)))
+    monkeypatch.setattr(evenhand.flows.workers, "DaskPool", lambda *given: made.append(given))
+    sections = [{}, {"workers": 3}, {"engine": "dask"}, {"engine": "dask", "address": "tcp://h:1"}]
+    for section in [*sections, {**sections[-1], "workers": 9}]:
+        make_pool(Sweep.model_validate(section), 2)
+    make_pool(Sweep(), 5)
+    here = [("here", 2), ("here", 2), (None, 2)]
+    assert made == [*here, ("tcp://h:1", None), ("tcp://h:1", 9), ("here", 4)]
+
+
+def test_an_engine_that_is_not_installed_is_named_with_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    check_engine(Filter(), "filter")
+    with pytest.raises(InputError, match=r"filter\.engine is dask.* pip install 'evenhand\[dask\]'"):
+        check_engine(Filter(engine="dask"), "filter")

@@ -74,14 +74,14 @@ class BudroClassifier(GBDTClassifier):
     balance_classes : bool
         Weight label 1 by n0 / n1 of the training labels; with more classes, label k by n / (K n_k).
     solver : str
-        Of the transport problem: ``dual`` (exact), ``entropic``, ``dual-sgd``, ``entropic-sgd`` or ``lp``.
+        Of the transport problem: ``dual`` (exact) or ``entropic``.
     neighbours : int, "auto" or None
         With ``dual``: each person may be treated only as one of this many nearest distinct points, the own
         one included, so that a step costs O(n * neighbours); ``history_["proven"]`` is the share of people
         for whom no other row is worse. None: all rows. ``"auto"``: all rows of a table of up to 2,000
         distinct points, else the 250 nearest.
     entropy : float or None
-        With the entropic solvers: :math:`\gamma` (nats). None: one percent of the range of the losses.
+        With ``entropic``: :math:`\gamma` (nats). None: one percent of the range of the losses.
     n_iter_no_change : int or None
         Stop after this many steps without a better validation metric, and keep the best step's model. None
         takes all steps on all rows.

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.numerics import pairwise_squared_distances
+from evenhand.fairlib.parameters import ParameterChecks
 
 Float = NDArray[np.float64]
 FORMAT = 2
@@ -79,7 +80,7 @@ def _above(value: float, exponent: int) -> float:
     return max(round((count + 1) * step, -exponent), value)
 
 
-class Metric(BaseEstimator):  # type: ignore[misc]
+class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     r"""A fair distance between people, learned by ``fit``.
 
     .. math:: d_x^2(x_1, x_2) = (x_1 - x_2)^\top \Sigma (x_1 - x_2), \qquad \Sigma \succeq 0

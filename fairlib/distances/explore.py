@@ -149,13 +149,8 @@ class EXPLORE(Metric):
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
-        for name in ("strength", "tol"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
-        for name in ("max_iter", "max_pairs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
+        self._check_interval("(0, inf)", "strength", "tol")
+        self._check_counts("max_iter", "max_pairs")
         data = check_array(X, dtype=np.float64)
         if (comparable is None) != (incomparable is None):
             lacking = "comparable" if comparable is None else "incomparable"

@@ -83,8 +83,7 @@ class SensitiveSubspace(Metric):
         learned = self.learned
         if learned is None:
             learned = [LearnedDirection(name) for name in attributes]
-        if not (np.isfinite(self.strength) and self.strength > 0):
-            raise ValueError(f"strength must be positive and finite, got {self.strength!r}.")
+        self._check_interval("(0, inf)", "strength")
         used = [*self.indicators, *(column for item in learned for column in item.excluded)]
         if any(not 0 <= column < width for column in used):
             raise ValueError(f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}.")

@@ -45,8 +45,7 @@ class EntropicSolver(Solver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.entropy is not None and not (np.isfinite(self.entropy) and self.entropy > 0):
-            raise ValueError(f"entropy must be positive and finite, got {self.entropy!r}.")
+        self._check_interval("(0, inf)", "entropy", optional=True)
         # the last multiplier, if there is one
         self.last = np.empty(0)
         problem = self.problem

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.fairlib.parameters import ParameterChecks
+
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 SolverName = Literal["dual", "entropic"]
@@ -133,7 +135,7 @@ class TransportPlan:
 
 
 @dataclass(eq=False)
-class Solver(ABC):
+class Solver(ParameterChecks, ABC):
     """Finds worst-case distributions of one problem, for one table of losses after another.
 
     A solver may use the results of its earlier calls to be fast; these are its state.
@@ -149,8 +151,7 @@ class Solver(ABC):
     jobs: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.jobs < 1:
-            raise ValueError(f"jobs must be at least 1, got {self.jobs!r}.")
+        self._check_counts("jobs")
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
         """Solve for the losses (nats) of every row under every label, shape (classes, n).

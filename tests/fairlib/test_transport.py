@@ -267,8 +267,8 @@ def test_every_solver_checks_the_losses(name: str, losses: Any, message: str) ->
         ("dual", {"entropy": 0.1}, "entropy does not belong to solver 'dual'"),
         ("dual", {"learning_rate": 0.1}, "learning_rate does not belong to solver 'dual'"),
         ("entropic", {"neighbours": 3}, "neighbours does not belong to solver 'entropic'"),
-        ("dual", {"jobs": 0}, "jobs must be at least 1"),
-        ("entropic", {"jobs": -1}, "jobs must be at least 1"),
+        ("dual", {"jobs": 0}, "jobs must be a whole number, at least 1"),
+        ("entropic", {"jobs": -1}, "jobs must be a whole number, at least 1"),
         ("dual", {"neighbours": 0}, "neighbours must be at least 1"),
         ("dual", {"neighbours": -2}, "neighbours must be at least 1"),
         *(

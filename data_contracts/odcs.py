@@ -315,7 +315,8 @@ def _extended(data: dict[str, Any]) -> dict[str, Any]:
         table.update({**base["schema"][0], **table})
         for column in _mappings(table["properties"]):
             column.update({**columns.get(str(column.get("name")), {}), **column})
-    inherited = [entry for entry in base["customProperties"] if entry["property"] not in properties]
+    policies = base.get("customProperties", [])
+    inherited = [entry for entry in policies if entry["property"] not in properties]
     base = {key: value for key, value in base.items() if key not in ("id", "name", "version")}
     return {**base, **data, "customProperties": [*own, *inherited]}
 

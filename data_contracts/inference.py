@@ -39,33 +39,16 @@ def infer_contract(
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The table, with or without typed columns.
-    label : str
-        Column to predict; it must hold two values and none may be missing.
-    sensitive : sequence of str
-        Columns whose groups are compared.
-    positive : optional
-        The label's value that becomes 1, as a value or as text. Default: 1, true, yes or a value such as
-        ``>50K`` if the label has it, else the rarer value.
-    ids : sequence of str, default=()
-        Columns that identify rows.
-    use_sensitive : bool, default=False
-        Make the sensitive columns model inputs too.
+    The columns of the table may or may not be typed. `label` is the column to predict: it must hold two
+    values, and none may be missing. `positive` is its value that becomes 1, as a value or as text; by default
+    1, true, yes or a value such as ``>50K`` if the label has it, else the rarer value. `sensitive` are the
+    columns whose groups are compared, which `use_sensitive` makes model inputs too, and `ids` those that
+    identify rows.
 
-    Returns
-    -------
-    Contract
-        The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes its check. The description of a
-        column is the reason for its role.
-
-    Raises
-    ------
-    ContractError
-        If a named column does not exist, the label does not have exactly two values, no column can be a model
-        input, or a column has a type or values that no contract describes.
+    The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes the contract's check. The
+    description of a column is the reason for its role. ContractError if a named column does not exist, the
+    label does not have exactly two values, no column can be a model input, or a column has a type or values
+    that no contract describes.
     """
     names = table.column_names
     if not table.num_rows:

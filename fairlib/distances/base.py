@@ -34,17 +34,12 @@ class FeatureBounds:
     though, and a metric is saved and published. So bounds are widened by a tenth to a hundredth of the range
     and more, outwards to a round number. A feature that takes only the values 0 and 1, or only one value,
     keeps them: they identify nobody.
-
-    Parameters
-    ----------
-    low, high : ndarray of float64, shape (d,)
-        Bounds of each feature.
-    free_low, free_high : ndarray of float64, shape (k,)
-        Bounds of the rows' coordinates along the free directions.
     """
 
+    # shape (d,): bounds of each feature
     low: Float
     high: Float
+    # shape (k,): bounds of the rows' coordinates along the free directions
     free_low: Float
     free_high: Float
 
@@ -319,12 +314,8 @@ def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
 def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) -> Metric:
     """The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive subspace.
 
-    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`.
-
-    Raises
-    ------
-    ValueError
-        No metric and no sensitive features to learn one from, or a metric of another dimension.
+    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`. ValueError: no metric and
+    no sensitive features to learn one from, or a metric of another dimension.
     """
     from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 

@@ -64,18 +64,12 @@ class SensitiveSubspace(Metric):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, *, sensitive_features: Any = None) -> Self:
         """Learn the subspace from training rows, shape (n, d); y is ignored.
 
-        Parameters
-        ----------
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array
-            As in :func:`evenhand.fairlib.distances.base.sensitive_columns`.
-            An attribute with two values gives one l2-logistic direction, one with more categories one for
-            each category (one against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
+        Sensitive features are as in :func:`evenhand.fairlib.distances.base.sensitive_columns`. An attribute
+        with two values gives one l2-logistic direction, one with more categories one for each category (one
+        against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
 
-        Raises
-        ------
-        ValueError
-            An indicator or excluded column outside X, a missing or constant attribute, a penalty that is not
-            positive and finite, fewer dimensions than indicators.
+        ValueError: an indicator or excluded column outside X, a missing or constant attribute, a penalty that
+        is not positive and finite, fewer dimensions than indicators.
         """
         data = check_array(X, dtype=np.float64)
         width = data.shape[1]

@@ -29,38 +29,21 @@ WIDEN = 16.0
 
 @dataclass(frozen=True)
 class Audit:
-    r"""Result of the restricted adversary.
+    """Result of the restricted adversary; losses in nats."""
 
-    Parameters
-    ----------
-    budget : float
-        :math:`\epsilon`, mean squared fair distance.
-    loss, adversarial_loss : float
-        Mean loss (nats) on the own rows, and in the worst case within the budget.
-    low, high : float or None
-        Bootstrap interval of the gap between them.
-    multiplier : float
-        :math:`\eta^*`, nats of loss per further unit of budget.
-    spent : float
-        Budget that was used; less than the budget where no move raises the loss any more.
-    target : ndarray of int64, shape (n,)
-        The row that each person is treated as in the worst case. One person may be divided between two rows;
-        this is the row with the larger share.
-    distance : ndarray of float64, shape (n,)
-        Fair distance (not squared) between the own row and the target.
-    own_loss, target_loss : ndarray of float64, shape (n,)
-        Loss of each person's label at the own row and at the target.
-    """
-
-    budget: float
-    loss: float
-    adversarial_loss: float
+    budget: float  # epsilon, mean squared fair distance
+    loss: float  # mean on the own rows
+    adversarial_loss: float  # mean in the worst case within the budget
+    # low, high: bootstrap interval of the gap between the two losses
     low: float | None
     high: float | None
-    multiplier: float
-    spent: float
+    multiplier: float  # eta*, nats of loss per further unit of budget
+    spent: float  # budget that was used; less than the budget where no move raises the loss any more
+    # shape (n,): the row that each person is treated as in the worst case; of one person, who may be divided
+    # between two rows, the row with the larger share
     target: Int
-    distance: Float
+    distance: Float  # shape (n,): fair distance (not squared) between the own row and the target
+    # shape (n,): loss of each person's label at the own row and at the target
     own_loss: Float
     target_loss: Float
 

@@ -198,27 +198,14 @@ def reliability(
 ) -> dict[str, Any]:
     """Compare mean probability and share of positives in bins of about equal row count, as plain JSON types.
 
-    Parameters
-    ----------
-    bins : int
-        Most bins of the table and of every group, at least 1; fewer where they would hold fewer than
-        `min_cell` people. Equal scores share a bin.
-    min_cell : int
-        A bin of fewer people is left out, because it would show single people.
-    level : float
-        Coverage of Wilson's intervals of the share of positives.
+    The table and every group have at most `bins` bins, fewer where they would hold fewer than `min_cell`
+    people; equal scores share a bin. A bin of fewer people is left out, because it would show single people.
+    `level` is the coverage of Wilson's intervals of the share of positives. ValueError if `bins` is less than
+    1.
 
-    Returns
-    -------
-    dict
-        ``overall``: a list of bins by rising probability, each with ``mean`` (probability), ``share`` (of
-        positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list, with bins
-        of the group's own people. A list can be empty.
-
-    Raises
-    ------
-    ValueError
-        If `bins` is less than 1.
+    The result has ``overall``: a list of bins by rising probability, each with ``mean`` (probability),
+    ``share`` (of positives), ``low``, ``high`` and ``n``; and ``groups``: attribute to group to such a list,
+    with bins of the group's own people. A list can be empty.
     """
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")

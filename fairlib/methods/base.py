@@ -27,18 +27,10 @@ Callback: TypeAlias = Callable[[int, int, Progress], None]
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Predictions for training rows by a model that was not trained on them.
+    """Predictions for m training rows by a model that was not trained on them."""
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (m,)
-        Positions among the training rows, each once.
-    probability : ndarray of float64, shape (m, K)
-        Probabilities of ``classes_``, as ``predict_proba`` gives them.
-    """
-
-    rows: NDArray[np.int64]
-    probability: Float64
+    rows: NDArray[np.int64]  # shape (m,): positions among the training rows, each once
+    probability: Float64  # shape (m, K): probabilities of ``classes_``, as ``predict_proba`` gives them
 
 
 class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

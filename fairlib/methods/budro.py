@@ -151,12 +151,8 @@ class BudroClassifier(GBDTClassifier):
 
         ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is called after
         every step, and gets its ``seconds`` too. A checkpoint holds no cross-validation, which starts anew.
-
-        Raises
-        ------
-        ValueError
-            A metric of another dimension or at which all people are at distance 0, an unknown solver, or an
-            option of another solver; weights of rows with another solver than ``dual``.
+        ValueError: a metric of another dimension or at which all people are at distance 0, an unknown solver,
+        or an option of another solver; weights of rows with another solver than ``dual``.
         """
         import xgboost as xgb
 

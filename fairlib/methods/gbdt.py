@@ -125,13 +125,9 @@ class GBDTClassifier(Method):
     ) -> Self:
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
-        ``sensitive_features`` are ignored without mitigation. The callback is called after every step of the
-        search for the number of steps, which may end early.
-
-        Raises
-        ------
-        ValueError
-            No sensitive features where the method needs them.
+        ``sensitive_features`` are ignored without mitigation; ValueError without them where the method needs
+        them. The callback is called after every step of the search for the number of steps, which may end
+        early.
         """
         data, codes = self._check_training(X, y)
         self._check_parameters()

@@ -78,19 +78,10 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from the sample in which the sensitive attributes are known.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-        y : ignored
-        sensitive_features : mapping of str to array-like, shape (n,)
-        callback : callable or None
-            Called after every split with (splits, splits plus the largest number still needed,
-            {"imbalance": ...}).
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, an attribute has a single group, or the target does not fit.
+        X has the shape (n, d), and each sensitive feature the shape (n,); y is ignored. The callback is
+        called after every split with (splits, splits plus the largest number still needed,
+        {"imbalance": ...}). ValueError: a parameter is out of range, an attribute has a single group, or the
+        target does not fit.
         """
         rows = validate_data(self, X, dtype=np.float32, order="C")
         self._check_parameters()
@@ -175,15 +166,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         It is the expectation over the randomised splits and over `mixing`. The disclosivity limit holds for
         the proxy group that a row is drawn into, and for the decision to keep it. The probability is finer
-        than both and can disclose more: publish the decision, not the probability.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
+        than both and can disclose more: publish the decision, not the probability. X has the shape (n, d),
+        and the result the shape (n,).
         """
         shares = self.shares(X)
         total = np.zeros(len(shares))

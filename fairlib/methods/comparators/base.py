@@ -99,15 +99,10 @@ class Comparator(BinaryMethod):
         as often as its weight says. The callback is called after every step that is reported, at least after
         the last, without entries.
 
-        Raises
-        ------
-        ValueError
-            A parameter out of its range; no sensitive features, an unknown attribute or one of a single
-            group; a group without one of the labels, where the method compares error rates; too few rows.
-        FloatingPointError
-            An output of a network is not finite.
-        ImportError
-            The optional extra is not installed.
+        ValueError: a parameter out of its range; no sensitive features, an unknown attribute or one of a
+        single group; a group without one of the labels, where the method compares error rates; too few rows.
+        FloatingPointError: an output of a network is not finite. ImportError: the optional extra is not
+        installed.
         """
         data, codes, groups = self._prepare(X, y, sensitive_features)
         weights = check_sample_weight(sample_weight, len(codes))

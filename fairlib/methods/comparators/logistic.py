@@ -256,13 +256,9 @@ class GroupReadingLogistic(GroupLogistic):
     ) -> Self:
         """Train as :meth:`Comparator.fit`, and learn to read the group from the model inputs.
 
-        To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes.
-
-        Raises
-        ------
-        ValueError
-            Also: columns that do not tell the group exactly; where two groups are compared, an unknown group,
-            or more than two and none named.
+        To predict, it is read from the columns of X that ``feature_groups`` lists for the attributes. Also
+        ValueError: columns that do not tell the group exactly; where two groups are compared, an unknown
+        group, or more than two and none named.
         """
         data, codes, groups = self._prepare(X, y, sensitive_features)
         self._reader = GroupReader.fit(data, groups.codes, groups.attributes, feature_groups, self.method)

@@ -157,13 +157,9 @@ class FAIASClassifier(Method):
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` may be a sequence of names: it says which feature groups are sensitive, and
-        their values are read from X. The callback is called every epoch.
-
-        Raises
-        ------
-        ValueError
-            A sensitive feature that is no feature group, or constant; no other feature that varies; groups
-            that miss or repeat a column; too few rows.
+        their values are read from X. The callback is called every epoch. ValueError: a sensitive feature that
+        is no feature group, or constant; no other feature that varies; groups that miss or repeat a column;
+        too few rows.
         """
         # a training that fails leaves no fitted model, not even an earlier one
         self.__dict__.pop("predictor_", None)

@@ -114,13 +114,8 @@ class NeuralNetworkClassifier(Method):
         """Train; arguments as in :class:`evenhand.fairlib.methods.base.Method`.
 
         ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods that take
-        one. The callback is called every 50 steps.
-
-        Raises
-        ------
-        ValueError
-            A batch below one row per class, a network of another shape, no fair metric or one of another
-            dimension, too few rows to hold some out.
+        one. The callback is called every 50 steps. ValueError: a batch below one row per class, a network of
+        another shape, no fair metric or one of another dimension, too few rows to hold some out.
         """
         return self._fit(X, y, sample_weight, callback, checkpoint, sensitive_features=sensitive_features)
 

@@ -25,7 +25,7 @@ from benchmarks.tables import SPLITS, show
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.numerics import logistic_losses, pairwise_squared_distances
-from evenhand.fairlib.transport import TransportProblem, make_solver
+from evenhand.fairlib.transport.problem import TransportProblem, make_solver
 from evenhand.tasks.dataset import Dataset, read_dataset
 from evenhand.tasks.store import Store
 

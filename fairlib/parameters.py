@@ -1,9 +1,12 @@
-"""Checks of an estimator's parameters, each with one clear message."""
+"""Checks of an estimator's parameters and of weights of rows, each with one clear message."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite"}
 
@@ -49,3 +52,21 @@ class ParameterChecks:
         value = getattr(self, name)
         if value not in options:
             raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}.")
+
+
+def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+    """Weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
+
+    None stays None. ValueError: another shape, a negative weight or one that is not finite, or no positive
+    one.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have one weight per row, got shape {weights.shape} for {n} rows."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
+        raise ValueError("sample_weight must be finite, not negative, and not zero for all rows.")
+    return weights

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.distances.base import Metric
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks, percentile_interval
+from evenhand.fairlib.evaluation.budget_allocation import ConcaveHulls
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, generator, shifted
 from evenhand.fairlib.numerics import log_losses, logistic_losses
@@ -233,9 +234,9 @@ def _resample(
     for k, drawn in enumerate(resamples):
         by_query = np.bincount(problem.query_of, weights=drawn, minlength=len(problem.query_size))
         while np.isfinite(high):
-            worst = moves.worst_loss(by_query, problem.budget * n, low == 0.0)
+            worst = moves.worst_loss(by_query, problem.budget, low == 0.0)
             if isinstance(worst, float):
-                gaps[k] = _gap(worst / n, float(drawn @ own) / n)
+                gaps[k] = _gap(worst, float(drawn @ own) / n)
                 break
             if worst == "under":
                 low = low / WIDEN if low > 1e-12 * eta else 0.0
@@ -254,30 +255,25 @@ def _gap(adversarial: float, own: float) -> float:
 
 
 class _Moves:
-    """Moves of all queries in falling order of their ratio of loss to cost."""
+    """Moves of all queries within a bracket of multipliers: segments of their hulls."""
 
     def __init__(self, vertices: Envelopes) -> None:
         start = vertices.start
-        self.first_cost, self.first_loss = vertices.cost[start[:-1]], vertices.loss[start[:-1]]
+        self.first_cost = vertices.cost[start[:-1]]
         self.last_cost = vertices.cost[start[1:] - 1]
         query, cost, gain, ratio = envelope_moves(vertices)
         order = np.argsort(-ratio, kind="stable")
-        self.query = query[order]
-        self.cost, self.gain = cost[order], gain[order]
+        self.hulls = ConcaveHulls(vertices.loss[start[:-1]], query[order], cost[order], gain[order])
 
     def worst_loss(self, weights: NDArray[Any], budget: float, all_moves: bool) -> float | str:
-        """Largest total loss within a total budget, or "over" or "under" if the bracket is too narrow."""
-        base = float(weights @ self.first_cost)
+        """Largest mean loss within a mean budget, or "over" or "under" if the bracket is too narrow.
+
+        `weights`, shape (queries,), are the people of each query.
+        """
+        shares = weights / weights.sum()
+        base = float(shares @ self.first_cost)
         if base > budget * (1 + 1e-14):
             return "over"
-        loss = float(weights @ self.first_loss)
-        scale = weights[self.query]
-        if float(weights @ self.last_cost) <= budget * (1 + 1e-14):
-            return loss + float(scale @ self.gain) if all_moves else "under"
-        # All moves up to the one at which the budget runs out, and a share of that one.
-        spent = base + np.cumsum(scale * self.cost)
-        last = min(int(np.searchsorted(spent, budget)), len(spent) - 1)
-        left = min(
-            max(budget - (spent[last - 1] if last else base), 0.0), float(scale[last] * self.cost[last])
-        )
-        return loss + float(scale[:last] @ self.gain[:last]) + left * self.gain[last] / self.cost[last]
+        if not all_moves and float(shares @ self.last_cost) <= budget * (1 + 1e-14):
+            return "under"
+        return float(self.hulls.allocate(np.array([budget - base]), shares * len(shares))[0][0])

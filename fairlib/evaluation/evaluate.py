@@ -24,7 +24,6 @@ from evenhand.fairlib.evaluation.metrics import (
     Needs,
     auc,
     consistency,
-    row_weights,
 )
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
 from evenhand.fairlib.evaluation.probabilities import (
@@ -35,6 +34,7 @@ from evenhand.fairlib.evaluation.probabilities import (
     probability_values,
 )
 from evenhand.fairlib.execution import Progress, generator, shifted
+from evenhand.fairlib.parameters import check_sample_weight
 
 Status = Literal["ok", "insufficient_evidence"]
 
@@ -171,7 +171,7 @@ def evaluate(
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
-    weights = row_weights(sample_weight, outcomes.n)
+    weights = check_sample_weight(sample_weight, outcomes.n)
     table = JointTable(outcomes.y_true, [outcomes.y_pred], codes, [outcomes.consistent], weights)
 
     point = metric_values(table.counts(table.weights)[0])

@@ -22,9 +22,10 @@ from evenhand.fairlib.evaluation.bootstrap import (
     score_bins,
     weight_column,
 )
-from evenhand.fairlib.evaluation.metrics import ratio, row_weights, spread
+from evenhand.fairlib.evaluation.metrics import ratio, spread
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups
 from evenhand.fairlib.numerics import log_losses, wilson_interval
+from evenhand.fairlib.parameters import check_sample_weight
 
 ECE_BINS = 10
 MAX_BLOCKS = 5_000
@@ -40,9 +41,9 @@ def probability_values(
 ) -> dict[str, Floats]:
     """Compute every metric of the probabilities by name, each of shape (); `codes` as in ``JointTable``.
 
-    `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.evaluation.metrics.row_weights`.
+    `sample_weight`, shape (n,), is checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
     """
-    weights = row_weights(sample_weight, outcomes.n)
+    weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
     order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.score))
     rows = _Sums(outcomes, codes, order, weights)
@@ -71,7 +72,7 @@ def probability_draws(
     from scipy.sparse import csr_array
 
     n = sides[0].n
-    rows_weight = row_weights(sample_weight, n)
+    rows_weight = check_sample_weight(sample_weight, n)
     ranks = [np.unique(side.score, return_inverse=True)[1].astype(np.int64) for side in sides]
     columns = [*((rank, int(rank.max()) + 1) for rank in ranks), (sides[0].y_true, 2), *codes.values()]
     columns += weight_column(rows_weight)
@@ -101,7 +102,7 @@ def centred(draws: Floats, point: float) -> Floats:
 
 def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | None = None) -> str:
     """Say why there are too few rows for the bins of the calibration error; empty if there are enough."""
-    weights = row_weights(sample_weight, outcomes.n)
+    weights = check_sample_weight(sample_weight, outcomes.n)
     code = score_bins(outcomes.score, ECE_BINS, weights)
     code = code if weights is None else code[weights > 0]
     n, bins = len(code), len(np.unique(code))

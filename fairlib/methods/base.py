@@ -220,22 +220,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> Float64 | None:
-    """Weights of n rows as float64, shape (n,); None stays None.
-    ValueError: another shape, a negative weight or one that is not finite, or no positive one.
-    """
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must have one weight per row of X, got shape {weights.shape} for {n} rows."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
-        raise ValueError("sample_weight must be finite, not negative, and not zero for all rows.")
-    return weights
-
-
 def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, Any]]:
     """Metadata and tensors of a safetensors file; `library` is ``"numpy"`` or ``"pt"`` (torch)."""
     from safetensors import safe_open

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.distances.base import Metric, fitted_metric, mean_squared_distance
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, check_sample_weight
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
@@ -22,6 +22,7 @@ from evenhand.fairlib.methods.gbdt import (
 )
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.transport.problem import Solver, SolverName, TransportProblem, make_solver
 from evenhand.fairlib.tuning.space import Real, Space
 

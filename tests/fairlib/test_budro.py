@@ -23,7 +23,7 @@ from evenhand.fairlib.methods import budro as budro_module
 from evenhand.fairlib.methods import gbdt as gbdt_module
 from evenhand.fairlib.methods.budro import VALIDATION_METRICS, BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
-from evenhand.fairlib.transport import SOLVERS, TransportPlan
+from evenhand.fairlib.transport.problem import SOLVERS, TransportPlan
 from tests.fairlib.paper_budro import paper_budro
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]

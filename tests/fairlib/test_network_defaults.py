@@ -300,7 +300,7 @@ def test_people_without_weight_do_not_count(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_bad_weights_and_missing_numbers_are_refused(name: str) -> None:
     X, y = table()
-    with pytest.raises(ValueError, match="one weight per row of X"):
+    with pytest.raises(ValueError, match="one weight per row, got shape"):
         quick(name, X, y, given={"sample_weight": np.ones(299)})
     with pytest.raises(ValueError, match="finite, not negative"):
         quick(name, X, y, given={"sample_weight": -np.ones(300)})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.linear_program import largest_loss
-from evenhand.fairlib.transport import SOLVERS, Solver, TransportPlan, TransportProblem, make_solver
+from evenhand.fairlib.transport.problem import SOLVERS, Solver, TransportPlan, TransportProblem, make_solver
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]

@@ -10,8 +10,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from benchmarks.linear_program import largest_loss
-from evenhand.fairlib.transport import TransportPlan, TransportProblem, make_solver
 from evenhand.fairlib.transport import search as search_module
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem, make_solver
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]

@@ -11,7 +11,8 @@ import pytest
 from scipy.special import logsumexp, xlogy
 
 from benchmarks.linear_program import largest_loss
-from evenhand.fairlib.transport import TransportPlan, TransportProblem, entropic, make_solver
+from evenhand.fairlib.transport import entropic
+from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem, make_solver
 
 Draw = Callable[..., dict[str, Any]]
 

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64, check_sample_weight
+from evenhand.fairlib.methods.base import BinaryMethod, Callback, Float32, Float64
 from evenhand.fairlib.methods.groups import Groups, read_groups
 from evenhand.fairlib.methods.registry import METHODS, needed_extra
+from evenhand.fairlib.parameters import check_sample_weight
 
 PARAMETERS_FILE = "parameters.safetensors"
 Arrays = Mapping[str, NDArray[Any]]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from evenhand.fairlib.methods.base import Callback, Float32, Float64, check_sample_weight
+from evenhand.fairlib.methods.base import Callback, Float32, Float64
 from evenhand.fairlib.methods.comparators.base import (
     Arrays,
     Codes,
@@ -21,6 +21,7 @@ from evenhand.fairlib.methods.comparators.base import (
     repeated_rows,
 )
 from evenhand.fairlib.methods.groups import GroupReader, Groups, check_labels, set_aside, two_groups
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 CHUNK_VALUES = 4_000_000

@@ -22,11 +22,11 @@ from evenhand.fairlib.methods.base import (
     Float64,
     Validation,
     check_feature_groups,
-    check_sample_weight,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint
 from evenhand.fairlib.methods.dadi.objectives import CRITERIA, Criterion
 from evenhand.fairlib.methods.groups import read_groups
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Real, Space
 
 if TYPE_CHECKING:

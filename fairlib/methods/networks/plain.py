@@ -21,11 +21,11 @@ from evenhand.fairlib.methods.base import (
     Float64,
     Method,
     Validation,
-    check_sample_weight,
     read_tensors,
 )
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import set_aside
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:

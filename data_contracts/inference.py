@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 from evenhand.data_contracts.model import Contract
-from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature, words_of
-from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers
+from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature
+from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
 
 MAX_GROUPS = 10
 # Smallest share of the rows in a group of a cut number.
@@ -124,11 +124,10 @@ def _label(values: Values, positive: Any) -> Column:
         )
     if values.kind == "date":
         raise ContractError(f"label column '{name}' holds dates; expected two values: choose another label")
-    distinct = pc.count_distinct(present).as_py()
-    if distinct != 2:
+    if values.distinct != 2:
+        found = f"{values.distinct:,} distinct value{'s' if values.distinct != 1 else ''}"
         raise ContractError(
-            f"label column '{name}' has {distinct:,} distinct value{'s' if distinct != 1 else ''}, expected "
-            "two: choose another column or reduce it to two values"
+            f"label column '{name}' has {found}, expected two: choose another column or reduce it to two"
         )
     counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}
     allowed = sorted(counts)
@@ -178,8 +177,7 @@ def _same_number(value: Any, text: str) -> bool:
 
 
 def _sensitive(values: Values, is_feature: bool) -> Column:
-    present, kind, name = values.present, values.kind, values.name
-    distinct = pc.count_distinct(present).as_py()
+    present, kind, name, distinct = values.present, values.kind, values.name, values.distinct
     where = f"sensitive column '{name}'"
     use = "a model input too" if is_feature else "not a model input"
     if kind == "date":

@@ -145,33 +145,26 @@ def decide(
     ValueError if a gate names a metric that the evaluation, or the comparison that the gate needs, does not
     have; if a gate needs a comparison and there is none, or its metric has no direction.
     """
-    for gate in gates:
-        _check_known(gate, "evaluation", evaluation.metrics)
-        for kind, control in CONTROLS.items():
-            if getattr(gate, kind) is None:
-                continue
-            if control not in (controls or {}):
-                raise ValueError(f"gate {gate.metric!r}: {kind} needs controls, which only a run has")
-            _check_known(gate, f"comparison with {control}", (controls or {})[control].differences)
-        if gate.no_worse_than_baseline is None:
-            continue
-        if comparison is None:
-            raise ValueError(f"gate {gate.metric!r}: no_worse_than_baseline needs a baseline to compare with")
-        _check_known(gate, "comparison with the baseline", comparison.differences)
     results: list[GateResult] = []
     for gate in gates:
+        _known(gate, "evaluation", evaluation.metrics)
         if gate.min is not None:
             results.append(_compare(gate, "min", float(gate.min), evaluation.metrics))
         if gate.max is not None:
             results.append(_compare(gate, "max", float(gate.max), evaluation.metrics))
-        if gate.no_worse_than_baseline is not None and comparison is not None:
-            difference = comparison.differences[gate.metric]
-            results.append(_compare_with_baseline(gate, float(gate.no_worse_than_baseline), difference))
+        if (tolerance := gate.no_worse_than_baseline) is not None:
+            if comparison is None:
+                needs = "no_worse_than_baseline needs a baseline to compare with"
+                raise ValueError(f"gate {gate.metric!r}: {needs}")
+            difference = _known(gate, "comparison with the baseline", comparison.differences)
+            results.append(_compare_with_baseline(gate, float(tolerance), difference))
         for kind, control in CONTROLS.items():
-            wanted = getattr(gate, kind)
-            if wanted is not None and controls is not None:
-                difference = controls[control].differences[gate.metric]
-                results.append(_compare_with_control(gate, kind, control, float(wanted), difference))
+            if (wanted := getattr(gate, kind)) is None:
+                continue
+            if controls is None or control not in controls:
+                raise ValueError(f"gate {gate.metric!r}: {kind} needs controls, which only a run has")
+            difference = _known(gate, f"comparison with {control}", controls[control].differences)
+            results.append(_compare_with_control(gate, kind, control, float(wanted), difference))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
@@ -180,10 +173,11 @@ def decide(
     return Decision(verdict == "passed", verdict, tuple(results), "" if gates else "no gates")
 
 
-def _check_known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> None:
+def _known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> MetricValue:
     if gate.metric not in known:
         advice = _nearest(gate.metric, tuple(known))
         raise ValueError(f"gate {gate.metric!r}: the {where} has no such metric; {advice}")
+    return known[gate.metric]
 
 
 def _compare(

@@ -57,6 +57,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.two_clusters
 	$(BIN)/python -m benchmarks.decision_surfaces
 	$(BIN)/python -m benchmarks.tuning --environments $(VENV)/peers
+	$(BIN)/python -m benchmarks.tuned_jobs
 	$(BIN)/python -m benchmarks.page
 
 # What is installed, as a CycloneDX bill of materials.

@@ -16,6 +16,7 @@ from benchmarks import (
     plots,
     proxies_page,
     sensei_page,
+    tuned_jobs,
     tuning_page,
     untuned_page,
 )
@@ -77,6 +78,7 @@ def main() -> None:
     untuned += untuned_page.controls(_kept("controls"), _provenance)
     untuned += membership.sections(_kept("membership"), _provenance)
     untuned += tuning_page.sections(_kept("tuning"), _provenance)
+    untuned += tuned_jobs.sections(_kept("tuned_jobs"), _provenance)
     operations = untuned + operations_page.sections(_kept("evaluate"), _kept("services"), _provenance)
     PAGE.write_text(page(tables, speed, budro, sensei, proxies, dadi, faias, operations))
     kept = {name: _kept(name) for name in ("tables", "budro", "sensei", "dadi", "faias", "proxies")}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def main() -> None:
             continue
         log(name)
         with tempfile.TemporaryDirectory() as folder:
-            content["jobs"][name] = beside(name, given.minutes, given.workers, Path(folder))
+            found = beside(name, given.minutes, given.workers, Path(folder))
+        content["jobs"][name] = found | {"minutes": given.minutes}
         log(" ", content["jobs"][name])
         write_result("tuned_jobs", content | provenance("python -m benchmarks.tuned_jobs"))
 
@@ -117,6 +119,48 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
 
 def _values(metrics: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: {key: metrics[name].get(key) for key in ("value", "low", "high")} for name in names}
+
+
+HEAD = """\
+## Shipped jobs of BuDRO, SenSeI and FAIAS beside tuned ones
+
+What `evenhand tune` finds from the default space of the job's method, without the shipped settings and on
+training rows alone: the best value of the metric where balanced accuracy is at least that of the shipped job
+on the same folds. Test rows are those of the job's own split; both models saw none of them. Models: how many
+the search judged in its minutes.
+"""
+
+
+def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> list[str]:
+    """The table of the jobs that were searched; nothing without results."""
+    if not content:
+        return []
+    columns = (
+        "job",
+        "metric",
+        "minutes, models",
+        "folds: shipped",
+        "folds: tuned",
+        "test: shipped",
+        "test: tuned",
+    )
+    lines = [f"| {' | '.join(columns)} |", "|---|---|---|---|---|---|---|"]
+    for name, row in content["jobs"].items():
+        cells = [name, f"`{row['objective']}`", f"{row['minutes']:g}, {row.get('models', 0)}"]
+        if "error" in row:
+            cells += [row["error"], "", "", ""]
+        else:
+            for rows in ("validation", "test"):
+                for which in ("shipped", "tuned"):
+                    found = row[which][rows]
+                    cells.append(_shown(found[ACCURACY]) + "; " + _shown(found[row["objective"]]))
+        lines.append(f"| {' | '.join(cells)} |")
+    note = "\nEvery cell has balanced accuracy, then the metric, with 95% intervals.\n"
+    return [HEAD, provenance(content), *lines, note]
+
+
+def _shown(metric: Mapping[str, float]) -> str:
+    return f"{metric['value']:.3f} ({metric['low']:.3f} to {metric['high']:.3f})"
 
 
 if __name__ == "__main__":

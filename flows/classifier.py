@@ -115,7 +115,12 @@ def _check_metric(job: Job, contract: Contract) -> None:
 
 
 def _check_decision(job: Job, contract: Contract) -> None:
-    """Check that thresholds by group have an attribute."""
+    """Check that thresholds by group have an attribute, and that folds have something to choose."""
+    if job.decision.folds is not None and not decides(job):
+        raise InputError(
+            "decision.folds: the job has neither a calibration nor a decision rule to choose on folds; leave "
+            "it out, or set calibration or decision.threshold."
+        )
     equal, names = job.decision.equal, [column.name for column in contract.sensitive]
     if equal is None:
         return

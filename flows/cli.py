@@ -332,7 +332,9 @@ def init(
         ..., help="File, folder or URL of a table, a known table, or with --sql a name for it."
     ),
     label: str = option("--label", "Column to predict; it must have two values.", ...),
-    sensitive: list[str] | None = option("--sensitive", "Sensitive column; may be repeated."),
+    sensitive: list[str] | None = option(
+        "--sensitive", "Sensitive column; repeat it, or put commas between."
+    ),
     positive: str | None = option("--positive", "The label's value that becomes 1."),
     identifier: list[str] | None = option("--id", "Column that identifies people; never used."),
     name: str | None = option("--name", "Name of contract and job."),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.evaluation.tradeoff import Limit
-from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest, settled
+from evenhand.fairlib.tuning.study import Aim, Trial, best, costs, front, nearest, settled, within
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.fingerprint import environment, now
 from evenhand.tasks.pages.build import write_page
@@ -28,7 +28,8 @@ def tuning(
     """
     given = identity["aim"]
     limits = tuple(Limit(**limit) for limit in given["limits"])
-    aim = Aim(tuple(given["objectives"]), limits, given["bound"])
+    asked = Aim(tuple(given["objectives"]), limits, given["bound"])
+    aim = settled(asked, trials)
     first = prefer or aim.objectives[0]
     winner, close = best(aim, trials, prefer), nearest(aim, trials)
     shown = list(dict.fromkeys([*aim.metrics, first]))
@@ -44,8 +45,8 @@ def tuning(
         "objectives": list(aim.objectives),
         "prefer": first,
         "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
-        "bound": settled(aim, trials).bound,
-        "bound_asked": aim.bound,
+        "bound": aim.bound,
+        "bound_asked": asked.bound,
         "trials": rows,
         "front": [trial.number for trial in front(aim, trials)],
         "winner": None if winner is None else winner.number,
@@ -67,14 +68,18 @@ def no_winner(aim: Aim, trials: Sequence[Trial]) -> str:
     if close is None:
         errors = [trial.error for trial in trials if trial.error]
         return f"no trial could be judged: {errors[0] if errors else 'the time was too short'}"
-    misses = [
-        f"{limit} by {aim.shortfall(limit, close.metrics):.3g}"
-        for limit in aim.limits
-        if aim.shortfall(limit, close.metrics) > 0
-    ]
+    misses = []
+    for limit in aim.limits:
+        if missed := aim.shortfall(limit, close.metrics):
+            value, end = close.metrics.get(limit.metric, {}).get("value"), aim.found(limit, close.metrics)
+            ends = f" (value {value:.3g}, end of the interval {end:.3g})" if end != value else ""
+            misses.append(f"{limit} by {missed:.3g}{ends}")
+    advice = ""
+    if aim.bound != "point" and within(replace(aim, bound="point"), trials):
+        advice = "; with --bound point, limits hold on values alone, and some trials are within them"
     return (
         f"none of {len(trials)} trials is within the limits: the nearest, number {close.number}, misses "
-        f"{' and '.join(misses)}."
+        f"{' and '.join(misses)}{advice}."
     )
 
 

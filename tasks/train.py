@@ -69,7 +69,7 @@ def train(context: StepContext) -> StepResult:
     if context.parameters.get("validate"):
         folds = context.parameters.get("decision_folds")
         if held is None or folds is not None:
-            held = learner.held_out(model, data, seed, folds)
+            held = learner.held_out(model, data, seed, folds, context.progress)
         held.write(context.workdir / "held_out.parquet")
         outputs["held_out"] = (context.workdir / "held_out.parquet", "held_out")
     return StepResult(outputs, facts)

@@ -93,15 +93,22 @@ class Learner:
             raise InputError(f"method {self.spec.name}: {error}") from None
         return model
 
-    def held_out(self, model: Method, data: Dataset, seed: int, folds: int | None = None) -> HeldOut:
+    def held_out(
+        self,
+        model: Method,
+        data: Dataset,
+        seed: int,
+        folds: int | None = None,
+        progress: Progress | None = None,
+    ) -> HeldOut:
         """Probabilities of `model` for rows that it was not trained on.
 
         They are the validation rows of the method's early stopping. A method that has none is trained once
         more, without a share of the rows. With `folds`, they are all rows, each predicted by a model that was
-        trained on the other folds.
+        trained on the other folds, and `progress` is called after each.
         """
         if folds is not None:
-            return self._out_of_fold(data, seed, folds)
+            return self._out_of_fold(data, seed, folds, progress)
         shift = float(model.prior_shift_)
         found = model.validation_
         if found is not None:
@@ -118,7 +125,7 @@ class Learner:
             held, data.y[held], positive_probability(other, data.X[held]), float(other.prior_shift_)
         )
 
-    def _out_of_fold(self, data: Dataset, seed: int, folds: int) -> HeldOut:
+    def _out_of_fold(self, data: Dataset, seed: int, folds: int, progress: Progress | None) -> HeldOut:
         cells = joint_cells(data.y, self.groups.values())
         fold = fold_of_rows(cells, folds, derive_seed(seed, "calibration"))
         if min(np.bincount(data.y, minlength=2)) < folds:
@@ -131,6 +138,8 @@ class Learner:
             model = self.fit(data, np.flatnonzero(fold != number))
             probability[fold == number] = positive_probability(model, data.X[fold == number])
             shifts.append(float(model.prior_shift_))
+            if progress is not None:
+                progress(number + 1, folds, {})
         return HeldOut(np.arange(len(data.y)), data.y.copy(), probability, float(np.mean(shifts)))
 
     def changed(self, **parameters: Any) -> Learner:

@@ -93,7 +93,8 @@ def init(
     rows = _read(source, Path(table).expanduser().resolve())
     with input_errors("", ContractError):
         as_input = use_sensitive or needs_inputs(spec)
-        found = understand(rows, name, label, sensitive or [], positive, identifier or [], as_input)
+        asked, ids = (_columns(given or [], rows.column_names) for given in (sensitive, identifier))
+        found = understand(rows, name, label, asked, positive, ids, as_input)
     needs = method_needs(spec, found.contract, found.groups)
     flips = {} if method in PROXIES else found.flips
     source = {**source, "name": source.get("name", name)}
@@ -106,6 +107,11 @@ def init(
         print(json.dumps(document))
     else:
         _show(document)
+
+
+def _columns(given: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Names of columns, also those that stand in one argument with commas between them."""
+    return [name.strip() for item in given for name in ([item] if item in known else item.split(","))]
 
 
 def understand(

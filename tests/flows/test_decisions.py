@@ -136,6 +136,13 @@ def test_thresholds_by_group_are_chosen_on_all_training_rows_with_folds(without_
     assert rule["rows"] == len(train)
 
 
+def test_folds_that_choose_nothing_are_refused(without_gates: Bench) -> None:
+    own = ("--set", "calibration=none", "--set", "decision={threshold: own, folds: 3}")
+    done = without_gates.run(*own)
+    assert done.code == 2
+    assert "decision.folds: the job has neither a calibration nor a decision rule" in done.err
+
+
 def test_changing_the_decision_does_not_train_again(champion: Bench) -> None:
     done = champion.run("--json", "--set", "decision=0.5")
     assert "train" in done.json["cached"]

@@ -68,7 +68,7 @@ def test_inputs_that_look_sensitive_are_named(tmp_path: Path, people: Any) -> No
     told = ("init", tmp_path / "people.csv", "--label", "paid", "--id", "key", "--json")
     without = json.loads(command(*told, "--into", tmp_path / "a").stdout)
     assert [w for w in without["warnings"] if w.startswith("model inputs that look sensitive: ")]
-    both = ("--sensitive", "sex", "--sensitive", "age")
+    both = ("--sensitive", "sex, age")
     named = json.loads(command(*told, *both, "--into", tmp_path / "b").stdout)
     assert not [w for w in named["warnings"] if "look sensitive" in w]
 

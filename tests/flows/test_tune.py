@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ import yaml
 from typer.testing import CliRunner
 
 import evenhand.flows.tune as tuning
+from evenhand.fairlib.evaluation.tradeoff import Limit
+from evenhand.fairlib.tuning.study import Aim, Trial
 from evenhand.flows.cli import app
+from evenhand.flows.study_report import no_winner
+from evenhand.flows.study_report import tuning as document_of
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.dataset import read_dataset
 from evenhand.tasks.tuning.candidates import Rule
@@ -447,3 +452,28 @@ def test_a_finished_run_is_of_the_same_folder(published: Done) -> None:
     code = "import sys, evenhand.flows.cli, evenhand.flows.commands.run; print('optuna' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_nearest_trial_is_said_with_its_value_and_the_end_that_its_limit_is_held_against() -> None:
+    limit = Limit("gap_max.sex", "<=", 0.2)
+    trial = Trial(3, "search", "judged", metrics={limit.metric: {"value": 0.1, "low": 0.05, "high": 0.45}})
+    assert no_winner(Aim(("auc",), (limit,), "interval"), [trial]) == (
+        "none of 1 trials is within the limits: the nearest, number 3, misses gap_max.sex <= 0.2 by 0.25 "
+        "(value 0.1, end of the interval 0.45)."
+    )
+    known = replace(trial, metrics={"auc": {"value": 0.7}, **trial.metrics})
+    assert "; with --bound point, limits hold on values alone" in no_winner(
+        Aim(("auc",), (limit,), "interval"), [known]
+    )
+    assert "--bound" not in no_winner(Aim(("auc",), (Limit("gap_max.sex", "<=", 0.05),), "interval"), [known])
+
+
+def test_the_page_counts_misses_by_the_bound_that_auto_stands_for() -> None:
+    ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
+    trial = Trial(0, "search", "judged", metrics={"gap_max.sex": ends, "auc": {"value": 0.7}})
+    keys = ("job", "level", "methods", "decisions", "halving")
+    limit = {"metric": "gap_max.sex", "sign": "<=", "value": 0.2}
+    aim = {"objectives": ["auc"], "limits": [limit], "bound": "auto"}
+    document = document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
+    assert (document["bound"], document["bound_asked"]) == ("interval", "auto")
+    assert (document["winner"], document["trials"][0]["miss"]) == ("0", 0.0)

@@ -18,13 +18,7 @@ from evenhand.fairlib.evaluation.bootstrap import (
     percentile_interval,
     score_table,
 )
-from evenhand.fairlib.evaluation.metrics import (
-    GROUP_METRICS,
-    OVERALL_METRICS,
-    Needs,
-    auc,
-    consistency,
-)
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Needs, auc, consistency
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, list_cells, with_intersections
 from evenhand.fairlib.evaluation.probabilities import (
     OVERALL,

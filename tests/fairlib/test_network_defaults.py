@@ -24,12 +24,7 @@ from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.training import iterations
 from evenhand.fairlib.methods.networks import plain as network_module
 from evenhand.fairlib.methods.networks.objectives import LogitPairing, Robustness, SetInvariance
-from evenhand.fairlib.methods.networks.training import (
-    Batch,
-    CrossEntropy,
-    build_network,
-    default_batch_size,
-)
+from evenhand.fairlib.methods.networks.training import Batch, CrossEntropy, build_network, default_batch_size
 from evenhand.fairlib.methods.registry import METHODS
 
 NETWORKS = ["nn", "sensei", "sensr", "clp"]

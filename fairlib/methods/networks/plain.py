@@ -15,14 +15,7 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.execution import derive_seed, one_thread
-from evenhand.fairlib.methods.base import (
-    Callback,
-    Float32,
-    Float64,
-    Method,
-    Validation,
-    read_tensors,
-)
+from evenhand.fairlib.methods.base import Callback, Float32, Float64, Method, Validation, read_tensors
 from evenhand.fairlib.methods.checkpoint import Checkpoint, fingerprint
 from evenhand.fairlib.methods.groups import set_aside
 from evenhand.fairlib.parameters import check_sample_weight

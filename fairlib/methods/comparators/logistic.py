@@ -4,7 +4,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -59,11 +59,7 @@ class Linear:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a saved model keeps."""
-        return {
-            "coefficients": self.coefficients,
-            "intercept": np.array([self.intercept]),
-            "n_iter": np.array([self.n_iter]),
-        }
+        return {name: np.atleast_1d(value) for name, value in asdict(self).items()}
 
     @classmethod
     def restore(cls, arrays: Arrays) -> "Linear":

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.evaluation.bootstrap import (
-    CHUNK_BYTES,
     Codes,
     joint_code,
     multinomial_chunks,
@@ -58,7 +57,6 @@ def probability_draws(
     *,
     sample_weight: ArrayLike | None = None,
     max_blocks: int = MAX_BLOCKS,
-    chunk_bytes: int = CHUNK_BYTES,
 ) -> list[dict[str, Floats]]:
     """Bootstrap every metric of the probabilities of one or more models on the same rows.
 
@@ -83,7 +81,7 @@ def probability_draws(
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or threads
     tables = [csr_array(rows.table(block, n_blocks).T) for rows in models]
     found: list[dict[str, list[Floats]]] = [{} for _ in sides]
-    for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng, chunk_bytes):
+    for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng):
         columnwise = np.ascontiguousarray(weights.T, dtype=np.float64)
         for values, rows, table in zip(found, models, tables, strict=True):
             for name, column in rows.metrics((table @ columnwise).T).items():
